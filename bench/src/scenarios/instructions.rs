@@ -100,7 +100,7 @@ async fn count_over_etcd(bench: &mut ScenarioContext, profiles: &Path) -> Result
     let (maps, pods) = (config_maps_path(NAMESPACE), pods_path(NAMESPACE));
     bench.report.section("Instructions of a request over etcd, sent one after the other, without those of etcd");
     let mut callgrind = Callgrind { process: process.id(), profiles, dumps: 0 };
-    let names = ["GET of a ConfigMap of 1 KiB, HTTP/1.1", CREATE, "pod: create"];
+    let names = [GET, CREATE, CREATE_POD];
     for counted in requests(&maps, &pods).iter().filter(|request| names.contains(&request.name)) {
         let mut connection = user.endpoint.connect(counted.protocol).await?;
         let each = count(&mut callgrind, &mut connection, counted).await?;
@@ -120,7 +120,9 @@ async fn set_up(binary: &Path, folder: &Path, server: &Server) -> Result<Server>
     credentials(binary, folder, server, "user", &["kubeconfig", "--user", "bench"])
 }
 
+const GET: &str = "GET of a ConfigMap of 1 KiB, HTTP/1.1";
 const CREATE: &str = "create of a ConfigMap of 1 KiB";
+const CREATE_POD: &str = "pod: create";
 
 fn create_map(name: &'static str, maps: &str, prefix: &'static str) -> CountedRequest {
     let maps = maps.to_owned();
@@ -137,13 +139,13 @@ fn requests(maps: &str, pods: &str) -> Vec<CountedRequest> {
     };
     let list = format!("{maps}?limit=100");
     let mut requests = vec![
-        of_one("GET of a ConfigMap of 1 KiB, HTTP/1.1", Protocol::Http1),
+        of_one(GET, Protocol::Http1),
         of_one("GET of a ConfigMap of 1 KiB, HTTP/2", Protocol::Http2),
         CountedRequest::new("LIST of 100 ConfigMaps", StatusCode::OK, move |_| get(list.as_str())),
         create_map(CREATE, maps, "new"),
     ];
     let changes = [
-        ("pod: create", "changed"),
+        (CREATE_POD, "changed"),
         ("pod: merge patch", "changed"),
         ("pod: status update", "changed"),
         ("pod: apply", "applied"),

@@ -16,9 +16,10 @@ const CAPACITY: usize = 16 * 1024;
 /// How much room there is at first.
 const FIRST_CAPACITY: usize = 2 * 1024;
 
-/// Tells how many requests of a connection are open. Others may be about to write only if there are several.
+/// Counts the open requests of a connection. A flush is delayed only if there are several, because then other requests may be
+/// about to write.
 pub trait OpenRequests {
-    /// How many requests are open.
+    /// The number of open requests.
     fn open_requests(&self) -> usize;
 }
 

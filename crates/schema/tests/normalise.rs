@@ -231,7 +231,7 @@ fn static_defaults_apply_to_every_present_value() {
             r#"{{"list":[{{"port":80,"protocol":"UDP"}},{full}],"made":{full},"map":{{"a":{full}}},"opt":{{"port":0,"protocol":"TCP"}},"value":{full}}}"#
         )
     );
-    // What a changed object shares with the one that was changed is left as it is, at the same path only.
+    // An object that is shared with the original is not normalised again, if it is at the same path.
     let shared = |object: Value| match object {
         Value::Object(object) => Value::Object(object.into_shared(0..0)),
         other => other,

@@ -29,7 +29,7 @@ use crate::handlers::route;
 use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
 use crate::http::{
-    Body, LastResponse, Peer, Response, ResponseDeadline, catch_panic, own_task, panic_response, panic_text,
+    Body, LastResponse, Peer, Response, ResponseDeadline, catch_panic, move_to_own_task, panic_response, panic_text,
     plain_error, text,
 };
 use crate::observe::{Interference, Observers, close_connection};
@@ -115,7 +115,7 @@ pub(crate) async fn handle(
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
     if parts.version == Version::HTTP_2 && !info.is_read_of_object() {
-        own_task().await;
+        move_to_own_task().await;
     }
     let started = tokio::time::Instant::from_std(recorder.trace.started());
     let deadline = RequestDeadline::of(&info, &query, started, chain.request_timeout);

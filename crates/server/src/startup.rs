@@ -48,7 +48,7 @@ pub struct ClusterConfig {
     pub store: Arc<dyn Store>,
     /// The prefix of all keys in the store (`--etcd-prefix`).
     pub key_prefix: String,
-    /// What encodes the objects of all stores, if it is not JSON that they keep.
+    /// Encodes objects for all stores; `None` if they keep JSON.
     pub encoder: Option<Arc<dyn TreeEncoder>>,
     /// The limits of the history that the watch caches keep.
     pub history: HistoryLimits,

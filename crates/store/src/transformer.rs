@@ -46,8 +46,8 @@ pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
     /// Returns the stored form of a value.
     fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError>;
 
-    /// The same for a value that its caller has already encoded. What does more than encode, such as encryption, must not return
-    /// the encoding; it may ignore it, as the default does.
+    /// Returns the stored form of a value that the caller has already encoded. A transformer that only encodes may return
+    /// `encoded`. One that does more, such as encryption, must not; by default, the encoding is ignored.
     fn transform_encoded_to_storage(
         &self,
         key: &str,

@@ -202,7 +202,7 @@ fn end_of_set(text: &[u8], at: usize) -> Option<usize> {
         return None;
     }
     let (mut at, mut depth) = (at + 1, 1);
-    // Each round reads a key, and the braces and the comma after it.
+    // Each iteration reads a key, and the braces and the comma that follow it.
     while is(at, b'"') && depth <= MAX_DEPTH {
         at = end_of_key(text, at + 1)?;
         if !is(at, b':') || !is(at + 1, b'{') {

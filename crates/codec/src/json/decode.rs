@@ -7,6 +7,7 @@ use pintle_apply::set::encoded_field_set;
 use pintle_value::{Member, Object, Str, Value};
 use thiserror::Error;
 
+use super::word::{repeated, zero_bytes};
 use super::{strict, syntax};
 
 /// Maximum nesting depth of arrays and objects (`maxNestingDepth` of Go's scanner).
@@ -393,20 +394,15 @@ fn number<'a>(text: &'a str, offset: &mut usize) -> Result<&'a str, Malformed> {
     text.get(start..i).ok_or(Malformed)
 }
 
-/// The end of the run of plain string characters that starts at `i`: the next quote, backslash or control character, or
+/// The end of the run of plain string characters that begins at `start`: the next quote, backslash or control character, or
 /// the end of the text. Most strings are short, so the first bytes are examined a word at a time.
 pub(super) fn plain_run_end(bytes: &[u8], start: usize) -> usize {
     const SHORT: usize = 32;
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    const TOP: u64 = 0x80 * EACH;
-    // Sets the top bit of each byte that is below a limit of at most 0x80. A borrow may set bits of later bytes too,
-    // but none before the first match.
-    let below = |word: u64, limit: u8| word.wrapping_sub(EACH * u64::from(limit)) & !word & TOP;
-    let is = |word: u64, byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
     let mut i = start;
     while let Some(eight) = bytes.get(i..).and_then(<[u8]>::first_chunk) {
         let word = u64::from_le_bytes(*eight);
-        let ends = is(word, b'"') | is(word, b'\\') | below(word, 0x20);
+        let controls = zero_bytes(word & repeated(0xe0));
+        let ends = zero_bytes(word ^ repeated(b'"')) | zero_bytes(word ^ repeated(b'\\')) | controls;
         if ends != 0 {
             return i + (ends.trailing_zeros() / 8) as usize;
         }
@@ -421,8 +417,8 @@ pub(super) fn plain_run_end(bytes: &[u8], start: usize) -> usize {
     i
 }
 
-/// The length of the blocks of plain string characters that a text begins with. There is no branch in a block, so that the
-/// compiler uses vector instructions.
+/// The total length of the leading 32-byte blocks that contain only plain string characters. The check of a block has no
+/// branches, so the compiler vectorizes it.
 #[inline(never)]
 fn plain_blocks_length(bytes: &[u8]) -> usize {
     let ends_run = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);

@@ -196,12 +196,12 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
 struct OpenedStores {
     store: Arc<dyn Store>,
     overrides: Vec<StorageOverride>,
-    /// What transforms the values of them all, if it can do so with trees.
+    /// Encodes objects for all of these stores; `None` if they keep JSON.
     encoder: Option<Arc<dyn TreeEncoder>>,
 }
 
 impl OpenedStores {
-    /// A store that keeps objects as they are, and all of them.
+    /// A single store for all resources, which keeps JSON.
     fn only(store: Arc<dyn Store>) -> Self {
         Self { store, overrides: Vec::new(), encoder: None }
     }

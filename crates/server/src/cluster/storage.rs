@@ -26,9 +26,10 @@ pub struct StorageOverride {
     pub store: Arc<dyn Store>,
 }
 
-/// Makes the encoding of a stored object from its tree, which saves reading its JSON.
+/// Encodes stored objects from their trees, so that the store's transformer need not parse their JSON.
 pub trait TreeEncoder: fmt::Debug + Send + Sync {
-    /// The encoding that the transformer of the store makes of the JSON of the tree. `None` if it has to be made of the JSON.
+    /// Returns the encoding that the store's transformer would make of the tree's JSON; `None` if only the transformer can
+    /// make it.
     fn encode_tree(&self, key: &str, object: &Value) -> Option<StoredValue>;
 }
 

@@ -1,6 +1,5 @@
 //! A view of a resource's objects at one version.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,16 +13,9 @@ use super::shared::convert_shared;
 use crate::cluster::conversion_cache::ConversionKey;
 use crate::cluster::object_index::with_kind_first;
 use crate::cluster::{Cluster, tree};
-use crate::objects::encode::{Shape, write_json};
+use crate::objects::encode::{Shape, encode_exact, write_json};
 use crate::objects::model;
 
-thread_local! {
-    /// A buffer for encoding objects of unknown length.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Maximum capacity of the buffer between two uses, in bytes.
-const MAX_RETAINED_BYTES: usize = 64 * 1024;
 /// How many bytes of objects are converted before other tasks run, beside one object. A kilobyte takes about ten microseconds.
 const BYTES_PER_TURN: usize = 32 * 1024;
 
@@ -278,20 +270,11 @@ impl VersionView {
     /// Encodes an object of any version as it is after it was read from the store. The object must not have a
     /// resourceVersion. If it was made by changing a stored object, that is `original`.
     pub(crate) fn encode(&self, object: &Value, original: Option<OriginalObject<'_>>) -> Bytes {
-        BUFFER.with_borrow_mut(|buffer| {
-            buffer.clear();
-            match (Shape::of(&self.hub), original) {
-                (Shape::Typed(types, id), Some(original)) => {
-                    encode_typed_changed(object, original, types, id, buffer);
-                }
-                (Shape::Untyped, _) => encode_decoded_again(object, buffer),
-                (shape, _) => write_json(object, shape, buffer),
-            }
-            // The bytes stay in the cache as long as the object, so they are copied without spare capacity.
-            let bytes = Bytes::copy_from_slice(buffer);
-            buffer.clear();
-            buffer.shrink_to(MAX_RETAINED_BYTES);
-            bytes
+        // The bytes stay in the cache as long as the object.
+        encode_exact(|out| match (Shape::of(&self.hub), original) {
+            (Shape::Typed(types, id), Some(original)) => encode_typed_changed(object, original, types, id, out),
+            (Shape::Untyped, _) => encode_decoded_again(object, out),
+            (shape, _) => write_json(object, shape, out),
         })
     }
 

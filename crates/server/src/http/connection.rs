@@ -23,8 +23,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::activity::{Activity, ActivityLayer, ActivityTimeouts, Expiry};
 use super::layer::Layered;
 use super::lingering_close::LingeringClose;
-use super::new_streams::NewStreams;
 use super::open_body::{LastResponse, open_response};
+use super::stream_executor::StreamExecutor;
 use super::write_timeout::WriteTimeout;
 use super::{Handler, Peer, TlsConfig};
 
@@ -106,8 +106,8 @@ pub(super) async fn serve_connection(
     guard: Arc<ConnectionGuard>,
 ) {
     let ConnectionContext { handler, goaway_chance, timeouts, handshake_timeout, write_timeout, .. } = context;
-    let (new_streams, mut state) = (NewStreams::default(), context.state);
-    let protocol = protocol(context.max_streams, context.ping_interval, new_streams.clone());
+    let (stream_executor, mut state) = (StreamExecutor::default(), context.state);
+    let protocol = protocol(context.max_streams, context.ping_interval, stream_executor.clone());
     let _ = stream.set_nodelay(true);
     if let Err(error) = enable_keep_alive(&stream, KEEP_ALIVE_IDLE) {
         tracing::debug!(%address, %error, "Failed to enable TCP keep-alive");
@@ -179,7 +179,7 @@ pub(super) async fn serve_connection(
             }
             connection.as_mut().graceful_shutdown();
             tokio::select! {
-                ended = Drive { connection: connection.as_mut(), streams: &new_streams } => ended,
+                ended = ConnectionDriver { connection: connection.as_mut(), streams: &stream_executor } => ended,
                 expiry = activity.expired(timeouts.without_idle()) => {
                     tracing::debug!(%address, reason = expiry.close_reason(), "Connection closed");
                     return;
@@ -187,7 +187,7 @@ pub(super) async fn serve_connection(
                 () = guard.closed() => return,
             }
         }
-        ended = Drive { connection: connection.as_mut(), streams: &new_streams } => ended,
+        ended = ConnectionDriver { connection: connection.as_mut(), streams: &stream_executor } => ended,
         () = guard.aborted() => return,
     };
     if let Err(error) = ended {
@@ -196,7 +196,7 @@ pub(super) async fn serve_connection(
 }
 
 /// The protocol settings of a connection.
-fn protocol(max_streams: u32, ping_interval: Duration, streams: NewStreams) -> auto::Builder<NewStreams> {
+fn protocol(max_streams: u32, ping_interval: Duration, streams: StreamExecutor) -> auto::Builder<StreamExecutor> {
     let mut server = auto::Builder::new(streams);
     // No `pipeline_flush`: it would withhold the 400 or 431 response to a request that cannot be parsed.
     // No `header_read_timeout`: it also runs while a connection is idle.
@@ -216,12 +216,12 @@ fn protocol(max_streams: u32, ping_interval: Duration, streams: NewStreams) -> a
 }
 
 /// Serves a connection until it ends, and runs its new streams.
-struct Drive<'a, C> {
+struct ConnectionDriver<'a, C> {
     connection: Pin<&'a mut C>,
-    streams: &'a NewStreams,
+    streams: &'a StreamExecutor,
 }
 
-impl<C: Future> Future for Drive<'_, C> {
+impl<C: Future> Future for ConnectionDriver<'_, C> {
     type Output = C::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {

@@ -1,7 +1,9 @@
 //! Encodes trees by their Go type, or as unstructured objects, in any of the encodings.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pintle_catalog::Catalog;
 use pintle_codec::cbor;
 use pintle_registry::Resource;
@@ -10,6 +12,25 @@ use pintle_value::Value;
 
 use super::model;
 use crate::request::negotiate::Encoding;
+
+thread_local! {
+    /// The buffer of [`encode_exact`].
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Maximum capacity of the buffer between two uses, in bytes.
+const MAX_RETAINED_BYTES: usize = 64 * 1024;
+
+/// Returns what `write` appends, without spare capacity. A buffer of the thread is used, because the length is unknown.
+pub(crate) fn encode_exact(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut buffer = BUFFER.take();
+    write(&mut buffer);
+    let bytes = Bytes::copy_from_slice(&buffer);
+    buffer.clear();
+    buffer.shrink_to(MAX_RETAINED_BYTES);
+    BUFFER.set(buffer);
+    bytes
+}
 
 /// Determines the order of a tree's fields and their Protobuf numbers.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use pintle_registry::{ApiError, Resource};
 
 use crate::cluster::{check_key, object_key};
 use crate::context::RequestContext;
-use crate::http::{Response, own_task};
+use crate::http::{Response, move_to_own_task};
 use crate::represent::{ResponseFormat, compress};
 use crate::request::query::revision_parameter;
 
@@ -28,7 +28,7 @@ pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> R
     let object = find(request, resource)?;
     if object.json.len() > LARGE_OBJECT {
         // Other requests of a connection of HTTP/2 do not wait until it is encoded.
-        own_task().await;
+        move_to_own_task().await;
     }
     let body = format.encode_object(&format.view.convert_one(&object).await?)?;
     Ok(compress(request, format.respond(StatusCode::OK, body)))

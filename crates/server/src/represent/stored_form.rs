@@ -2,7 +2,6 @@
 //! those of custom kinds, definitions and API services as JSON (upstream: `--storage-media-type`, `storage/etcd3`). The
 //! server itself works with the JSON of the hub version.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -20,20 +19,13 @@ use pintle_value::threads::map_parallel;
 use super::to_hub;
 use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX, TreeEncoder};
 use crate::objects::decode::set_defaults;
+use crate::objects::encode::encode_exact;
 
 /// The groups whose objects upstream keeps as JSON: their servers have codecs of their own.
 const JSON_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
 /// The prefixes of what is stored beside the objects of the API, and their kinds in the core group.
 const RECORDS: [(&str, &str); 2] = [(SERVER_ADDRESSES_PREFIX, "Endpoints"), (RANGES_PREFIX, "RangeAllocation")];
-
-/// How much memory a thread keeps for the next object that it encodes, in bytes.
-const MAX_RETAINED_BYTES: usize = 1 << 20;
-
-thread_local! {
-    /// Where objects are encoded, so that what is stored has no spare capacity.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// How many values are worth being decoded by several threads.
 const MIN_PARALLEL_VALUES: usize = 1000;
@@ -268,15 +260,11 @@ impl WrittenVersion {
     /// The stored form of an object, whose message `write` appends. It returns whether the message is known to be read as the
     /// object, or `None` if there is no message.
     fn encode(&self, kind: &str, write: impl FnOnce(&Schema, &mut Vec<u8>) -> Option<bool>) -> Option<StoredValue> {
-        BUFFER.with_borrow_mut(|buffer| {
-            buffer.clear();
-            let mut is_exact = None;
+        let mut is_exact = None;
+        let bytes = encode_exact(|buffer| {
             protobuf::encode_envelope(&self.api_version, kind, buffer, |out| is_exact = write(&self.schema, out));
-            let bytes = Bytes::copy_from_slice(buffer);
-            buffer.clear();
-            buffer.shrink_to(MAX_RETAINED_BYTES);
-            Some(StoredValue { bytes, is_exact: is_exact? && self.is_hub_version })
-        })
+        });
+        Some(StoredValue { bytes, is_exact: is_exact? && self.is_hub_version })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The way to a member of etcd: one connection of HTTP/2, which is made when it is first needed, and again when it has ended.
 //!
-//! Calls go from their own task to the connection, and answers back. What several calls send at the same time is written at once.
+//! Calls go from their own task to the connection, and responses back. What several calls send at the same time is written at once.
 
 use pintle_locks::Mutex;
 use std::fmt;
@@ -26,14 +26,14 @@ use tokio_rustls::TlsConnector;
 /// How long connecting to a member may take, with the handshake of TLS. Calls that have not been sent by then are sent to
 /// another one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many bytes of an answer may be on their way. Pages and histories are large.
+/// How many bytes of a response may be on their way. Pages and histories are large.
 const STREAM_WINDOW: u32 = 2 << 20;
 /// How often a connection is asked whether its other end still answers, and how long that may take (upstream: `keepaliveTime`,
 /// `keepaliveTimeout`). etcd refuses pings on connections without calls, but the probe of the health calls more often.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a request got no answer.
+/// Why a request got no response.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum ConnectionError {
     /// The member has not got the request, so it has not executed it.
@@ -45,7 +45,7 @@ pub(super) enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// The error of a request without an answer.
+    /// The error of a request without a response.
     pub(super) fn of_request(error: &h2::Error) -> Self {
         match error.reason() {
             // The other end says so of streams that it has not looked at (RFC 9113, section 8.7).
@@ -56,8 +56,8 @@ impl ConnectionError {
         }
     }
 
-    /// The error of an answer that has begun.
-    pub(super) fn of_answer(error: &h2::Error) -> Self {
+    /// The error of a response that has begun.
+    pub(super) fn of_response(error: &h2::Error) -> Self {
         Self::Lost(error.to_string())
     }
 }
@@ -79,7 +79,7 @@ struct SharedConnection {
     calls: OpenCalls,
 }
 
-/// The number of calls with one message each way that have no answer yet.
+/// The number of calls with one message each way that have no response yet.
 #[derive(Clone, Debug, Default)]
 struct OpenCalls(Arc<AtomicUsize>);
 
@@ -91,16 +91,16 @@ impl OpenRequests for OpenCalls {
 
 /// A call that is counted until it is dropped.
 #[derive(Debug)]
-pub(super) struct OpenCall(OpenCalls);
+pub(super) struct OpenCallGuard(OpenCalls);
 
-impl OpenCall {
+impl OpenCallGuard {
     fn begin(calls: OpenCalls) -> Self {
         calls.0.fetch_add(1, Ordering::Relaxed);
         Self(calls)
     }
 }
 
-impl Drop for OpenCall {
+impl Drop for OpenCallGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -163,8 +163,8 @@ impl MemberConnection {
     }
 
     /// Counts a call with one message each way until it has ended.
-    pub(super) fn begin_call(&self) -> OpenCall {
-        OpenCall::begin(self.shared.calls.clone())
+    pub(super) fn begin_call(&self) -> OpenCallGuard {
+        OpenCallGuard::begin(self.shared.calls.clone())
     }
 
     /// The open connection, or a new one.
@@ -180,14 +180,14 @@ impl MemberConnection {
         }
     }
 
-    /// Begins a request. Its body and its answer follow.
+    /// Begins a request. Its body and its response follow.
     ///
     /// # Errors
     /// [`ConnectionError::NotSent`].
     pub(super) async fn send(&self, head: Request<()>) -> Result<SentRequest, ConnectionError> {
         let sent = self.sender().await?.send_request(head, false);
-        let (answer, body) = sent.map_err(|error| ConnectionError::NotSent(error.to_string()))?;
-        Ok(SentRequest { body, answer })
+        let (response, body) = sent.map_err(|error| ConnectionError::NotSent(error.to_string()))?;
+        Ok(SentRequest { body, response })
     }
 }
 
@@ -195,7 +195,7 @@ impl MemberConnection {
 #[derive(Debug)]
 pub(super) struct SentRequest {
     pub(super) body: SendStream<Bytes>,
-    pub(super) answer: ResponseFuture,
+    pub(super) response: ResponseFuture,
 }
 
 impl SharedConnection {

@@ -28,13 +28,13 @@ const STATUS_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 /// Why a call failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum GrpcError {
-    /// The request or the answer did not arrive.
+    /// The request or the response did not arrive.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
     /// The member answered with an error.
     #[error("{0}")]
     Status(Status),
-    /// The answer is not one of gRPC, or not the message that is expected. The reason in words.
+    /// The response is not one of gRPC, or not the message that is expected. The reason in words.
     #[error("{0}")]
     Malformed(String),
     /// A message is longer than gRPC allows.
@@ -121,15 +121,15 @@ pub(super) async fn call<A: Message + Default>(
     message: EncodedMessage,
 ) -> Result<A, GrpcError> {
     let _open = connection.begin_call();
-    let SentRequest { mut body, answer } = connection.send(head(connection.origin(), method)).await?;
-    // After an error the answer tells it.
+    let SentRequest { mut body, response } = connection.send(head(connection.origin(), method)).await?;
+    // After an error the response tells it.
     let _ = body.send_data(message.0, true);
-    let mut answers = Answers::of(answer).await?;
-    let answer =
-        answers.next().await?.ok_or_else(|| GrpcError::Malformed("etcd's answer has no message".to_owned()))?;
-    match answers.next_bytes().await? {
-        None => Ok(answer),
-        Some(_) => Err(GrpcError::Malformed("etcd's answer has several messages".to_owned())),
+    let mut responses = ResponseStream::of(response).await?;
+    let response =
+        responses.next().await?.ok_or_else(|| GrpcError::Malformed("etcd's response has no message".to_owned()))?;
+    match responses.next_bytes().await? {
+        None => Ok(response),
+        Some(_) => Err(GrpcError::Malformed("etcd's response has several messages".to_owned())),
     }
 }
 
@@ -137,11 +137,11 @@ pub(super) async fn call<A: Message + Default>(
 #[derive(Debug)]
 pub(super) struct GrpcStream {
     requests: SendStream<Bytes>,
-    answers: Answers,
+    responses: ResponseStream,
 }
 
 impl GrpcStream {
-    /// Calls a method with a first message, and waits for the head of its answers. `metadata` are headers.
+    /// Calls a method with a first message, and waits for the head of its responses. `metadata` are headers.
     ///
     /// # Errors
     /// See [`GrpcError`].
@@ -156,10 +156,10 @@ impl GrpcStream {
             head.headers_mut().insert(*name, HeaderValue::from_static(value));
         }
         let message = EncodedMessage::new(first)?;
-        let SentRequest { body: mut requests, answer } = connection.send(head).await?;
-        // After an error the answer tells it.
+        let SentRequest { body: mut requests, response } = connection.send(head).await?;
+        // After an error the response tells it.
         let _ = requests.send_data(message.0, false);
-        Ok(Self { requests, answers: Answers::of(answer).await? })
+        Ok(Self { requests, responses: ResponseStream::of(response).await? })
     }
 
     /// Sends a message. It waits in the connection while the other end does not take it.
@@ -168,41 +168,42 @@ impl GrpcStream {
     /// The stream has ended, or the message is too large.
     pub(super) fn send(&mut self, message: &impl Message) -> Result<(), GrpcError> {
         let sent = self.requests.send_data(EncodedMessage::new(message)?.0, false);
-        sent.map_err(|error| ConnectionError::of_answer(&error).into())
+        sent.map_err(|error| ConnectionError::of_response(&error).into())
     }
 
-    /// The next answer, or `None` at the end. No answer is lost if the future is dropped.
+    /// The next response, or `None` at the end. No response is lost if the future is dropped.
     ///
     /// # Errors
     /// The status with which the stream ended, and see [`GrpcError`].
     pub(super) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, GrpcError> {
-        self.answers.next().await
+        self.responses.next().await
     }
 }
 
-/// The messages of an answer.
+/// The messages of an response.
 #[derive(Debug)]
-struct Answers {
+struct ResponseStream {
     body: RecvStream,
-    received: Received,
+    received: ReceiveBuffer,
 }
 
-impl Answers {
-    /// Waits for the head of an answer.
-    async fn of(answer: ResponseFuture) -> Result<Self, GrpcError> {
-        let answer = answer.await.map_err(|error| ConnectionError::of_request(&error))?;
+impl ResponseStream {
+    /// Waits for the head of an response.
+    async fn of(response: ResponseFuture) -> Result<Self, GrpcError> {
+        let response = response.await.map_err(|error| ConnectionError::of_request(&error))?;
         // A call that fails at once has its status in the head.
-        if let Some(status) = Status::find(answer.headers()) {
+        if let Some(status) = Status::find(response.headers()) {
             status.map_err(GrpcError::Status)?;
         }
-        let content_type = answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-        match answer.status() {
+        let content_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+        match response.status() {
             StatusCode::OK if content_type.starts_with(b"application/grpc") => {
-                Ok(Self { body: answer.into_body(), received: Received::default() })
+                Ok(Self { body: response.into_body(), received: ReceiveBuffer::default() })
             }
             status => {
                 let content_type = content_type.escape_ascii();
-                let reason = format!("etcd's answer is not gRPC: HTTP status {status}, content type '{content_type}'");
+                let reason =
+                    format!("etcd's response is not gRPC: HTTP status {status}, content type '{content_type}'");
                 Err(GrpcError::Malformed(reason))
             }
         }
@@ -212,7 +213,7 @@ impl Answers {
         let Some(bytes) = self.next_bytes().await? else { return Ok(None) };
         match A::decode(bytes) {
             Ok(message) => Ok(Some(message)),
-            Err(error) => Err(GrpcError::Malformed(format!("etcd's answer is not valid: {error}"))),
+            Err(error) => Err(GrpcError::Malformed(format!("etcd's response is not valid: {error}"))),
         }
     }
 
@@ -222,32 +223,32 @@ impl Answers {
                 return Ok(Some(message));
             }
             let Some(data) = self.body.data().await else { break };
-            let data = data.map_err(|error| ConnectionError::of_answer(&error))?;
+            let data = data.map_err(|error| ConnectionError::of_response(&error))?;
             let released = self.body.flow_control().release_capacity(data.len());
-            released.map_err(|error| ConnectionError::of_answer(&error))?;
+            released.map_err(|error| ConnectionError::of_response(&error))?;
             self.received.push(data);
         }
-        let trailers = self.body.trailers().await.map_err(|error| ConnectionError::of_answer(&error))?;
+        let trailers = self.body.trailers().await.map_err(|error| ConnectionError::of_response(&error))?;
         match trailers.as_ref().and_then(Status::find) {
             Some(status) => status.map_err(GrpcError::Status)?,
-            None => return Err(GrpcError::Malformed("etcd's answer has no status".to_owned())),
+            None => return Err(GrpcError::Malformed("etcd's response has no status".to_owned())),
         }
         match self.received.is_empty() {
             true => Ok(None),
-            false => Err(GrpcError::Malformed("etcd's answer ends within a message".to_owned())),
+            false => Err(GrpcError::Malformed("etcd's response ends within a message".to_owned())),
         }
     }
 }
 
-/// Received bytes. A message that arrives in one piece, as most do, is not copied.
+/// ReceiveBuffer bytes. A message that arrives in one piece, as most do, is not copied.
 #[derive(Debug, Default)]
-struct Received {
+struct ReceiveBuffer {
     piece: Bytes,
     /// All bytes, if a message has several pieces.
     joined: BytesMut,
 }
 
-impl Received {
+impl ReceiveBuffer {
     fn is_empty(&self) -> bool {
         self.piece.is_empty() && self.joined.is_empty()
     }
@@ -270,7 +271,7 @@ impl Received {
     fn take_message(&mut self) -> Result<Option<Bytes>, GrpcError> {
         let bytes = if self.joined.is_empty() { &self.piece[..] } else { &self.joined };
         if bytes.first().is_some_and(|compressed| *compressed != 0) {
-            return Err(GrpcError::Malformed("etcd's answer is compressed".to_owned()));
+            return Err(GrpcError::Malformed("etcd's response is compressed".to_owned()));
         }
         let Some(length) = length_with_prefix(bytes).filter(|length| bytes.len() >= *length) else { return Ok(None) };
         let mut message = match self.joined.is_empty() {
@@ -302,9 +303,9 @@ mod tests {
     use super::*;
     use crate::etcd::api::LeaseStatus;
 
-    /// What a member answers to a call.
+    /// The response of a member to a call.
     #[derive(Clone, Copy)]
-    enum Answer {
+    enum FakeResponse {
         /// Messages, and a status unless it is empty.
         Messages(&'static [&'static [u8]], &'static str),
         /// A status without a message.
@@ -315,20 +316,20 @@ mod tests {
         Nothing,
     }
 
-    /// The only message of the answers: five is its one field.
+    /// The only message of the responses: five is its one field.
     const FIVE: &[u8] = &[0, 0, 0, 0, 2, 8, 5];
 
-    /// A member that gives these answers to the calls of its connection, and keeps those without one open.
-    async fn member(answers: &'static [Answer]) -> (MemberConnection, JoinHandle<()>) {
+    /// A member that gives these responses to the calls of its connection, and keeps those without one open.
+    async fn member(responses: &'static [FakeResponse]) -> (MemberConnection, JoinHandle<()>) {
         let (connection, listener) = listening().await;
         let serve = async move {
             let (stream, _) = listener.accept().await.expect("a connection");
             let mut connection: Connection<TcpStream, Bytes> = h2::server::handshake(stream).await.expect("HTTP/2");
-            let (mut answers, mut open) = (answers.iter(), Vec::new());
+            let (mut responses, mut open) = (responses.iter(), Vec::new());
             while let Some(Ok((request, respond))) = connection.accept().await {
                 open.push((request, respond));
-                if let (Some(answer), Some((_, respond))) = (answers.next(), open.last_mut()) {
-                    send(*answer, respond);
+                if let (Some(response), Some((_, respond))) = (responses.next(), open.last_mut()) {
+                    send(*response, respond);
                 }
             }
         };
@@ -356,10 +357,10 @@ mod tests {
         false
     }
 
-    fn send(answer: Answer, respond: &mut SendResponse<Bytes>) {
+    fn send(response: FakeResponse, respond: &mut SendResponse<Bytes>) {
         let grpc = || Response::builder().header("content-type", "application/grpc+proto");
-        match answer {
-            Answer::Messages(pieces, status) => {
+        match response {
+            FakeResponse::Messages(pieces, status) => {
                 let mut body = respond.send_response(grpc().body(()).unwrap(), false).unwrap();
                 for piece in pieces {
                     body.send_data(Bytes::from_static(piece), false).unwrap();
@@ -367,16 +368,16 @@ mod tests {
                 let trailers = (!status.is_empty()).then(|| headers(&[("grpc-status", status)]));
                 body.send_trailers(trailers.unwrap_or_default()).unwrap();
             }
-            Answer::Status(code) => {
+            FakeResponse::Status(code) => {
                 let head = grpc().header("grpc-status", code).header("grpc-message", "no").body(()).unwrap();
                 respond.send_response(head, true).unwrap();
             }
-            Answer::NotGrpc => {
+            FakeResponse::NotGrpc => {
                 let head = Response::builder().header("content-type", "text/html").body(()).unwrap();
                 respond.send_response(head, false).unwrap().send_data("<html>".into(), true).unwrap();
             }
-            Answer::Reset(reason, false) => respond.send_reset(reason),
-            Answer::Reset(reason, true) => {
+            FakeResponse::Reset(reason, false) => respond.send_reset(reason),
+            FakeResponse::Reset(reason, true) => {
                 let mut body = respond.send_response(grpc().body(()).unwrap(), false).unwrap();
                 tokio::spawn(async move {
                     // A reset discards what was not yet sent.
@@ -384,36 +385,36 @@ mod tests {
                     body.send_reset(reason);
                 });
             }
-            Answer::Nothing => {}
+            FakeResponse::Nothing => {}
         }
     }
 
     async fn call(connection: &MemberConnection) -> Result<i64, GrpcError> {
         let message = EncodedMessage::new(&LeaseStatus { id: 1 })?;
-        super::call::<LeaseStatus>(connection, "/etcdserverpb.KV/Txn", message).await.map(|answer| answer.id)
+        super::call::<LeaseStatus>(connection, "/etcdserverpb.KV/Txn", message).await.map(|response| response.id)
     }
 
     #[tokio::test]
-    async fn answers_and_errors_are_told_apart() {
-        const ANSWERS: &[Answer] = &[
-            Answer::Messages(&[FIVE], "0"),
-            Answer::Messages(&[&[0, 0, 0], &[0, 2, 8], &[5]], "0"),
-            Answer::Status("14"),
-            Answer::Messages(&[FIVE], "9"),
-            Answer::Messages(&[FIVE], ""),
-            Answer::Messages(&[], "0"),
-            Answer::Messages(&[FIVE, FIVE], "0"),
-            Answer::Messages(&[&[0, 0, 0, 0, 2, 8]], "0"),
-            Answer::Messages(&[&[0, 0, 0, 0, 1, 8]], "0"),
-            Answer::NotGrpc,
-            Answer::Reset(Reason::REFUSED_STREAM, false),
-            Answer::Reset(Reason::REFUSED_STREAM, true),
-            Answer::Reset(Reason::INTERNAL_ERROR, false),
+    async fn responses_and_errors_are_told_apart() {
+        const RESPONSES: &[FakeResponse] = &[
+            FakeResponse::Messages(&[FIVE], "0"),
+            FakeResponse::Messages(&[&[0, 0, 0], &[0, 2, 8], &[5]], "0"),
+            FakeResponse::Status("14"),
+            FakeResponse::Messages(&[FIVE], "9"),
+            FakeResponse::Messages(&[FIVE], ""),
+            FakeResponse::Messages(&[], "0"),
+            FakeResponse::Messages(&[FIVE, FIVE], "0"),
+            FakeResponse::Messages(&[&[0, 0, 0, 0, 2, 8]], "0"),
+            FakeResponse::Messages(&[&[0, 0, 0, 0, 1, 8]], "0"),
+            FakeResponse::NotGrpc,
+            FakeResponse::Reset(Reason::REFUSED_STREAM, false),
+            FakeResponse::Reset(Reason::REFUSED_STREAM, true),
+            FakeResponse::Reset(Reason::INTERNAL_ERROR, false),
         ];
-        let (connection, _member) = member(ANSWERS).await;
-        let mut answers = Vec::new();
-        for _ in ANSWERS {
-            answers.push(match call(&connection).await {
+        let (connection, _member) = member(RESPONSES).await;
+        let mut responses = Vec::new();
+        for _ in RESPONSES {
+            responses.push(match call(&connection).await {
                 Ok(number) => number.to_string(),
                 Err(GrpcError::Status(Status { code, message })) => format!("status {}: {message}", code.0),
                 Err(GrpcError::Malformed(why)) => format!("malformed: {why}"),
@@ -427,26 +428,26 @@ mod tests {
             "5",
             "status 14: no",
             "status 9: gRPC status 9",
-            "malformed: etcd's answer has no status",
-            "malformed: etcd's answer has no message",
-            "malformed: etcd's answer has several messages",
-            "malformed: etcd's answer ends within a message",
-            "malformed: etcd's answer is not valid: failed to decode Protobuf message: LeaseStatus.id: invalid varint",
-            "malformed: etcd's answer is not gRPC: HTTP status 200 OK, content type 'text/html'",
+            "malformed: etcd's response has no status",
+            "malformed: etcd's response has no message",
+            "malformed: etcd's response has several messages",
+            "malformed: etcd's response ends within a message",
+            "malformed: etcd's response is not valid: failed to decode Protobuf message: LeaseStatus.id: invalid varint",
+            "malformed: etcd's response is not gRPC: HTTP status 200 OK, content type 'text/html'",
             "not sent",
             "lost",
             "lost",
         ];
-        assert_eq!(answers, expect);
+        assert_eq!(responses, expect);
     }
 
     #[tokio::test]
     async fn a_call_that_nobody_waits_for_any_more_leaves_the_connection_as_it_was() {
-        const ANSWERS: &[Answer] = &[Answer::Nothing, Answer::Messages(&[FIVE], "0")];
-        let (connection, _member) = member(ANSWERS).await;
+        const RESPONSES: &[FakeResponse] = &[FakeResponse::Nothing, FakeResponse::Messages(&[FIVE], "0")];
+        let (connection, _member) = member(RESPONSES).await;
         let waited = tokio::time::timeout(Duration::from_millis(50), call(&connection)).await;
         assert!(waited.is_err(), "{waited:?}");
-        assert_eq!(call(&connection).await.expect("an answer"), 5);
+        assert_eq!(call(&connection).await.expect("an response"), 5);
     }
 
     #[tokio::test]
@@ -503,7 +504,7 @@ mod tests {
         let encoded = |message| EncodedMessage::new(message).expect("a short message").0;
         let bytes: Vec<u8> = sent.iter().flat_map(encoded).collect();
         for size in 1..=bytes.len() {
-            let (mut received, mut found) = (Received::default(), Vec::new());
+            let (mut received, mut found) = (ReceiveBuffer::default(), Vec::new());
             for piece in bytes.chunks(size) {
                 received.push(Bytes::copy_from_slice(piece));
                 while let Some(message) = received.take_message().expect("no compression") {
@@ -514,7 +515,7 @@ mod tests {
             let found: Vec<LeaseStatus> = found.into_iter().map(|found| Message::decode(found).expect("one")).collect();
             assert_eq!(found, sent, "pieces of {size} bytes");
         }
-        let mut received = Received::default();
+        let mut received = ReceiveBuffer::default();
         received.push(Bytes::from_static(&[1, 0, 0, 0, 0]));
         assert!(received.take_message().is_err());
     }

@@ -8,17 +8,18 @@ use std::task::{Context, Poll, Waker};
 use hyper::rt::Executor;
 use pintle_locks::Mutex;
 
-/// The streams of a connection that have not yet run.
+/// The executor of a connection's streams.
 ///
-/// The connection's own task polls each once, after it has accepted all that have arrived. What has not ended then gets a task of
-/// its own. Most reads of an object end at once: a task of their own would be scheduled, perhaps on another thread, which then has
-/// to wake the connection's. What may take long says so with [`own_task`].
+/// It queues new streams. After the connection's task has accepted all that have arrived, it polls each stream once and spawns a
+/// task for those that are pending. Most reads of an object complete in this first poll. A task for each would be scheduled,
+/// perhaps on another thread, which then has to wake the connection's task. Handlers that may take long call
+/// [`move_to_own_task`].
 #[derive(Clone, Default)]
-pub(super) struct NewStreams(Arc<Mutex<Vec<NewStream>>>);
+pub(super) struct StreamExecutor(Arc<Mutex<Vec<NewStream>>>);
 
 type NewStream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl<F> Executor<F> for NewStreams
+impl<F> Executor<F> for StreamExecutor
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -27,12 +28,12 @@ where
     }
 }
 
-impl NewStreams {
-    /// Runs them. What they send wakes the task of the connection.
+impl StreamExecutor {
+    /// Polls the queued streams. What they send wakes the connection's task.
     pub(super) fn run(&self) {
         let streams = std::mem::take(&mut *self.0.lock());
         for mut stream in streams {
-            // Whoever is waited for wakes the task, which polls again when it begins.
+            // No waker is needed: a pending stream is polled again when its task starts.
             let mut nobody = Context::from_waker(Waker::noop());
             // As in a task of its own, a panic ends the stream alone.
             match catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll(&mut nobody))) {
@@ -43,16 +44,16 @@ impl NewStreams {
     }
 }
 
-/// Goes on in a task of its own, if the future is that of a stream that [`NewStreams`] has just begun.
-pub(crate) fn own_task() -> impl Future<Output = ()> {
-    OwnTask { has_begun: false }
+/// Continues in a task of its own, if the calling future belongs to a stream that [`StreamExecutor`] has just begun.
+pub(crate) fn move_to_own_task() -> impl Future<Output = ()> {
+    MoveToOwnTask { has_begun: false }
 }
 
-struct OwnTask {
+struct MoveToOwnTask {
     has_begun: bool,
 }
 
-impl Future for OwnTask {
+impl Future for MoveToOwnTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -83,7 +84,7 @@ mod tests {
                 polled.fetch_add(1, Ordering::Relaxed);
             }
         };
-        let streams = NewStreams::default();
+        let streams = StreamExecutor::default();
         streams.execute(stream);
         streams.execute(async { panic!("as the test wants") });
         assert_eq!(polled.load(Ordering::Relaxed), 0);
@@ -102,10 +103,10 @@ mod tests {
                     let own = id();
                     let (send, ended) = tokio::sync::oneshot::channel();
                     let of_stream = begun.clone();
-                    let streams = NewStreams::default();
+                    let streams = StreamExecutor::default();
                     streams.execute(async move {
                         if says_so {
-                            own_task().await;
+                            move_to_own_task().await;
                         }
                         of_stream.fetch_add(1, Ordering::Relaxed);
                         gate.notified().await;
