@@ -70,16 +70,22 @@ pub(super) struct MemberConnection {
     shared: Arc<SharedConnection>,
 }
 
-type Connecting = Shared<BoxFuture<'static, Result<SendRequest<Bytes>, ConnectionError>>>;
+type Connecting = Shared<BoxFuture<'static, Result<OpenConnection, ConnectionError>>>;
 
 struct SharedConnection {
     target: Target,
     /// The attempt to connect that is in progress, or the last one. All callers wait for the same.
     current: Mutex<Option<Connecting>>,
+}
+
+/// A connection that has been made. It may have ended since.
+#[derive(Clone)]
+pub(super) struct OpenConnection {
+    sender: SendRequest<Bytes>,
     calls: OpenCalls,
 }
 
-/// The number of calls with one message each way that have no response yet.
+/// The number of calls of a connection with one message each way that have no response yet.
 #[derive(Clone, Debug, Default)]
 struct OpenCalls(Arc<AtomicUsize>);
 
@@ -149,11 +155,7 @@ impl MemberConnection {
         let scheme = if is_tls { Scheme::HTTPS } else { Scheme::HTTP };
         let origin = Uri::builder().scheme(scheme).authority(authority.clone()).path_and_query("/").build();
         let origin = origin.map_err(|error| error.to_string())?;
-        let shared = SharedConnection {
-            target: Target { host, port, tls },
-            current: Mutex::default(),
-            calls: OpenCalls::default(),
-        };
+        let shared = SharedConnection { target: Target { host, port, tls }, current: Mutex::default() };
         Ok(Self { origin, shared: Arc::new(shared) })
     }
 
@@ -162,30 +164,36 @@ impl MemberConnection {
         &self.origin
     }
 
-    /// Counts a call with one message each way until it has ended.
-    pub(super) fn begin_call(&self) -> OpenCallGuard {
-        OpenCallGuard::begin(self.shared.calls.clone())
-    }
-
     /// The open connection, or a new one.
-    async fn sender(&self) -> Result<SendRequest<Bytes>, ConnectionError> {
+    ///
+    /// # Errors
+    /// [`ConnectionError::NotSent`].
+    pub(super) async fn open(&self) -> Result<OpenConnection, ConnectionError> {
         loop {
             let (connecting, is_new) = self.shared.connecting();
-            match connecting.clone().await?.ready().await {
-                Ok(sender) => return Ok(sender),
+            let OpenConnection { sender, calls } = connecting.clone().await?;
+            match sender.ready().await {
+                Ok(sender) => return Ok(OpenConnection { sender, calls }),
                 Err(error) if is_new => return Err(ConnectionError::NotSent(error.to_string())),
                 // It has ended since. A new one is made, unless somebody else has begun.
                 Err(_) => self.shared.forget(&connecting),
             }
         }
     }
+}
+
+impl OpenConnection {
+    /// Counts a call with one message each way until it has ended.
+    pub(super) fn begin_call(&self) -> OpenCallGuard {
+        OpenCallGuard::begin(self.calls.clone())
+    }
 
     /// Begins a request. Its body and its response follow.
     ///
     /// # Errors
     /// [`ConnectionError::NotSent`].
-    pub(super) async fn send(&self, head: Request<()>) -> Result<SentRequest, ConnectionError> {
-        let sent = self.sender().await?.send_request(head, false);
+    pub(super) fn send(mut self, head: Request<()>) -> Result<SentRequest, ConnectionError> {
+        let sent = self.sender.send_request(head, false);
         let (response, body) = sent.map_err(|error| ConnectionError::NotSent(error.to_string()))?;
         Ok(SentRequest { body, response })
     }
@@ -206,7 +214,7 @@ impl SharedConnection {
             Some(connecting) if !matches!(connecting.peek(), Some(Err(_))) => (connecting.clone(), false),
             _ => {
                 // A task of its own: it goes on if nobody waits for it any more.
-                let connecting = tokio::spawn(connect(self.target.clone(), self.calls.clone()));
+                let connecting = tokio::spawn(connect(self.target.clone()));
                 let connecting = connecting
                     .map(|ended| ended.unwrap_or_else(|error| Err(ConnectionError::NotSent(error.to_string()))))
                     .boxed()
@@ -227,7 +235,7 @@ impl SharedConnection {
 }
 
 /// Connects within the time for that, of which each address of the name has a share.
-async fn connect(target: Target, calls: OpenCalls) -> Result<SendRequest<Bytes>, ConnectionError> {
+async fn connect(target: Target) -> Result<OpenConnection, ConnectionError> {
     let Target { host, port, .. } = &target;
     let failed =
         |error: &dyn fmt::Display| ConnectionError::NotSent(format!("failed to connect to {host}:{port}: {error}"));
@@ -237,8 +245,8 @@ async fn connect(target: Target, calls: OpenCalls) -> Result<SendRequest<Bytes>,
     let share = CONNECT_TIMEOUT / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
     let mut last_error = failed(&"the name has no address");
     for address in addresses {
-        match timeout(share, open(address, &target, calls.clone())).await {
-            Ok(Ok(sender)) => return Ok(sender),
+        match timeout(share, open(address, &target)).await {
+            Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => last_error = failed(&error),
             Err(_) => last_error = failed(&"no connection was accepted in time"),
         }
@@ -246,29 +254,30 @@ async fn connect(target: Target, calls: OpenCalls) -> Result<SendRequest<Bytes>,
     Err(last_error)
 }
 
-async fn open(address: SocketAddr, target: &Target, calls: OpenCalls) -> Result<SendRequest<Bytes>, String> {
+async fn open(address: SocketAddr, target: &Target) -> Result<OpenConnection, String> {
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let opened = match &target.tls {
         Some((config, name)) => {
             let connector = TlsConnector::from(config.clone());
             let stream = connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?;
-            shake_hands(stream, calls).await
+            shake_hands(stream).await
         }
-        None => shake_hands(stream, calls).await,
+        None => shake_hands(stream).await,
     };
     opened.map_err(|error| error.to_string())
 }
 
-async fn shake_hands<T>(stream: T, calls: OpenCalls) -> Result<SendRequest<Bytes>, h2::Error>
+async fn shake_hands<T>(stream: T) -> Result<OpenConnection, h2::Error>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = h2::client::Builder::new();
     builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(2 * STREAM_WINDOW).enable_push(false);
-    let (sender, connection) = builder.handshake(GatheredWrites::new(stream, calls, true)).await?;
+    let calls = OpenCalls::default();
+    let (sender, connection) = builder.handshake(GatheredWrites::new(stream, calls.clone(), true)).await?;
     tokio::spawn(serve(connection));
-    Ok(sender)
+    Ok(OpenConnection { sender, calls })
 }
 
 /// Serves a connection until it ends, or its other end does not answer. Then all calls in progress fail.
@@ -323,7 +332,7 @@ mod tests {
         let url: Uri = format!("http://{address}").parse().expect("a URL");
         let connection = MemberConnection::new(&url, || Err(String::new())).expect("a connection");
         for _ in 0..2 {
-            let error = connection.sender().await.expect_err("nobody is there");
+            let error = connection.open().await.err().expect("nobody is there");
             assert!(
                 matches!(&error, ConnectionError::NotSent(text) if text.contains("failed to connect to")),
                 "{error}"

@@ -120,8 +120,10 @@ pub(super) async fn call<A: Message + Default>(
     method: &'static str,
     message: EncodedMessage,
 ) -> Result<A, GrpcError> {
+    let head = head(connection.origin(), method);
+    let connection = connection.open().await?;
     let _open = connection.begin_call();
-    let SentRequest { mut body, response } = connection.send(head(connection.origin(), method)).await?;
+    let SentRequest { mut body, response } = connection.send(head)?;
     // After an error the response tells it.
     let _ = body.send_data(message.0, true);
     let mut responses = ResponseStream::of(response).await?;
@@ -156,7 +158,7 @@ impl GrpcStream {
             head.headers_mut().insert(*name, HeaderValue::from_static(value));
         }
         let message = EncodedMessage::new(first)?;
-        let SentRequest { body: mut requests, response } = connection.send(head).await?;
+        let SentRequest { body: mut requests, response } = connection.open().await?.send(head)?;
         // After an error the response tells it.
         let _ = requests.send_data(message.0, false);
         Ok(Self { requests, responses: ResponseStream::of(response).await? })
@@ -180,7 +182,7 @@ impl GrpcStream {
     }
 }
 
-/// The messages of an response.
+/// The messages of a response.
 #[derive(Debug)]
 struct ResponseStream {
     body: RecvStream,
@@ -188,7 +190,7 @@ struct ResponseStream {
 }
 
 impl ResponseStream {
-    /// Waits for the head of an response.
+    /// Waits for the head of a response.
     async fn of(response: ResponseFuture) -> Result<Self, GrpcError> {
         let response = response.await.map_err(|error| ConnectionError::of_request(&error))?;
         // A call that fails at once has its status in the head.
@@ -240,7 +242,7 @@ impl ResponseStream {
     }
 }
 
-/// ReceiveBuffer bytes. A message that arrives in one piece, as most do, is not copied.
+/// Received bytes. A message that arrives in one piece, as most do, is not copied.
 #[derive(Debug, Default)]
 struct ReceiveBuffer {
     piece: Bytes,
@@ -447,7 +449,7 @@ mod tests {
         let (connection, _member) = member(RESPONSES).await;
         let waited = tokio::time::timeout(Duration::from_millis(50), call(&connection)).await;
         assert!(waited.is_err(), "{waited:?}");
-        assert_eq!(call(&connection).await.expect("an response"), 5);
+        assert_eq!(call(&connection).await.expect("a response"), 5);
     }
 
     #[tokio::test]
