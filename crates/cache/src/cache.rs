@@ -20,7 +20,7 @@ use pintle_value::Str;
 use tokio::task::JoinHandle;
 
 pub use self::event_stream::{EventStream, StreamedEvent};
-use self::history::{EventHistory, HistoryEntry, PACK_BATCH, PACKED_PER_CHANGE};
+use self::history::{EventHistory, PACK_BATCH, PACKED_PER_CHANGE};
 pub use self::load::LoadedCache;
 use crate::encoding_cache::EncodingCache;
 use crate::progress::Progress;
@@ -279,9 +279,9 @@ impl Cache {
     pub fn history_stats(&self) -> HistoryStats {
         let now = self.shared.clock.now();
         let history = self.shared.history.lock();
-        let oldest = history.events.front().map_or(now, |oldest| oldest.added_at);
+        let oldest = history.oldest().map_or(now, |(added_at, _)| added_at);
         HistoryStats {
-            events: history.events.len(),
+            events: history.len(),
             retained_bytes: history.retained_bytes,
             oldest_age: Duration::from_millis(now.0.saturating_sub(oldest.0)),
         }
@@ -429,12 +429,8 @@ impl CacheState {
     }
 
     fn append(&self, watch_cache: Arc<WatchCache>, changes: Vec<PendingChange>, now: Timestamp) -> AppendedEvents {
-        let events = watch_cache.append(changes);
-        let mut history = self.history.lock();
-        for event in &events {
-            history.push(now, watch_cache.clone(), event.clone());
-        }
-        drop(history);
+        let (log_index, events) = watch_cache.append(changes);
+        self.history.lock().push(now, &watch_cache, log_index, &events);
         (watch_cache, events)
     }
 
@@ -458,12 +454,12 @@ impl CacheState {
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
         let mut history = self.history.lock();
         let max_bytes = history.reduced_bytes.unwrap_or(usize::MAX);
-        while let Some(HistoryEntry { added_at, revision, .. }) = history.events.front() {
+        while let Some((added_at, revision)) = history.oldest() {
             let is_within = |limits: HistoryLimits| {
                 added_at.after(limits.duration) > now && history.retained_bytes <= limits.bytes.min(max_bytes)
             };
             let pinned_limits = self.history_limits.plus(PINNED_EXTRA);
-            if is_within(self.history_limits) || (*revision > pinned && is_within(pinned_limits)) {
+            if is_within(self.history_limits) || (revision > pinned && is_within(pinned_limits)) {
                 return;
             }
             history.pop();

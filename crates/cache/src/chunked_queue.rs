@@ -32,16 +32,16 @@ impl<T> ChunkedQueue<T> {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
-    }
-
     pub(crate) fn front(&self) -> Option<&T> {
         self.chunks.front()?.front()
     }
 
     pub(crate) fn back(&self) -> Option<&T> {
         self.chunks.back()?.back()
+    }
+
+    pub(crate) fn back_mut(&mut self) -> Option<&mut T> {
+        self.chunks.back_mut()?.back_mut()
     }
 
     pub(crate) fn push_back(&mut self, entry: T) {
@@ -125,7 +125,7 @@ mod tests {
 
     /// Compares a queue with a `VecDeque`.
     fn check(queue: &ChunkedQueue<usize>, expected: &VecDeque<usize>) {
-        assert_eq!((queue.len(), queue.is_empty()), (expected.len(), expected.is_empty()));
+        assert_eq!(queue.len(), expected.len());
         assert_eq!((queue.front(), queue.back()), (expected.front(), expected.back()));
         let length = expected.len();
         for index in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, length / 2, length.saturating_sub(1), length, length + CHUNK] {

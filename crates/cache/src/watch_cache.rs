@@ -14,7 +14,7 @@ use crate::corrupt::{CorruptObject, CorruptObjects};
 use crate::event_log::{FoundEvent, LogContent, LogEntry};
 use crate::event_summary::ScopeSummary;
 use crate::object_versions::{ObjectVersions, reindexed};
-use crate::packed_version::{FoundVersion, PackedVersion, UnpackedObjects};
+use crate::packed_version::{FoundVersion, PackedVersion};
 use crate::remaining_counts::RemainingCounts;
 use crate::watcher::{WatchScope, Watcher, WatcherOptions, WatcherSet};
 use crate::{Event, Key, Object, ObjectIndex};
@@ -273,6 +273,27 @@ impl WatchCacheState {
         let size = packed.as_ref().map_or(0, PackedVersion::size);
         let is_packed = packed.is_some_and(|packed| versions.pack_before(event.revision, packed));
         Some(PACKED_EVENT_BYTES + if is_packed { size } else { event.previous_bytes() })
+    }
+
+    /// The number of events before those of the log.
+    fn log_start(&self) -> u64 {
+        self.dispatched - self.events.len() as u64
+    }
+
+    /// Drops the oldest event.
+    fn drop_oldest(&mut self) {
+        let Some(event) = self.events.pop_front() else { return };
+        let revision = event.revision;
+        self.valid_from = self.valid_from.max(revision);
+        self.readable_from = self.valid_from;
+        if let Some(versions) = self.versions.get_mut(event.key()) {
+            // The version that the event created is now the oldest readable one.
+            versions.trim_before(revision);
+            let is_forgotten = !versions.has_older() && versions.newest_object().is_none();
+            if is_forgotten && versions.newest_revision() <= revision {
+                self.versions.remove(event.key());
+            }
+        }
     }
 
     /// The keys of a range in order, after the key `after`.
@@ -551,14 +572,22 @@ impl WatchCache {
         Ok((FoundEvent::into_events(found), last_revision, is_end))
     }
 
-    /// The event of a revision, if the log has it.
-    pub(crate) fn event(&self, revision: u64) -> Option<Arc<Event>> {
+    /// A number of events from a place in the log on, see [`WatchCache::append`]; fewer, but one at least, if their objects take
+    /// more than a number of bytes. `None` if they have been dropped.
+    pub(crate) fn events_at(&self, log_index: u64, count: usize, max_bytes: usize) -> Option<Vec<Arc<Event>>> {
         let state = self.state.read();
-        let index = state.events.partition_point(|entry| entry.revision < revision);
-        let found = state.events.get(index).filter(|entry| entry.revision == revision);
-        let found = found.map(|entry| state.find_event(entry));
+        let start = usize::try_from(log_index.checked_sub(state.log_start())?).ok()?;
+        let (mut found, mut packed_bytes) = (Vec::with_capacity(count), 0);
+        for entry in state.events.iter_from(start).take(count) {
+            let event = state.find_event(entry);
+            packed_bytes += event.packed_bytes();
+            found.push(event);
+            if packed_bytes >= max_bytes {
+                break;
+            }
+        }
         drop(state);
-        found.map(|found| found.into_event(&mut UnpackedObjects::default()))
+        (!found.is_empty()).then(|| FoundEvent::into_events(found))
     }
 
     /// Packs events, which are the oldest ones that are not packed, and the objects before them. Returns the memory that each
@@ -610,9 +639,11 @@ impl WatchCache {
         self.state.write().reindex_events(&index);
     }
 
-    /// Appends changes in order and puts their events into the watch buffers. [`WatchCache::wake`] wakes the watchers.
-    pub(crate) fn append(&self, changes: Vec<PendingChange>) -> Vec<Arc<Event>> {
+    /// Appends changes in order and puts their events into the watch buffers. [`WatchCache::wake`] wakes the watchers. Returns the
+    /// events, and the place of the first one in the log: how many came before it since the start.
+    pub(crate) fn append(&self, changes: Vec<PendingChange>) -> (u64, Vec<Arc<Event>>) {
         let mut state = self.state.write();
+        let log_index = state.dispatched;
         let last_corruption_change = state.last_corruption_change;
         let events: Vec<_> = changes.into_iter().filter_map(|change| state.append(change)).collect();
         // The number of corrupt objects is the same if one is replaced and another one becomes corrupt.
@@ -622,7 +653,7 @@ impl WatchCache {
         if has_corruption_change {
             self.watchers.interrupt();
         }
-        events
+        (log_index, events)
     }
 
     /// The revision of the last change of a key; 0 if none is known.
@@ -658,23 +689,14 @@ impl WatchCache {
         self.watchers.wake(events);
     }
 
-    /// Drops the oldest event. States before it can no longer be read.
-    pub(crate) fn drop_oldest(&self) {
+    /// Drops the oldest events. States before them can no longer be read.
+    pub(crate) fn drop_oldest(&self, count: u64) {
         let mut state = self.state.write();
-        let state = &mut *state;
-        let Some(event) = state.events.pop_front() else { return };
-        let revision = event.revision;
-        state.valid_from = state.valid_from.max(revision);
-        state.readable_from = state.valid_from;
-        state.corrupt.trim(state.valid_from);
-        if let Some(versions) = state.versions.get_mut(event.key()) {
-            // The version that the event created is now the oldest readable one.
-            versions.trim_before(revision);
-            let is_forgotten = !versions.has_older() && versions.newest_object().is_none();
-            if is_forgotten && versions.newest_revision() <= revision {
-                state.versions.remove(event.key());
-            }
+        for _ in 0..count {
+            state.drop_oldest();
         }
+        let valid_from = state.valid_from;
+        state.corrupt.trim(valid_from);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::history::FoundEvents;
 use super::{Cache, CacheState};
 use crate::{Event, TooOld, WatchCache};
 
@@ -80,33 +81,34 @@ impl EventStream {
 
     fn pending(&mut self) -> Result<Vec<StreamedEvent>, TooOld> {
         let history = self.shared.history.lock();
-        let Some(passed) = self.cursor.checked_sub(history.evicted) else {
-            (self.cursor, self.listed_at) = (history.end(), None);
-            return Err(TooOld { oldest: history.events.front().map_or(0, |entry| entry.revision) });
-        };
-        let passed = usize::try_from(passed).unwrap_or(usize::MAX).min(history.events.len());
-        let next = history.events.iter_from(passed).take(READ_BATCH);
-        let found: Vec<_> =
-            next.map(|entry| (entry.watch_cache.clone(), entry.revision, entry.event.clone())).collect();
+        let found = (self.cursor >= history.evicted).then(|| history.events_after(self.cursor, READ_BATCH));
         drop(history);
-        let (mut events, mut packed_bytes) = (Vec::with_capacity(found.len()), 0);
-        for (watch_cache, revision, event) in found {
-            let event = match event {
-                Some(event) => event,
-                None if packed_bytes >= MAX_PACKED_BYTES => break,
-                None => {
-                    let Some(event) = watch_cache.event(revision) else {
-                        // It has been dropped meanwhile.
-                        (self.cursor, self.listed_at) = (self.end(), None);
-                        return Err(TooOld { oldest: revision });
-                    };
-                    packed_bytes += event.retained_bytes();
-                    event
+        let (mut events, mut packed_bytes) = (Vec::new(), 0);
+        for found in found.ok_or_else(|| self.skip_missed())? {
+            match found {
+                FoundEvents::Event(event) => events.push(event),
+                FoundEvents::Packed(..) if packed_bytes >= MAX_PACKED_BYTES => break,
+                FoundEvents::Packed(watch_cache, log_index, count) => {
+                    let run = watch_cache.events_at(log_index, count, MAX_PACKED_BYTES);
+                    // It may have been dropped meanwhile.
+                    let run = run.ok_or_else(|| self.skip_missed())?;
+                    packed_bytes += run.iter().map(|event| event.retained_bytes()).sum::<usize>();
+                    let is_cut = run.len() < count;
+                    events.extend(run.into_iter().map(|event| (watch_cache.clone(), event)));
+                    if is_cut {
+                        break;
+                    }
                 }
-            };
-            events.push((watch_cache, event));
+            }
         }
         self.cursor += events.len() as u64;
         Ok(events)
+    }
+
+    /// Goes on with the events from now on, because some have been dropped. Returns the error that tells so.
+    fn skip_missed(&mut self) -> TooOld {
+        let history = self.shared.history.lock();
+        (self.cursor, self.listed_at) = (history.end(), None);
+        TooOld { oldest: history.evicted_to }
     }
 }

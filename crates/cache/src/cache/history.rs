@@ -22,104 +22,316 @@ pub(super) const PACKED_PER_CHANGE: usize = 2;
 pub(super) const PACK_BATCH: usize = 128;
 const PACK_BATCH_BYTES: usize = 1 << 20;
 
+/// How many events of a watch cache that follow each other are one run, how much they may retain, and how long a time is between
+/// two of them. The history drops whole runs.
+const MAX_RUN: u64 = 32;
+const MAX_RUN_BYTES: usize = 64 << 10;
+const MAX_RUN_PAUSE: Duration = Duration::from_millis(100);
+
 /// The retained events of all watch caches, in the order of their revisions.
 #[derive(Default)]
 pub(super) struct EventHistory {
-    pub(super) events: ChunkedQueue<HistoryEntry>,
+    /// The events at the front, which have been packed or have to stay as they are. The logs of their watch caches have them.
+    packed: ChunkedQueue<PackedRun>,
+    /// The others, which come after them.
+    unpacked: ChunkedQueue<UnpackedEvent>,
     /// The number of events that have been dropped.
     pub(super) evicted: u64,
     /// The revision of the newest dropped event.
     pub(super) evicted_to: u64,
+    /// The number of events before those that are not packed, with the dropped ones.
+    packed_end: u64,
     pub(super) retained_bytes: usize,
-    /// The number of events at the front that have been packed, or have to stay as they are.
-    packed: usize,
-    /// What the others retain.
+    /// What the events that are not packed retain.
     unpacked_bytes: usize,
     /// What the history may retain while memory is short, instead of the configured limits.
     pub(super) reduced_bytes: Option<usize>,
     pub(super) frame_budget: FrameBudget,
 }
 
-/// An event in the history.
-pub(super) struct HistoryEntry {
-    pub(super) added_at: Timestamp,
-    pub(super) retained_bytes: usize,
-    pub(super) watch_cache: Arc<WatchCache>,
-    pub(super) revision: u64,
-    /// `None` if it is packed; the log of the watch cache has it.
-    pub(super) event: Option<Arc<Event>>,
+/// Events that follow each other here and in the log of their watch cache: a million of them, which are created one after the
+/// other, would otherwise take as much memory here as in the log.
+struct PackedRun {
+    /// The number of events before the run.
+    first: u64,
+    /// The place of its first event in the log, see [`WatchCache::append`].
+    log_index: u64,
+    newest_revision: u64,
+    /// When the newest one was added.
+    added_at: Timestamp,
+    retained_bytes: usize,
+    watch_cache: Arc<WatchCache>,
+}
+
+/// An event that is not packed.
+struct UnpackedEvent {
+    added_at: Timestamp,
+    watch_cache: Arc<WatchCache>,
+    /// Its place in the log.
+    log_index: u64,
+    event: Arc<Event>,
+}
+
+/// Events that follow each other.
+pub(super) enum FoundEvents {
+    Event(StreamedEvent),
+    /// A number of events in the log of a watch cache, from this place on.
+    Packed(Arc<WatchCache>, u64, usize),
+}
+
+impl UnpackedEvent {
+    fn retained_bytes(&self) -> usize {
+        self.event.retained_bytes()
+    }
+}
+
+impl PackedRun {
+    /// True if an event that comes after `length` events of the run belongs to it.
+    fn is_continued_by(&self, length: u64, event: &UnpackedEvent, retained_bytes: usize) -> bool {
+        Arc::ptr_eq(&self.watch_cache, &event.watch_cache)
+            && self.log_index + length == event.log_index
+            && length < MAX_RUN
+            && self.retained_bytes + retained_bytes <= MAX_RUN_BYTES
+            && event.added_at <= self.added_at.after(MAX_RUN_PAUSE)
+    }
 }
 
 impl EventHistory {
-    pub(super) fn push(&mut self, added_at: Timestamp, watch_cache: Arc<WatchCache>, event: Arc<Event>) {
-        let retained_bytes = event.retained_bytes();
-        self.retained_bytes += retained_bytes;
-        self.unpacked_bytes += retained_bytes;
-        self.frame_budget.push(&event);
-        let (revision, event) = (event.revision, Some(event));
-        self.events.push_back(HistoryEntry { added_at, retained_bytes, watch_cache, revision, event });
+    /// Adds events of a watch cache, the first of which is at a place in its log.
+    pub(super) fn push(
+        &mut self,
+        added_at: Timestamp,
+        watch_cache: &Arc<WatchCache>,
+        log_index: u64,
+        events: &[Arc<Event>],
+    ) {
+        for (log_index, event) in (log_index..).zip(events) {
+            let event = event.clone();
+            let added = UnpackedEvent { added_at, watch_cache: watch_cache.clone(), log_index, event };
+            self.retained_bytes += added.retained_bytes();
+            self.unpacked_bytes += added.retained_bytes();
+            self.frame_budget.push(&added.event);
+            self.unpacked.push_back(added);
+        }
     }
 
-    /// Drops the oldest event.
-    pub(super) fn pop(&mut self) {
-        if let Some(HistoryEntry { retained_bytes, watch_cache, revision, .. }) = self.events.pop_front() {
-            self.retained_bytes -= retained_bytes;
-            match self.packed.checked_sub(1) {
-                Some(packed) => self.packed = packed,
-                None => self.unpacked_bytes -= retained_bytes,
-            }
-            self.evicted += 1;
-            self.evicted_to = revision;
-            watch_cache.drop_oldest();
-        }
+    /// Brings the events of a start, of which none is packed, into the order of their revisions.
+    pub(super) fn sort(&mut self) {
+        self.unpacked.sort_by_key(|unpacked| unpacked.event.revision);
+    }
+
+    /// The number of events.
+    pub(super) fn len(&self) -> usize {
+        usize::try_from(self.packed_end - self.evicted).unwrap_or(usize::MAX) + self.unpacked.len()
+    }
+
+    /// When the oldest event was added, and its revision; of several that are dropped together those of the newest one.
+    pub(super) fn oldest(&self) -> Option<(Timestamp, u64)> {
+        let packed = self.packed.front().map(|run| (run.added_at, run.newest_revision));
+        packed.or_else(|| self.unpacked.front().map(|unpacked| (unpacked.added_at, unpacked.event.revision)))
+    }
+
+    /// Drops the oldest event, and those that are in a run with it. False if there is none.
+    pub(super) fn pop(&mut self) -> bool {
+        let (watch_cache, count) = if let Some(run) = self.packed.pop_front() {
+            self.retained_bytes -= run.retained_bytes;
+            self.evicted_to = run.newest_revision;
+            let end = self.packed.front().map_or(self.packed_end, |next| next.first);
+            (run.watch_cache, end - run.first)
+        } else if let Some(unpacked) = self.unpacked.pop_front() {
+            self.retained_bytes -= unpacked.retained_bytes();
+            self.unpacked_bytes -= unpacked.retained_bytes();
+            self.evicted_to = unpacked.event.revision;
+            self.packed_end += 1;
+            (unpacked.watch_cache, 1)
+        } else {
+            return false;
+        };
+        self.evicted += count;
+        watch_cache.drop_oldest(count);
+        true
     }
 
     /// Up to `max` of the oldest events that are not packed and are to be, and the number of events before them.
     pub(super) fn next_to_pack(&self, now: Timestamp, max: usize) -> (u64, Vec<StreamedEvent>) {
         let mut unpacked_bytes = self.unpacked_bytes;
-        let is_due = |entry: &&HistoryEntry| {
-            let due = unpacked_bytes > UNPACKED.bytes || entry.added_at.after(UNPACKED.duration) <= now;
-            unpacked_bytes = unpacked_bytes.saturating_sub(entry.retained_bytes);
+        let is_due = |unpacked: &&UnpackedEvent| {
+            let due = unpacked_bytes > UNPACKED.bytes || unpacked.added_at.after(UNPACKED.duration) <= now;
+            unpacked_bytes = unpacked_bytes.saturating_sub(unpacked.retained_bytes());
             due
         };
         let mut bytes = 0;
-        let is_within = |entry: &&HistoryEntry| {
+        let is_within = |unpacked: &&UnpackedEvent| {
             let is_within = bytes < PACK_BATCH_BYTES;
-            bytes += entry.retained_bytes;
+            bytes += unpacked.retained_bytes();
             is_within
         };
-        let due = self.events.iter_from(self.packed).take(max).take_while(is_due).take_while(is_within);
-        let due = due.filter_map(|entry| Some((entry.watch_cache.clone(), entry.event.clone()?)));
-        (self.evicted + self.packed as u64, due.collect())
+        let due = self.unpacked.iter_from(0).take(max).take_while(is_due).take_while(is_within);
+        let due = due.map(|unpacked| (unpacked.watch_cache.clone(), unpacked.event.clone()));
+        (self.packed_end, due.collect())
     }
 
     /// Notes that events are packed, those after `before`, and what each retains now; `None` for one that stays as it is.
     pub(super) fn set_packed(&mut self, before: u64, sizes: &[Option<usize>]) {
         for (number, size) in (before..).zip(sizes) {
             // Some may have been dropped meanwhile.
-            if number != self.evicted + self.packed as u64 {
+            if number != self.packed_end {
                 continue;
             }
-            let Some(entry) = self.events.get_mut(self.packed) else { return };
-            self.packed += 1;
-            self.unpacked_bytes -= entry.retained_bytes;
-            if let Some(size) = *size {
-                self.retained_bytes = self.retained_bytes - entry.retained_bytes + size;
-                (entry.retained_bytes, entry.event) = (size, None);
+            let Some(event) = self.unpacked.pop_front() else { return };
+            let retained_bytes = size.unwrap_or_else(|| event.retained_bytes());
+            self.unpacked_bytes -= event.retained_bytes();
+            self.retained_bytes = self.retained_bytes - event.retained_bytes() + retained_bytes;
+            self.push_packed(&event, retained_bytes);
+        }
+    }
+
+    fn push_packed(&mut self, event: &UnpackedEvent, retained_bytes: usize) {
+        let (first, newest_revision, added_at) = (self.packed_end, event.event.revision, event.added_at);
+        self.packed_end += 1;
+        let last = self.packed.back_mut();
+        match last.filter(|run| run.is_continued_by(first - run.first, event, retained_bytes)) {
+            Some(run) => {
+                run.retained_bytes += retained_bytes;
+                (run.newest_revision, run.added_at) = (newest_revision, added_at);
+            }
+            None => {
+                let (watch_cache, log_index) = (event.watch_cache.clone(), event.log_index);
+                let run = PackedRun { first, log_index, newest_revision, added_at, retained_bytes, watch_cache };
+                self.packed.push_back(run);
             }
         }
+    }
+
+    /// Up to `max` events after a number of events, which have not been dropped.
+    pub(super) fn events_after(&self, passed: u64, max: usize) -> Vec<FoundEvents> {
+        let (mut next, end) = (passed, self.end().min(passed.saturating_add(max as u64)));
+        let mut found = Vec::new();
+        let mut index = self.packed.partition_point(|run| run.first <= passed).saturating_sub(1);
+        while next < end.min(self.packed_end)
+            && let Some(run) = self.packed.get(index)
+        {
+            index += 1;
+            let run_end = self.packed.get(index).map_or(self.packed_end, |next| next.first).min(end);
+            let count = usize::try_from(run_end - next).unwrap_or(usize::MAX);
+            found.push(FoundEvents::Packed(run.watch_cache.clone(), run.log_index + (next - run.first), count));
+            next = run_end;
+        }
+        let start = usize::try_from(next - self.packed_end.min(next)).unwrap_or(usize::MAX);
+        let unpacked = self.unpacked.iter_from(start).take(usize::try_from(end - next).unwrap_or(usize::MAX));
+        found.extend(unpacked.map(|event| FoundEvents::Event((event.watch_cache.clone(), event.event.clone()))));
+        found
     }
 
     /// Drops all events, and counts one more: there have been others that nobody knows.
     pub(super) fn expire(&mut self) {
-        while !self.events.is_empty() {
-            self.pop();
-        }
+        while self.pop() {}
         self.evicted += 1;
+        self.packed_end += 1;
     }
 
     /// The number of events so far, including dropped ones.
     pub(super) fn end(&self) -> u64 {
-        self.evicted + self.events.len() as u64
+        self.packed_end + self.unpacked.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch_cache::{NewState, PendingChange};
+    use crate::{Object, ObjectIndex};
+
+    /// The events of two watch caches, and what the history should have of them: the prefixes and revisions.
+    struct TwoCaches {
+        watch_caches: [Arc<WatchCache>; 2],
+        history: EventHistory,
+        expected: Vec<(String, u64)>,
+        now: Timestamp,
+    }
+
+    impl TwoCaches {
+        fn append(&mut self, index: usize, count: usize) {
+            let first = self.expected.last().map_or(1, |(_, revision)| revision + 1);
+            let change = |revision: u64| {
+                let key = format!("{}", revision % 40).as_str().into();
+                let object = Object::new(key, revision, "x".repeat(500).into(), ObjectIndex::default());
+                let new_state = if revision.is_multiple_of(7) { NewState::Deleted } else { NewState::Object(object) };
+                PendingChange { key: format!("{}", revision % 40).as_str().into(), revision, new_state }
+            };
+            let watch_cache = &self.watch_caches[index];
+            let (log_index, events) = watch_cache.append((first..).take(count).map(change).collect());
+            self.history.push(self.now, watch_cache, log_index, &events);
+            self.expected.extend(events.iter().map(|event| (watch_cache.prefix().to_string(), event.revision)));
+        }
+
+        fn pack(&mut self, max: usize) {
+            let (before, events) = self.history.next_to_pack(self.now.after(UNPACKED.duration), max);
+            let mut sizes = Vec::new();
+            for (watch_cache, event) in &events {
+                sizes.extend(watch_cache.pack(std::slice::from_ref(event)));
+            }
+            self.history.set_packed(before, &sizes);
+        }
+
+        /// What a stream reads that begins after a number of events.
+        fn read(&self, passed: u64, max: usize) -> Vec<(String, u64)> {
+            let mut read = Vec::new();
+            let mut add = |watch_cache: &WatchCache, event: &Event| {
+                read.push((watch_cache.prefix().to_string(), event.revision));
+            };
+            for found in self.history.events_after(passed, max) {
+                match found {
+                    FoundEvents::Event((watch_cache, event)) => add(&watch_cache, &event),
+                    FoundEvents::Packed(watch_cache, log_index, count) => {
+                        let events = watch_cache.events_at(log_index, count, usize::MAX).expect("a history");
+                        assert_eq!(events.len(), count);
+                        events.iter().for_each(|event| add(&watch_cache, event));
+                    }
+                }
+            }
+            read
+        }
+
+        fn check(&self) {
+            let history = &self.history;
+            let evicted = usize::try_from(history.evicted).expect("a number");
+            assert_eq!((history.len(), history.end()), (self.expected.len() - evicted, self.expected.len() as u64));
+            assert_eq!(history.oldest().is_some(), history.len() > 0);
+            for start in (evicted..=self.expected.len()).step_by(11) {
+                for max in [1, 40, usize::MAX] {
+                    let expected = &self.expected[start..self.expected.len().min(start.saturating_add(max))];
+                    assert_eq!(self.read(start as u64, max), expected, "{max} after {start}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn events_are_found_by_their_number_however_they_are_packed() {
+        let watch_caches = ["one", "two"].map(|prefix| Arc::new(WatchCache::new(prefix.into(), 0)));
+        let (history, expected) = (EventHistory::default(), Vec::new());
+        let mut test = TwoCaches { watch_caches, history, expected, now: Timestamp(1) };
+        for round in 0..40 {
+            test.append(round % 2, 1 + round * 7 % 50);
+            test.append(usize::from(round % 3 == 0), 1);
+            test.now = test.now.after(Duration::from_millis(90 + round as u64));
+            test.pack(round * 11 % 60);
+            if round % 4 == 3 {
+                assert!(test.history.pop());
+                let evicted = usize::try_from(test.history.evicted).expect("a number");
+                assert_eq!(test.history.evicted_to, test.expected[evicted - 1].1);
+            }
+            test.check();
+        }
+        test.pack(usize::MAX);
+        test.check();
+        let runs = test.history.packed.len();
+        assert!(runs * 4 < test.history.len(), "{runs} runs of {} events", test.history.len());
+        test.history.pop();
+        test.check();
+        while test.history.pop() {}
+        test.check();
+        assert_eq!((test.history.retained_bytes, test.history.unpacked_bytes), (0, 0));
     }
 }

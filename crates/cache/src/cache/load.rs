@@ -147,7 +147,7 @@ impl LoadedCache {
         shared.remember_unclaimed(&unclaimed.changes);
         shared.log_unclaimed(&unclaimed);
         // Events are dropped in the order of their revisions over all collections.
-        shared.history.lock().events.sort_by_key(|entry| entry.revision);
+        shared.history.lock().sort();
         shared.trim();
         let encoding_cache = Arc::new(encoding_cache);
         let feeder = tokio::spawn(supervise(shared.clone(), encoding_cache.clone(), feed));
