@@ -209,6 +209,13 @@ pub(crate) fn merge_object(
             },
         };
         let changed = changes.remove(&key);
+        // An object in which nothing changes goes on sharing its members with the live one.
+        if changed.is_none()
+            && !is_deletion
+            && original.get(&key).is_some_and(|current| is_same_scalar(current, &value))
+        {
+            continue;
+        }
         let mut slot = if changed.is_none() { original.get_mut(&key) } else { None };
         let current = changed.unwrap_or_else(|| slot.as_deref_mut().map(Value::take));
         let merged = match value {
@@ -221,6 +228,14 @@ pub(crate) fn merge_object(
         }
     }
     Ok(apply_changes(original, changes))
+}
+
+/// Whether the fields have the same text, boolean or integer.
+fn is_same_scalar(current: &Value, value: &Value) -> bool {
+    matches!(
+        (current, value),
+        (Value::String(_), Value::String(_)) | (Value::Bool(_), Value::Bool(_)) | (Value::Int(_), Value::Int(_))
+    ) && current == value
 }
 
 /// The fields of an object that come and go. `None` for removed fields.
