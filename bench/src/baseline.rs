@@ -18,11 +18,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_rustls::TlsAcceptor;
 
 use crate::Result;
@@ -34,6 +36,10 @@ use crate::target::{ReadyServer, ServerProcess};
 pub(crate) const OBJECT: &str = "/object";
 /// The path of the list.
 pub(crate) const LIST: &str = "/list";
+/// The path of a response that never ends: it has an event for each request to [`EVENTS`].
+pub(crate) const WATCH: &str = "/watch";
+/// The path of requests that send an event to all watchers. The answer is the object.
+pub(crate) const EVENTS: &str = "/events";
 /// The start of the line that the server prints when it is ready.
 const URL_PREFIX: &str = "url:";
 /// The size of the chunks in which the list is sent, in bytes.
@@ -57,7 +63,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let [certificates, object, list] = arguments else {
         return Err("usage: pintle-bench baseline CERTIFICATES OBJECT LIST".into());
     };
-    let content = Arc::new(StaticResponses { object: read(object)?, list: read(list)? });
+    let content = Arc::new(Responses::new(read(object)?, read(list)?));
     let acceptor = TlsAcceptor::from(Arc::new(tls_config(Path::new(certificates))?));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -107,31 +113,77 @@ fn tls_config(folder: &Path) -> Result<ServerConfig> {
     Ok(config)
 }
 
-/// The precomputed response bodies.
-struct StaticResponses {
+/// The precomputed response bodies, and the watchers.
+struct Responses {
     object: Bytes,
     list: Bytes,
+    event: Bytes,
+    watchers: Mutex<Vec<UnboundedSender<Bytes>>>,
 }
 
-impl StaticResponses {
-    fn respond(&self, request: &Request<Incoming>) -> Response<StaticBody> {
-        let body = match request.uri().path() {
-            OBJECT => StaticBody { remaining: self.object.clone(), is_chunked: false, has_yielded: false },
-            LIST => StaticBody { remaining: self.list.clone(), is_chunked: true, has_yielded: false },
-            _ => {
-                let mut response =
-                    Response::new(StaticBody { remaining: Bytes::new(), is_chunked: false, has_yielded: false });
-                *response.status_mut() = StatusCode::NOT_FOUND;
-                return response;
+impl Responses {
+    fn new(object: Bytes, list: Bytes) -> Self {
+        let event = [br#"{"type":"ADDED","object":"#, &object[..], b"}\n"].concat().into();
+        Self { object, list, event, watchers: Mutex::default() }
+    }
+
+    fn respond(&self, request: &Request<Incoming>) -> Response<Body> {
+        let whole = |bytes: &Bytes, is_chunked| {
+            Body::Static(StaticBody { remaining: bytes.clone(), is_chunked, has_yielded: false })
+        };
+        let (status, body) = match request.uri().path() {
+            OBJECT => (StatusCode::OK, whole(&self.object, false)),
+            LIST => (StatusCode::OK, whole(&self.list, true)),
+            WATCH => {
+                let (sender, events) = unbounded_channel();
+                self.watchers.lock().push(sender);
+                (StatusCode::OK, Body::Events(events))
             }
+            EVENTS => {
+                self.watchers.lock().retain(|watcher| watcher.send(self.event.clone()).is_ok());
+                (StatusCode::CREATED, whole(&self.object, false))
+            }
+            _ => (StatusCode::NOT_FOUND, whole(&Bytes::new(), false)),
         };
         let mut response = Response::new(body);
+        *response.status_mut() = status;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
     }
 }
 
-/// A response body. The object is sent at once with its length. The list is sent in chunks without a length, like a
+/// A response body.
+enum Body {
+    Static(StaticBody),
+    Events(UnboundedReceiver<Bytes>),
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<PolledFrame>> {
+        match self.get_mut() {
+            Self::Static(body) => body.poll_frame(cx),
+            Self::Events(events) => events.poll_recv(cx).map(|event| event.map(|event| Ok(Frame::data(event)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Static(body) if body.remaining.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Static(body) if !body.is_chunked => SizeHint::with_exact(body.remaining.len() as u64),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+type PolledFrame = std::result::Result<Frame<Bytes>, Infallible>;
+
+/// A response body that is known. The object is sent at once with its length. The list is sent in chunks without a length, like a
 /// list that is encoded while it is sent.
 struct StaticBody {
     remaining: Bytes,
@@ -141,14 +193,8 @@ struct StaticBody {
     has_yielded: bool,
 }
 
-impl http_body::Body for StaticBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+impl StaticBody {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<PolledFrame>> {
         if self.remaining.is_empty() {
             return Poll::Ready(None);
         }
@@ -161,13 +207,5 @@ impl http_body::Body for StaticBody {
         }
         let length = if self.is_chunked { CHUNK_SIZE.min(self.remaining.len()) } else { self.remaining.len() };
         Poll::Ready(Some(Ok(Frame::data(self.remaining.split_to(length)))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.remaining.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        if self.is_chunked { SizeHint::default() } else { SizeHint::with_exact(self.remaining.len() as u64) }
     }
 }

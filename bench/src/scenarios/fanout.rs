@@ -6,15 +6,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
+use bytes::Bytes;
+use http::{Method, StatusCode};
 use parking_lot::Mutex;
 
 use super::PROTOBUF;
 use super::create::create_workload;
 use crate::Result;
-use crate::client::{Protocol, get, get_as};
-use crate::load::{Load, Percentiles, ResponseObserver, RoundResult, median, median_round};
-use crate::objects::{config_maps_path, resource_version};
+use crate::baseline;
+use crate::client::{Protocol, get, get_as, with_body};
+use crate::comparison::start_baseline;
+use crate::load::{Load, Percentiles, ResponseObserver, RoundResult, Workload, median, median_round};
+use crate::objects::{config_map, config_maps_path, create, resource_version};
 use crate::plan::Plan;
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::{Server, Target};
@@ -151,7 +154,37 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
             bench.report.row_if_known(name, ratio, "", |row| row.at_most(MAX_HTTP2_RATIO));
         }
     }
+    if !is_on_go_api_server {
+        bare_server(bench, &mut target).await?;
+    }
     target.tear_down().await
+}
+
+/// Measures what an event costs a server that does nothing but send the same bytes to all watchers.
+async fn bare_server(bench: &mut ScenarioContext, target: &mut Target) -> Result<()> {
+    let collection = config_maps_path(&target.namespace("bare").await?);
+    let mut connection = target.server.connect().await?;
+    let object = connection.fetch(create(collection.as_str(), config_map("object", 1)), StatusCode::CREATED).await?;
+    let baseline = start_baseline(bench.scratch(), &object, &Bytes::new()).await?;
+    let server = &baseline.server;
+    let workload: Workload = Arc::new(|_, _| Some(with_body(Method::POST, baseline::EVENTS, Bytes::new())));
+    let load = || AnsweredCreate::load(&PACED, bench.plan.open_loop_duration);
+    let without_watchers = load().run(server, &workload).await?;
+    let requests = (0..PACED.watchers).map(|_| get(baseline::WATCH));
+    let watchers = WatchOptions::new(PACED.protocol).open(server, requests).await?;
+    let cpu = server.meter.cpu_time()?;
+    let sent = load().run(server, &workload).await?.completed;
+    let events = sent * PACED.watchers as u64;
+    watchers.wait_for(events).await?;
+    let cpu = server.meter.cpu_time_since(cpu)?;
+    watchers.close().await;
+    baseline.stop().await?;
+    let total = RoundResult { completed: events, cpu, ..RoundResult::default() }.cpu_micros();
+    let without_watchers = without_watchers.cpu_micros();
+    let cost = total.zip(without_watchers).map(|(total, without)| total - without / PACED.watchers as f64);
+    let name = format!("{}: CPU per event of the baseline server", PACED.name);
+    bench.report.row_if_known(name, cost, "µs", |row| row.cpu(cost).about_machine());
+    Ok(())
 }
 
 /// Adds the rows of a case, and returns the CPU time of an event in microseconds.
