@@ -123,7 +123,8 @@ struct Responses {
 
 impl Responses {
     fn new(object: Bytes, list: Bytes) -> Self {
-        let event = [br#"{"type":"ADDED","object":"#, &object[..], b"}\n"].concat().into();
+        // A line has one event, and the object ends with a line break.
+        let event = [br#"{"type":"ADDED","object":"#, object.trim_ascii_end(), b"}\n"].concat().into();
         Self { object, list, event, watchers: Mutex::default() }
     }
 
