@@ -36,9 +36,9 @@ use crate::target::{ReadyServer, ServerProcess};
 pub(crate) const OBJECT: &str = "/object";
 /// The path of the list.
 pub(crate) const LIST: &str = "/list";
-/// The path of a response that never ends: it has an event for each request to [`EVENTS`].
+/// The path of the watch. Each request to [`EVENTS`] sends one event to it.
 pub(crate) const WATCH: &str = "/watch";
-/// The path of requests that send an event to all watchers. The answer is the object.
+/// The path of requests that send an event to all watches. The response is the object.
 pub(crate) const EVENTS: &str = "/events";
 /// The start of the line that the server prints when it is ready.
 const URL_PREFIX: &str = "url:";
@@ -184,7 +184,7 @@ impl http_body::Body for Body {
 
 type PolledFrame = std::result::Result<Frame<Bytes>, Infallible>;
 
-/// A response body that is known. The object is sent at once with its length. The list is sent in chunks without a length, like a
+/// A precomputed response body. The object is sent at once with its length. The list is sent in chunks without a length, like a
 /// list that is encoded while it is sent.
 struct StaticBody {
     remaining: Bytes,

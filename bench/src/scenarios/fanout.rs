@@ -155,13 +155,13 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         }
     }
     if !is_on_go_api_server {
-        bare_server(bench, &mut target).await?;
+        baseline_event_cost(bench, &mut target).await?;
     }
     target.tear_down().await
 }
 
-/// Measures what an event costs a server that does nothing but send the same bytes to all watchers.
-async fn bare_server(bench: &mut ScenarioContext, target: &mut Target) -> Result<()> {
+/// Measures what an event costs the baseline server, which does nothing but send the same bytes to all watchers.
+async fn baseline_event_cost(bench: &mut ScenarioContext, target: &mut Target) -> Result<()> {
     let collection = config_maps_path(&target.namespace("bare").await?);
     let mut connection = target.server.connect().await?;
     let object = connection.fetch(create(collection.as_str(), config_map("object", 1)), StatusCode::CREATED).await?;
@@ -181,7 +181,7 @@ async fn bare_server(bench: &mut ScenarioContext, target: &mut Target) -> Result
     baseline.stop().await?;
     let total = RoundResult { completed: events, cpu, ..RoundResult::default() }.cpu_micros();
     let without_watchers = without_watchers.cpu_micros();
-    let cost = total.zip(without_watchers).map(|(total, without)| total - without / PACED.watchers as f64);
+    let cost = total.zip(without_watchers).map(|(total, without)| (total - without / PACED.watchers as f64).max(0.0));
     let name = format!("{}: CPU per event of the baseline server", PACED.name);
     bench.report.row_if_known(name, cost, "µs", |row| row.cpu(cost).about_machine());
     Ok(())

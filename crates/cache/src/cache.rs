@@ -279,7 +279,7 @@ impl Cache {
     pub fn history_stats(&self) -> HistoryStats {
         let now = self.shared.clock.now();
         let history = self.shared.history.lock();
-        let oldest = history.oldest().map_or(now, |(added_at, _)| added_at);
+        let oldest = history.next_to_drop().map_or(now, |(added_at, _)| added_at);
         HistoryStats {
             events: history.len(),
             retained_bytes: history.retained_bytes,
@@ -454,7 +454,7 @@ impl CacheState {
         let pinned = self.pins.lock().first_key_value().map_or(u64::MAX, |(revision, _)| *revision);
         let mut history = self.history.lock();
         let max_bytes = history.reduced_bytes.unwrap_or(usize::MAX);
-        while let Some((added_at, revision)) = history.oldest() {
+        while let Some((added_at, revision)) = history.next_to_drop() {
             let is_within = |limits: HistoryLimits| {
                 added_at.after(limits.duration) > now && history.retained_bytes <= limits.bytes.min(max_bytes)
             };

@@ -26,8 +26,8 @@ const PAGE_KEYS: usize = 512;
 
 /// The number of events that are packed under one lock.
 const MAX_PACKED_AT_ONCE: usize = 32;
-/// The approximate memory of a packed event without the object before it: its places in the log, in the history of all watch
-/// caches and among the versions of its key.
+/// The approximate memory of a packed event without the object before it: its entries in the log, in the history of all watch
+/// caches, where it may share one with others, and among the versions of its key.
 const PACKED_EVENT_BYTES: usize = 128;
 /// How much of the packed history is read at once: the number of events that are looked at, and the size of their objects.
 const MAX_PACKED_READ: usize = 256;
@@ -115,7 +115,7 @@ struct WatchCacheState {
     last_corruption_change: u64,
     /// The number of changes so far.
     received: u64,
-    /// The number of events so far.
+    /// The number of events so far, which is the index of the next one in the log: each is appended there.
     dispatched: u64,
     /// How often the history began anew after changes were missing.
     expirations: u64,
@@ -572,9 +572,9 @@ impl WatchCache {
         Ok((FoundEvent::into_events(found), last_revision, is_end))
     }
 
-    /// A number of events from a place in the log on, see [`WatchCache::append`]; fewer, but one at least, if their objects take
-    /// more than a number of bytes. `None` if they have been dropped.
-    pub(crate) fn events_at(&self, log_index: u64, count: usize, max_bytes: usize) -> Option<Vec<Arc<Event>>> {
+    /// A number of events from an index in the log on, see [`WatchCache::append`], and how many bytes had to be made for them;
+    /// fewer events, but one at least, if that is more than `max_bytes`. `None` if they have been dropped.
+    pub(crate) fn events_at(&self, log_index: u64, count: usize, max_bytes: usize) -> Option<(Vec<Arc<Event>>, usize)> {
         let state = self.state.read();
         let start = usize::try_from(log_index.checked_sub(state.log_start())?).ok()?;
         let (mut found, mut packed_bytes) = (Vec::with_capacity(count), 0);
@@ -587,7 +587,7 @@ impl WatchCache {
             }
         }
         drop(state);
-        (!found.is_empty()).then(|| FoundEvent::into_events(found))
+        (!found.is_empty()).then(|| (FoundEvent::into_events(found), packed_bytes))
     }
 
     /// Packs events, which are the oldest ones that are not packed, and the objects before them. Returns the memory that each
@@ -640,7 +640,7 @@ impl WatchCache {
     }
 
     /// Appends changes in order and puts their events into the watch buffers. [`WatchCache::wake`] wakes the watchers. Returns the
-    /// events, and the place of the first one in the log: how many came before it since the start.
+    /// events, and the index of the first one in the log: how many came before it since the start.
     pub(crate) fn append(&self, changes: Vec<PendingChange>) -> (u64, Vec<Arc<Event>>) {
         let mut state = self.state.write();
         let log_index = state.dispatched;

@@ -209,7 +209,7 @@ pub(crate) fn merge_object(
             },
         };
         let changed = changes.remove(&key);
-        // An object in which nothing changes goes on sharing its members with the live one.
+        // An object of scalars in which nothing changes goes on sharing its members with the live one.
         if changed.is_none()
             && !is_deletion
             && original.get(&key).is_some_and(|current| is_same_scalar(current, &value))

@@ -81,18 +81,18 @@ impl EventStream {
 
     fn pending(&mut self) -> Result<Vec<StreamedEvent>, TooOld> {
         let history = self.shared.history.lock();
-        let found = (self.cursor >= history.evicted).then(|| history.events_after(self.cursor, READ_BATCH));
+        let found = (self.cursor >= history.evicted).then(|| history.events_from(self.cursor, READ_BATCH));
         drop(history);
         let (mut events, mut packed_bytes) = (Vec::new(), 0);
         for found in found.ok_or_else(|| self.skip_missed())? {
             match found {
                 FoundEvents::Event(event) => events.push(event),
-                FoundEvents::Packed(..) if packed_bytes >= MAX_PACKED_BYTES => break,
-                FoundEvents::Packed(watch_cache, log_index, count) => {
-                    let run = watch_cache.events_at(log_index, count, MAX_PACKED_BYTES);
-                    // It may have been dropped meanwhile.
-                    let run = run.ok_or_else(|| self.skip_missed())?;
-                    packed_bytes += run.iter().map(|event| event.retained_bytes()).sum::<usize>();
+                FoundEvents::InLog { .. } if packed_bytes >= MAX_PACKED_BYTES => break,
+                FoundEvents::InLog { watch_cache, log_index, count } => {
+                    let found = watch_cache.events_at(log_index, count, MAX_PACKED_BYTES - packed_bytes);
+                    // They may have been dropped meanwhile.
+                    let (run, bytes) = found.ok_or_else(|| self.skip_missed())?;
+                    packed_bytes += bytes;
                     let is_cut = run.len() < count;
                     events.extend(run.into_iter().map(|event| (watch_cache.clone(), event)));
                     if is_cut {
@@ -105,7 +105,7 @@ impl EventStream {
         Ok(events)
     }
 
-    /// Goes on with the events from now on, because some have been dropped. Returns the error that tells so.
+    /// Moves the cursor to the end of the history, and returns the error for the missed events.
     fn skip_missed(&mut self) -> TooOld {
         let history = self.shared.history.lock();
         (self.cursor, self.listed_at) = (history.end(), None);

@@ -22,25 +22,26 @@ pub(super) const PACKED_PER_CHANGE: usize = 2;
 pub(super) const PACK_BATCH: usize = 128;
 const PACK_BATCH_BYTES: usize = 1 << 20;
 
-/// How many events of a watch cache that follow each other are one run, how much they may retain, and how long a time is between
-/// two of them. The history drops whole runs.
-const MAX_RUN: u64 = 32;
+/// Maximum number of events of a run. The history drops whole runs.
+const MAX_EVENTS_PER_RUN: u64 = 32;
+/// Maximum size of what the events of a run retain, in bytes.
 const MAX_RUN_BYTES: usize = 64 << 10;
+/// Maximum time between two events of a run.
 const MAX_RUN_PAUSE: Duration = Duration::from_millis(100);
 
 /// The retained events of all watch caches, in the order of their revisions.
 #[derive(Default)]
 pub(super) struct EventHistory {
-    /// The events at the front, which have been packed or have to stay as they are. The logs of their watch caches have them.
-    packed: ChunkedQueue<PackedRun>,
+    /// The events at the front, which only the logs of their watch caches have: they are packed, or have to stay as they are.
+    logged: ChunkedQueue<EventRun>,
     /// The others, which come after them.
     unpacked: ChunkedQueue<UnpackedEvent>,
     /// The number of events that have been dropped.
     pub(super) evicted: u64,
     /// The revision of the newest dropped event.
     pub(super) evicted_to: u64,
-    /// The number of events before those that are not packed, with the dropped ones.
-    packed_end: u64,
+    /// The position of the first of the others: the number of events before it, dropped ones included.
+    logged_end: u64,
     pub(super) retained_bytes: usize,
     /// What the events that are not packed retain.
     unpacked_bytes: usize,
@@ -51,10 +52,10 @@ pub(super) struct EventHistory {
 
 /// Events that follow each other here and in the log of their watch cache: a million of them, which are created one after the
 /// other, would otherwise take as much memory here as in the log.
-struct PackedRun {
-    /// The number of events before the run.
+struct EventRun {
+    /// The position of its first event in the history.
     first: u64,
-    /// The place of its first event in the log, see [`WatchCache::append`].
+    /// The index of its first event in the log, see [`WatchCache::append`].
     log_index: u64,
     newest_revision: u64,
     /// When the newest one was added.
@@ -67,7 +68,7 @@ struct PackedRun {
 struct UnpackedEvent {
     added_at: Timestamp,
     watch_cache: Arc<WatchCache>,
-    /// Its place in the log.
+    /// Its index in the log.
     log_index: u64,
     event: Arc<Event>,
 }
@@ -75,8 +76,12 @@ struct UnpackedEvent {
 /// Events that follow each other.
 pub(super) enum FoundEvents {
     Event(StreamedEvent),
-    /// A number of events in the log of a watch cache, from this place on.
-    Packed(Arc<WatchCache>, u64, usize),
+    /// Events in the log of a watch cache.
+    InLog {
+        watch_cache: Arc<WatchCache>,
+        log_index: u64,
+        count: usize,
+    },
 }
 
 impl UnpackedEvent {
@@ -85,19 +90,19 @@ impl UnpackedEvent {
     }
 }
 
-impl PackedRun {
+impl EventRun {
     /// True if an event that comes after `length` events of the run belongs to it.
     fn is_continued_by(&self, length: u64, event: &UnpackedEvent, retained_bytes: usize) -> bool {
         Arc::ptr_eq(&self.watch_cache, &event.watch_cache)
             && self.log_index + length == event.log_index
-            && length < MAX_RUN
+            && length < MAX_EVENTS_PER_RUN
             && self.retained_bytes + retained_bytes <= MAX_RUN_BYTES
             && event.added_at <= self.added_at.after(MAX_RUN_PAUSE)
     }
 }
 
 impl EventHistory {
-    /// Adds events of a watch cache, the first of which is at a place in its log.
+    /// Adds events of a watch cache, given the index of the first one in its log.
     pub(super) fn push(
         &mut self,
         added_at: Timestamp,
@@ -117,32 +122,33 @@ impl EventHistory {
 
     /// Brings the events of a start, of which none is packed, into the order of their revisions.
     pub(super) fn sort(&mut self) {
+        debug_assert!(self.logged.front().is_none());
         self.unpacked.sort_by_key(|unpacked| unpacked.event.revision);
     }
 
     /// The number of events.
     pub(super) fn len(&self) -> usize {
-        usize::try_from(self.packed_end - self.evicted).unwrap_or(usize::MAX) + self.unpacked.len()
+        usize::try_from(self.logged_end - self.evicted).unwrap_or(usize::MAX) + self.unpacked.len()
     }
 
-    /// When the oldest event was added, and its revision; of several that are dropped together those of the newest one.
-    pub(super) fn oldest(&self) -> Option<(Timestamp, u64)> {
-        let packed = self.packed.front().map(|run| (run.added_at, run.newest_revision));
-        packed.or_else(|| self.unpacked.front().map(|unpacked| (unpacked.added_at, unpacked.event.revision)))
+    /// When the event that is dropped next was added, and its revision; of a run those of its newest one.
+    pub(super) fn next_to_drop(&self) -> Option<(Timestamp, u64)> {
+        let run = self.logged.front().map(|run| (run.added_at, run.newest_revision));
+        run.or_else(|| self.unpacked.front().map(|unpacked| (unpacked.added_at, unpacked.event.revision)))
     }
 
     /// Drops the oldest event, and those that are in a run with it. False if there is none.
     pub(super) fn pop(&mut self) -> bool {
-        let (watch_cache, count) = if let Some(run) = self.packed.pop_front() {
+        let (watch_cache, count) = if let Some(run) = self.logged.pop_front() {
             self.retained_bytes -= run.retained_bytes;
             self.evicted_to = run.newest_revision;
-            let end = self.packed.front().map_or(self.packed_end, |next| next.first);
+            let end = self.logged.front().map_or(self.logged_end, |next| next.first);
             (run.watch_cache, end - run.first)
         } else if let Some(unpacked) = self.unpacked.pop_front() {
             self.retained_bytes -= unpacked.retained_bytes();
             self.unpacked_bytes -= unpacked.retained_bytes();
             self.evicted_to = unpacked.event.revision;
-            self.packed_end += 1;
+            self.logged_end += 1;
             (unpacked.watch_cache, 1)
         } else {
             return false;
@@ -168,28 +174,28 @@ impl EventHistory {
         };
         let due = self.unpacked.iter_from(0).take(max).take_while(is_due).take_while(is_within);
         let due = due.map(|unpacked| (unpacked.watch_cache.clone(), unpacked.event.clone()));
-        (self.packed_end, due.collect())
+        (self.logged_end, due.collect())
     }
 
     /// Notes that events are packed, those after `before`, and what each retains now; `None` for one that stays as it is.
     pub(super) fn set_packed(&mut self, before: u64, sizes: &[Option<usize>]) {
         for (number, size) in (before..).zip(sizes) {
             // Some may have been dropped meanwhile.
-            if number != self.packed_end {
+            if number != self.logged_end {
                 continue;
             }
             let Some(event) = self.unpacked.pop_front() else { return };
             let retained_bytes = size.unwrap_or_else(|| event.retained_bytes());
             self.unpacked_bytes -= event.retained_bytes();
             self.retained_bytes = self.retained_bytes - event.retained_bytes() + retained_bytes;
-            self.push_packed(&event, retained_bytes);
+            self.push_logged(&event, retained_bytes);
         }
     }
 
-    fn push_packed(&mut self, event: &UnpackedEvent, retained_bytes: usize) {
-        let (first, newest_revision, added_at) = (self.packed_end, event.event.revision, event.added_at);
-        self.packed_end += 1;
-        let last = self.packed.back_mut();
+    fn push_logged(&mut self, event: &UnpackedEvent, retained_bytes: usize) {
+        let (first, newest_revision, added_at) = (self.logged_end, event.event.revision, event.added_at);
+        self.logged_end += 1;
+        let last = self.logged.back_mut();
         match last.filter(|run| run.is_continued_by(first - run.first, event, retained_bytes)) {
             Some(run) => {
                 run.retained_bytes += retained_bytes;
@@ -197,28 +203,33 @@ impl EventHistory {
             }
             None => {
                 let (watch_cache, log_index) = (event.watch_cache.clone(), event.log_index);
-                let run = PackedRun { first, log_index, newest_revision, added_at, retained_bytes, watch_cache };
-                self.packed.push_back(run);
+                let run = EventRun { first, log_index, newest_revision, added_at, retained_bytes, watch_cache };
+                self.logged.push_back(run);
             }
         }
     }
 
-    /// Up to `max` events after a number of events, which have not been dropped.
-    pub(super) fn events_after(&self, passed: u64, max: usize) -> Vec<FoundEvents> {
-        let (mut next, end) = (passed, self.end().min(passed.saturating_add(max as u64)));
+    /// Up to `max` events from a position on, which have not been dropped.
+    pub(super) fn events_from(&self, position: u64, max: usize) -> Vec<FoundEvents> {
+        let (mut next, end) = (position, self.end().min(position.saturating_add(max as u64)));
         let mut found = Vec::new();
-        let mut index = self.packed.partition_point(|run| run.first <= passed).saturating_sub(1);
-        while next < end.min(self.packed_end)
-            && let Some(run) = self.packed.get(index)
+        let mut index = self.logged.partition_point(|run| run.first <= position).saturating_sub(1);
+        while next < end.min(self.logged_end)
+            && let Some(run) = self.logged.get(index)
         {
             index += 1;
-            let run_end = self.packed.get(index).map_or(self.packed_end, |next| next.first).min(end);
+            let run_end = self.logged.get(index).map_or(self.logged_end, |next| next.first).min(end);
             let count = usize::try_from(run_end - next).unwrap_or(usize::MAX);
-            found.push(FoundEvents::Packed(run.watch_cache.clone(), run.log_index + (next - run.first), count));
+            found.push(FoundEvents::InLog {
+                watch_cache: run.watch_cache.clone(),
+                log_index: run.log_index + (next - run.first),
+                count,
+            });
             next = run_end;
         }
-        let start = usize::try_from(next - self.packed_end.min(next)).unwrap_or(usize::MAX);
-        let unpacked = self.unpacked.iter_from(start).take(usize::try_from(end - next).unwrap_or(usize::MAX));
+        let start = usize::try_from(next - self.logged_end.min(next)).unwrap_or(usize::MAX);
+        let unpacked =
+            self.unpacked.iter_from(start).take(usize::try_from(end.saturating_sub(next)).unwrap_or(usize::MAX));
         found.extend(unpacked.map(|event| FoundEvents::Event((event.watch_cache.clone(), event.event.clone()))));
         found
     }
@@ -227,12 +238,12 @@ impl EventHistory {
     pub(super) fn expire(&mut self) {
         while self.pop() {}
         self.evicted += 1;
-        self.packed_end += 1;
+        self.logged_end += 1;
     }
 
     /// The number of events so far, including dropped ones.
     pub(super) fn end(&self) -> u64 {
-        self.packed_end + self.unpacked.len() as u64
+        self.logged_end + self.unpacked.len() as u64
     }
 }
 
@@ -260,7 +271,16 @@ mod tests {
                 PendingChange { key: format!("{}", revision % 40).as_str().into(), revision, new_state }
             };
             let watch_cache = &self.watch_caches[index];
-            let (log_index, events) = watch_cache.append((first..).take(count).map(change).collect());
+            let mut changes: Vec<_> = (first..).take(count).map(change).collect();
+            // Somebody else's transaction changes two keys at one revision.
+            if let Some(revision) = changes.last().map(|last| last.revision)
+                && revision.is_multiple_of(3)
+            {
+                let json = "y".repeat(300).into();
+                let object = Object::new("other".into(), revision, json, ObjectIndex::default());
+                changes.push(PendingChange { key: "other".into(), revision, new_state: NewState::Object(object) });
+            }
+            let (log_index, events) = watch_cache.append(changes);
             self.history.push(self.now, watch_cache, log_index, &events);
             self.expected.extend(events.iter().map(|event| (watch_cache.prefix().to_string(), event.revision)));
         }
@@ -268,8 +288,13 @@ mod tests {
         fn pack(&mut self, max: usize) {
             let (before, events) = self.history.next_to_pack(self.now.after(UNPACKED.duration), max);
             let mut sizes = Vec::new();
-            for (watch_cache, event) in &events {
-                sizes.extend(watch_cache.pack(std::slice::from_ref(event)));
+            for run in events.chunk_by(|(one, _), (next, _)| Arc::ptr_eq(one, next)) {
+                let events: Vec<_> = run.iter().map(|(_, event)| event.clone()).collect();
+                sizes.extend(run[0].0.pack(&events));
+            }
+            // What is dropped meanwhile is not noted.
+            for _ in 0..max % 3 {
+                self.history.pop();
             }
             self.history.set_packed(before, &sizes);
         }
@@ -280,11 +305,11 @@ mod tests {
             let mut add = |watch_cache: &WatchCache, event: &Event| {
                 read.push((watch_cache.prefix().to_string(), event.revision));
             };
-            for found in self.history.events_after(passed, max) {
+            for found in self.history.events_from(passed, max) {
                 match found {
                     FoundEvents::Event((watch_cache, event)) => add(&watch_cache, &event),
-                    FoundEvents::Packed(watch_cache, log_index, count) => {
-                        let events = watch_cache.events_at(log_index, count, usize::MAX).expect("a history");
+                    FoundEvents::InLog { watch_cache, log_index, count } => {
+                        let (events, _) = watch_cache.events_at(log_index, count, usize::MAX).expect("a history");
                         assert_eq!(events.len(), count);
                         events.iter().for_each(|event| add(&watch_cache, event));
                     }
@@ -297,7 +322,7 @@ mod tests {
             let history = &self.history;
             let evicted = usize::try_from(history.evicted).expect("a number");
             assert_eq!((history.len(), history.end()), (self.expected.len() - evicted, self.expected.len() as u64));
-            assert_eq!(history.oldest().is_some(), history.len() > 0);
+            assert_eq!(history.next_to_drop().is_some(), history.len() > 0);
             for start in (evicted..=self.expected.len()).step_by(11) {
                 for max in [1, 40, usize::MAX] {
                     let expected = &self.expected[start..self.expected.len().min(start.saturating_add(max))];
@@ -319,14 +344,15 @@ mod tests {
             test.pack(round * 11 % 60);
             if round % 4 == 3 {
                 assert!(test.history.pop());
-                let evicted = usize::try_from(test.history.evicted).expect("a number");
-                assert_eq!(test.history.evicted_to, test.expected[evicted - 1].1);
+            }
+            if let Some(last) = usize::try_from(test.history.evicted).expect("a number").checked_sub(1) {
+                assert_eq!(test.history.evicted_to, test.expected[last].1);
             }
             test.check();
         }
         test.pack(usize::MAX);
         test.check();
-        let runs = test.history.packed.len();
+        let runs = test.history.logged.len();
         assert!(runs * 4 < test.history.len(), "{runs} runs of {} events", test.history.len());
         test.history.pop();
         test.check();

@@ -56,6 +56,40 @@ fn check(table: &str) {
     assert!(failures.is_empty(), "{} cases differ:\n{}", failures.len(), failures.join("\n"));
 }
 
+/// A value whose objects share their members with copies of them.
+fn shared(value: Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let members: Object = object.into_iter().map(|(key, value)| (key, shared(value))).collect();
+            Value::Object(members.into_shared(0..0))
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(shared).collect()),
+        other => other,
+    }
+}
+
+#[test]
+fn objects_of_scalars_that_a_patch_repeats_stay_shared() {
+    let catalog = pintle_catalog::shared();
+    let root = catalog.kind_type("", "v1", "Pod").expect("pods");
+    let live = shared(read(
+        r#"{"spec":{"securityContext":{"runAsUser":1,"runAsNonRoot":true}},"status":{"podIPs":[{"ip":"10.0.0.1"}]}}"#,
+    ));
+    for (patch, is_same) in [
+        (r#"{"spec":{"securityContext":{"runAsUser":1}},"status":{"podIPs":[{"ip":"10.0.0.1"}]}}"#, true),
+        (r#"{"spec":{"securityContext":{"runAsUser":2}},"status":{"podIPs":[{"ip":"10.0.0.1"}]}}"#, false),
+        (r#"{"spec":{"securityContext":{"runAsUser":1.0}},"status":{"podIPs":[{"ip":"10.0.0.1"}]}}"#, false),
+        (r#"{"spec":{"securityContext":{"runAsUser":null}},"status":{"podIPs":[{"ip":"10.0.0.1"}]}}"#, false),
+    ] {
+        let merged = strategic_merge_patch(live.clone(), read(patch), catalog.types(), root).expect(patch);
+        let context = |pod: &Value| pod["spec"]["securityContext"].clone();
+        let found = context(&merged).shares_members(&context(&live));
+        assert_eq!(found, is_same, "{patch}");
+        let addresses = [&merged, &live].map(|pod| &pod.items_at(&["status", "podIPs"])[0]);
+        assert!(addresses[0].shares_members(addresses[1]), "{patch}");
+    }
+}
+
 #[test]
 fn objects_are_merged() {
     check(include_str!("objects.txt"));
