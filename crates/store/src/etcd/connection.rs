@@ -325,6 +325,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn each_connection_counts_its_own_calls() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let member = tokio::spawn(async move {
+            // The first connection ends at once.
+            let (stream, _) = listener.accept().await.expect("a connection");
+            drop(h2::server::handshake(stream).await.expect("HTTP/2"));
+            let (stream, _) = listener.accept().await.expect("another connection");
+            let mut connection = h2::server::handshake(stream).await.expect("HTTP/2");
+            while connection.accept().await.is_some() {}
+        });
+        let url: Uri = format!("http://{address}").parse().expect("a URL");
+        let connection = MemberConnection::new(&url, || Err(String::new())).expect("a connection");
+        let first = connection.open().await.expect("the first connection");
+        let call = first.begin_call();
+        let second = loop {
+            match connection.open().await {
+                Ok(open) if !Arc::ptr_eq(&open.calls.0, &first.calls.0) => break open,
+                _ => tokio::task::yield_now().await,
+            }
+        };
+        assert_eq!((first.calls.open_requests(), second.calls.open_requests()), (1, 0));
+        drop(call);
+        assert_eq!(first.calls.open_requests(), 0);
+        member.abort();
+    }
+
+    #[tokio::test]
     async fn who_cannot_connect_has_sent_nothing() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
