@@ -91,7 +91,8 @@ pub struct HistoryStats {
     pub events: usize,
     /// The size of the objects that only the history retains, in bytes.
     pub retained_bytes: usize,
-    /// The age of the oldest event; zero if there is none.
+    /// The age of the oldest event; zero if there is none. Of a packed run of events it is that of the newest one, which is at most
+    /// about three seconds younger.
     pub oldest_age: Duration,
 }
 

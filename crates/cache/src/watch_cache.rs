@@ -275,7 +275,7 @@ impl WatchCacheState {
         Some(PACKED_EVENT_BYTES + if is_packed { size } else { event.previous_bytes() })
     }
 
-    /// The number of events before those of the log.
+    /// The index of the first event in the log: the number of events that have been dropped from it.
     fn log_start(&self) -> u64 {
         self.dispatched - self.events.len() as u64
     }
@@ -572,8 +572,9 @@ impl WatchCache {
         Ok((FoundEvent::into_events(found), last_revision, is_end))
     }
 
-    /// A number of events from an index in the log on, see [`WatchCache::append`], and how many bytes had to be made for them;
-    /// fewer events, but one at least, if that is more than `max_bytes`. `None` if they have been dropped.
+    /// Reads up to `count` events from an index in the log on ([`WatchCache::append`] returns it). Stops when the packed objects
+    /// that it read are `max_bytes` long, but reads at least one event. Returns the events and that length in bytes; `None` if
+    /// the first event has been dropped.
     pub(crate) fn events_at(&self, log_index: u64, count: usize, max_bytes: usize) -> Option<(Vec<Arc<Event>>, usize)> {
         let state = self.state.read();
         let start = usize::try_from(log_index.checked_sub(state.log_start())?).ok()?;
@@ -640,7 +641,7 @@ impl WatchCache {
     }
 
     /// Appends changes in order and puts their events into the watch buffers. [`WatchCache::wake`] wakes the watchers. Returns the
-    /// events, and the index of the first one in the log: how many came before it since the start.
+    /// events, and the index of the first one in the log: the number of events that were appended before it.
     pub(crate) fn append(&self, changes: Vec<PendingChange>) -> (u64, Vec<Arc<Event>>) {
         let mut state = self.state.write();
         let log_index = state.dispatched;

@@ -32,15 +32,15 @@ const MAX_RUN_PAUSE: Duration = Duration::from_millis(100);
 /// The retained events of all watch caches, in the order of their revisions.
 #[derive(Default)]
 pub(super) struct EventHistory {
-    /// The events at the front, which only the logs of their watch caches have: they are packed, or have to stay as they are.
+    /// The oldest events, in runs. Only the logs of their watch caches keep them, packed or, if that is not possible, as they are.
     logged: ChunkedQueue<EventRun>,
-    /// The others, which come after them.
+    /// The newer events, which are not packed yet.
     unpacked: ChunkedQueue<UnpackedEvent>,
     /// The number of events that have been dropped.
     pub(super) evicted: u64,
     /// The revision of the newest dropped event.
     pub(super) evicted_to: u64,
-    /// The position of the first of the others: the number of events before it, dropped ones included.
+    /// The position of the first event in `unpacked`: the number of events before it, including dropped ones.
     logged_end: u64,
     pub(super) retained_bytes: usize,
     /// What the events that are not packed retain.
@@ -73,10 +73,10 @@ struct UnpackedEvent {
     event: Arc<Event>,
 }
 
-/// Events that follow each other.
+/// A part of the history, as a reader finds it.
 pub(super) enum FoundEvents {
     Event(StreamedEvent),
-    /// Events in the log of a watch cache.
+    /// A number of events in the log of a watch cache, from an index on.
     InLog {
         watch_cache: Arc<WatchCache>,
         log_index: u64,
@@ -120,7 +120,7 @@ impl EventHistory {
         }
     }
 
-    /// Brings the events of a start, of which none is packed, into the order of their revisions.
+    /// Sorts the events that were read at the start by their revisions. None of them is packed yet.
     pub(super) fn sort(&mut self) {
         debug_assert!(self.logged.front().is_none());
         self.unpacked.sort_by_key(|unpacked| unpacked.event.revision);
