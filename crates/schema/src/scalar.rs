@@ -65,13 +65,12 @@ impl Scalar {
             Scalar::Int32 | Scalar::Int64 | Scalar::Uint32 | Scalar::Uint64 | Scalar::Uint8 => self.integer(value, ""),
             Scalar::Float64 => float(value),
             Scalar::Bytes => bytes(value),
+            Scalar::Time if value.as_str().and_then(Time::parse_canonical).is_some_and(|time| !time.is_zero()) => {
+                Ok(())
+            }
             Scalar::Time => time_text(value, |text| {
                 let time = Time::parse_rfc3339(text).map_err(|e| e.to_string())?;
-                Ok(match time {
-                    _ if time.is_zero() => None,
-                    _ if is_canonical_time(text) => Some(Str::from(text)),
-                    _ => Some(Str::from(time.rfc3339())),
-                })
+                Ok(if time.is_zero() { None } else { Some(Str::from(time.rfc3339())) })
             }),
             Scalar::MicroTime => time_text(value, |text| {
                 let time = Time::parse_rfc3339_micro(text).map_err(|e| e.to_string())?;
@@ -171,15 +170,6 @@ fn time_text(value: &mut Value, canonical: impl Fn(&str) -> Result<Option<Str>, 
         None => *value = Value::Null,
     }
     Ok(())
-}
-
-/// True for `2006-01-02T15:04:05Z`, the canonical form of times.
-fn is_canonical_time(text: &str) -> bool {
-    text.len() == 20
-        && text.bytes().zip(b"0000-00-00T00:00:00Z").all(|(byte, form)| match form {
-            b'0' => byte.is_ascii_digit(),
-            _ => byte == *form,
-        })
 }
 
 /// True for common canonical quantities: up to six digits and a suffix that cannot be replaced by a larger one.

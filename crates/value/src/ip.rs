@@ -241,6 +241,9 @@ pub fn valid_legacy_ip(path: &FieldPath<'_>, value: &str, strict: bool, old: &[&
 #[must_use]
 pub fn ip_warnings(path: &FieldPath<'_>, value: &str) -> Vec<String> {
     let Some(ip) = ParsedIp::parse(value) else { return Vec::new() };
+    if ip.addr.is_ipv4() && !ip.has_leading_zeros {
+        return Vec::new();
+    }
     let canonical = ip.canonical().to_string();
     if ip.has_leading_zeros || ip.is_mapped() {
         return vec![format!("{path}: non-standard IP address \"{value}\" is invalid: use \"{canonical}\"")];

@@ -54,7 +54,33 @@ impl Time {
     /// Parses what `metav1.Time` accepts: RFC 3339 with any fraction and any offset, and, as in Go, some deviations
     /// from the standard (an hour of one digit, a comma before the fraction).
     pub fn parse_rfc3339(text: &str) -> Result<Self, TimeError> {
-        LayoutParser { text, rest: text, layout: RFC3339 }.parse()
+        match Self::parse_canonical(text) {
+            Some(time) => Ok(time),
+            None => LayoutParser { text, rest: text, layout: RFC3339 }.parse(),
+        }
+    }
+
+    /// Parses the form in which `metav1.Time` is written, `2006-01-02T15:04:05Z`. `None` for all other texts.
+    #[must_use]
+    pub fn parse_canonical(text: &str) -> Option<Self> {
+        let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
+        let number = |digits: std::ops::Range<usize>| {
+            bytes[digits].iter().try_fold(0, |number, byte| {
+                let digit = byte.wrapping_sub(b'0');
+                (digit < 10).then_some(number * 10 + i64::from(digit))
+            })
+        };
+        let separators = [bytes[4], bytes[7], bytes[10], bytes[13], bytes[16], bytes[19]];
+        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+        let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+        let is_valid = separators == *b"--T::Z"
+            && (1..=12).contains(&month)
+            && (1..=days_in(year, month)).contains(&day)
+            && hour < 24
+            && minute < 60
+            && second < 60;
+        let seconds = hour * 3600 + minute * 60 + second;
+        is_valid.then(|| Time { seconds: day_number(year, month, day) * DAY + seconds, nanos: 0 })
     }
 
     /// Parses a date and time without an offset as UTC.
@@ -461,6 +487,42 @@ mod tests {
             ),
         ] {
             check(Time::parse_rfc3339(text), expect);
+        }
+    }
+
+    #[test]
+    fn canonical_times_are_those_that_are_written() {
+        let general = |text: &'static str| LayoutParser { text, rest: text, layout: RFC3339 }.parse().ok();
+        for text in [
+            "2026-02-03T04:05:06Z",
+            "2024-02-29T00:00:00Z",
+            "0000-01-01T00:00:00Z",
+            "0001-01-01T00:00:00Z",
+            "1969-12-31T23:59:59Z",
+            "9999-12-31T23:59:59Z",
+        ] {
+            assert_eq!(Time::parse_canonical(text), general(text), "{text}");
+            assert_eq!(Time::parse_canonical(text).map(Time::rfc3339).as_deref(), Some(text));
+        }
+        for text in [
+            "",
+            "2026-02-03T04:05:06z",
+            "2026-02-03 04:05:06Z",
+            "2026/02-03T04:05:06Z",
+            "2026-02-03T4:05:06.Z",
+            "2026-02-03T04:05:06ZZ",
+            "2026-02-03T04:05:0:Z",
+            "2026-02-03T04:05:0/Z",
+            "+026-02-03T04:05:06Z",
+            "2026-02-03T24:05:06Z",
+            "2026-02-03T04:60:06Z",
+            "2026-02-03T04:05:60Z",
+            "2026-00-03T04:05:06Z",
+            "2026-13-03T04:05:06Z",
+            "2026-02-00T04:05:06Z",
+            "2026-02-29T04:05:06Z",
+        ] {
+            assert_eq!(Time::parse_canonical(text), None, "{text}");
         }
     }
 
