@@ -42,15 +42,19 @@ impl Manager {
     #[must_use]
     pub fn new(name: &str, operation: Operation, version: &str, subresource: &str) -> Self {
         let version = if operation == Operation::Apply { "" } else { version };
-        let mut identifier = String::from("{");
-        let fields =
-            [("manager", name), ("operation", operation.name()), ("apiVersion", version), ("subresource", subresource)];
+        let mut identifier = String::with_capacity(128);
+        identifier.push('{');
+        let fields = [
+            ("\"manager\":", name),
+            ("\"operation\":", operation.name()),
+            ("\"apiVersion\":", version),
+            ("\"subresource\":", subresource),
+        ];
         for (key, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
             if identifier.len() > 1 {
                 identifier.push(',');
             }
-            print::json_string(&mut identifier, key);
-            identifier.push(':');
+            identifier.push_str(key);
             print::json_string(&mut identifier, value);
         }
         identifier.push('}');
