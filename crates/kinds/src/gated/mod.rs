@@ -111,7 +111,12 @@ pub fn gates_of_fields() -> impl Iterator<Item = &'static str> {
 
 /// Drops the fields of features that are off from a part of an object, unless the part of the old object uses the feature.
 pub(crate) fn drop_disabled(gates: &Gates, part: Part, object: &mut Value, old: Option<&Value>) {
+    let is_unchanged = old.is_some_and(|old| object.shares_members(old));
     for gated in table().iter().filter(|gated| gated.part == part && !gates.is_enabled_by_id(gated.gate)) {
+        // Then the old object has all that could be dropped.
+        if is_unchanged && gated.used.is_none() {
+            continue;
+        }
         if !old.is_some_and(|old| gated.is_used(old)) {
             gated.fields.iter().for_each(|path| path.remove(object));
         }

@@ -95,7 +95,7 @@ fn is_used(steps: &[Step], object: &Value) -> bool {
 fn remove(steps: &[Step], object: &mut Value) {
     let Some((step, rest)) = steps.split_first() else { return };
     for field in &step.fields {
-        let Some(value) = object.get_mut(field) else { continue };
+        let Some(value) = object.get(field) else { continue };
         if rest.is_empty() {
             if step.except.is_none() && step.with.is_none() || step.counts(value) {
                 object.remove(field);
@@ -103,11 +103,12 @@ fn remove(steps: &[Step], object: &mut Value) {
             continue;
         }
         let was_empty = value.is_empty();
-        match value {
+        // Objects without the fields are not touched, so that they stay shared.
+        object.change_at(&[field], &mut |value| match value {
             Value::Array(items) if step.items => items.iter_mut().for_each(|item| remove(rest, item)),
             _ if step.items => {}
             value => remove(rest, value),
-        }
+        });
         if step.drops_empty && !was_empty && object.get(field).is_some_and(Value::is_empty) {
             object.remove(field);
         }

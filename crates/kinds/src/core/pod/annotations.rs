@@ -2,7 +2,9 @@
 //! `ValidatePodSpecificAnnotations`, `applyAppArmorVersionSkew`). The profile annotations preceded the corresponding
 //! fields.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value};
@@ -24,11 +26,12 @@ pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const LOCALHOST: &str = "localhost/";
 
-/// Validates the annotations of a pod or a pod template.
+/// Validates the annotations of a pod or a pod template. Few annotations need the options, so these may be made when they
+/// are used.
 pub(crate) fn validate_pod_annotations(
     errors: &mut Errors,
     object: &Value,
-    options: &PodOptions,
+    options: impl Deref<Target = PodOptions>,
     path: &FieldPath<'_>,
 ) {
     let spec = &object["spec"];
@@ -41,12 +44,12 @@ pub(crate) fn validate_pod_annotations(
         match pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::DecodeOptions::default()) {
             Ok(decoded) => {
                 let tolerations = decoded.value.as_array().map_or(&[][..], Vec::as_slice);
-                validate_tolerations(errors, tolerations, options, &path.child(TOLERATIONS));
+                validate_tolerations(errors, tolerations, &options, &path.child(TOLERATIONS));
             }
             Err(error) => errors.invalid(path, TOLERATIONS, error.to_string()),
         }
     }
-    if !options.any_deletion_cost && deletion_cost(object).is_err() {
+    if deletion_cost(object).is_err() && !options.any_deletion_cost {
         let value = object.annotation(DELETION_COST).unwrap_or_default();
         errors.invalid(&path.key(DELETION_COST), value, "must be a 32bit integer");
     }
@@ -59,7 +62,9 @@ pub(crate) fn validate_pod_annotations(
             validate_seccomp_profile(errors, value, &path.child(key));
         }
     }
-    let containers: BTreeSet<&str> = all_containers(spec).map(|container| container.str_at(&["name"])).collect();
+    let containers = LazyCell::new(|| -> BTreeSet<&str> {
+        all_containers(spec).map(|container| container.str_at(&["name"])).collect()
+    });
     for (key, value) in object.entries_at(&["metadata", "annotations"]) {
         let Some(container) = key.strip_prefix(APP_ARMOR) else { continue };
         let value = value.as_str().unwrap_or_default();
