@@ -285,3 +285,39 @@ fn decoding_matches_the_recorded_upstream_results() {
         }
     });
 }
+
+#[test]
+fn objects_in_members_of_stored_objects_are_kept_as_text_until_they_are_used() {
+    const LONG: &str = "a text of more than sixty-four bytes, so that objects with it are kept as text";
+    let keeping = DecodeOptions { kept_as_text: &["spec"], ..DecodeOptions::STORED };
+    let is_text = |value: &Value| value.as_object().is_some_and(|object| object.encoded().is_some());
+    let spec = format!(
+        r#"{{"items":[{{"a":"{LONG}"}},1,{{"b":-1}}],"one":{{"c":"{LONG}","spec":{{"d":"{LONG}"}}}},"t":"x"}}"#
+    );
+    let text = format!(r#"{{"metadata":{{"of":{{"name":"{LONG}"}}}},"spec":{spec},"z":{{"spec":{{"e":"{LONG}"}}}}}}"#);
+    let value = json::decode(text.as_bytes(), keeping).expect("JSON").value;
+    assert!(!["metadata", "spec", "z"].iter().any(|member| is_text(&value[*member])));
+    assert!(!is_text(&value["metadata"]["of"]) && !is_text(&value["z"]["spec"]));
+    let items = value.items_at(&["spec", "items"]);
+    assert_eq!(items.iter().map(is_text).collect::<Vec<_>>(), [true, false, false], "the last object is short");
+    assert!(is_text(&value["spec"]["one"]) && is_text(&value["spec"]["one"]["spec"]));
+    assert_eq!(value["spec"].as_object().and_then(|object| text.get(object.text_range()?)), Some(&*spec));
+    assert_eq!(value, json::decode(text.as_bytes(), DecodeOptions::default()).expect("JSON").value);
+    let mut changed = value.clone();
+    changed.set_at(&["spec", "one", "c"], "x");
+    assert!(is_text(&value["spec"]["one"]) && !is_text(&changed["spec"]["one"]));
+    assert!(changed["spec"]["one"]["spec"].shares_members(&value["spec"]["one"]["spec"]));
+    // What is not as this server writes it is decoded at once, and what is malformed is an error.
+    for (object, is_valid) in [
+        (format!(r#"{{"a":"{LONG}" }}"#), true),
+        (format!(r#"{{"a":"{LONG}\n"}}"#), true),
+        (format!(r#"{{"a":"{LONG}","b":-0}}"#), true),
+        (format!(r#"{{"a":"{LONG}",}}"#), false),
+        (format!(r#"{{"a":"{LONG}","b":[}}"#), false),
+    ] {
+        let text = format!(r#"{{"spec":{{"o":{object}}}}}"#);
+        let decoded = json::decode(text.as_bytes(), keeping);
+        assert_eq!(decoded.as_ref().is_ok_and(|decoded| !is_text(&decoded.value["spec"]["o"])), is_valid, "{text}");
+        assert_eq!(decoded, json::decode(text.as_bytes(), DecodeOptions::default()), "{text}");
+    }
+}

@@ -118,6 +118,10 @@ impl SubresourceStrategy for StatusStrategy {
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         (self.validate)(object, old)
     }
+
+    fn seldom_used(&self) -> &'static [&'static str] {
+        &["spec"]
+    }
 }
 
 #[cfg(test)]

@@ -337,6 +337,12 @@ pub trait SubresourceStrategy: Send + Sync {
     fn warnings(&self, _context: &StrategyContext, _object: &Value, _old: &Value) -> Vec<String> {
         Vec::new()
     }
+
+    /// The members of an object whose content most patches of this subresource neither change nor look into. The objects in
+    /// them are decoded when they are used.
+    fn seldom_used(&self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 /// The part of a validation that depends on the cluster: on other objects, or on what else the user may do (upstream:

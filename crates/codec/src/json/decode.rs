@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 
 use pintle_apply::set::encoded_field_set;
-use pintle_value::{Member, Object, Str, Value};
+use pintle_value::{EncodedObject, Member, Object, Str, TextFormat, Value};
 use thiserror::Error;
 
+use super::plain_object::plain_object_end;
 use super::word::{repeated, zero_bytes};
 use super::{strict, syntax};
 
@@ -37,11 +38,30 @@ pub struct DecodeOptions {
     /// Whether copies of the tree share its objects until they are changed ([`Object::into_shared`]), and the field sets of
     /// managed fields are kept as text.
     pub stored: bool,
+    /// The members of the outermost object in which objects are kept as text until they are used ([`EncodedObject`]): those
+    /// below the member itself that are as this server writes them. Then those in them are kept as text, and so on.
+    pub kept_as_text: &'static [&'static str],
 }
 
 impl DecodeOptions {
     /// The options for stored objects, whose field sets are in the form in which they are written.
-    pub const STORED: Self = Self { duplicates: false, infinities: false, stored: true };
+    pub const STORED: Self = Self { duplicates: false, infinities: false, stored: true, kept_as_text: &[] };
+}
+
+/// How the text of an object is read that was kept as text until it is used.
+static TEXT_FORMAT: TextFormat = TextFormat { decode: decode_kept_text, is_sorted: |_| false };
+
+/// Objects with shorter texts are decoded at once, which takes less time and memory than to keep them as text.
+const SHORTEST_KEPT_TEXT: usize = 64;
+
+/// Decodes the members of an object that was kept as text. The objects in it are kept as text.
+fn decode_kept_text(text: &str) -> Object {
+    let mut parser = Parser { keeps_below: Some(0), ..Parser::new(text) };
+    match parser.single_value() {
+        Ok(Value::Object(object)) => object,
+        // It is well-formed, or it would have been decoded with the object around it.
+        _ => Object::new(),
+    }
 }
 
 /// The result of [`decode`].
@@ -63,18 +83,9 @@ pub struct Decoded {
 /// these are allowed.
 pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeError> {
     let valid = to_utf8(text)?;
-    let mut parser = Parser {
-        text: &valid,
-        offset: 0,
-        depth: 0,
-        duplicates: false,
-        overflow: None,
-        unlike_text: 0,
-        // Offsets in a text that was repaired are not offsets in the original.
-        stored: options.stored && matches!(valid, Cow::Borrowed(_)),
-        items: Vec::new(),
-        entries: Vec::new(),
-    };
+    // Offsets in a text that was repaired are not offsets in the original.
+    let stored = options.stored && matches!(valid, Cow::Borrowed(_));
+    let mut parser = Parser { stored, kept_as_text: options.kept_as_text, ..Parser::new(&valid) };
     // Most texts are objects, which have room for their members from the start. A scalar needs none.
     if text.first() == Some(&b'{') {
         parser.items.reserve(16);
@@ -179,12 +190,32 @@ struct Parser<'a> {
     unlike_text: usize,
     /// See [`DecodeOptions::stored`].
     stored: bool,
+    /// See [`DecodeOptions::kept_as_text`].
+    kept_as_text: &'static [&'static str],
+    /// The depth below which objects are kept as text.
+    keeps_below: Option<usize>,
     /// The items and members of all open arrays and objects, so that each is allocated with its exact size.
     items: Vec<Value>,
     entries: Vec<Member>,
 }
 
 impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            offset: 0,
+            depth: 0,
+            duplicates: false,
+            overflow: None,
+            unlike_text: 0,
+            stored: false,
+            kept_as_text: &[],
+            keeps_below: None,
+            items: Vec::new(),
+            entries: Vec::new(),
+        }
+    }
+
     fn single_value(&mut self) -> Result<Value, Malformed> {
         let first_byte = self.skip_space();
         let value = self.value(first_byte)?;
@@ -210,7 +241,10 @@ impl<'a> Parser<'a> {
     fn value(&mut self, first_byte: u8) -> Result<Value, Malformed> {
         match first_byte {
             b'"' => self.string().map(Value::String),
-            b'{' => self.object(),
+            b'{' => match self.kept_text() {
+                Some(object) => Ok(object),
+                None => self.object(),
+            },
             b'[' => self.array(),
             b'-' | b'0'..=b'9' => self.number(),
             b't' => self.literal("true", Value::Bool(true)),
@@ -280,10 +314,17 @@ impl<'a> Parser<'a> {
             }
             self.offset += 1;
             let first_byte = self.skip_space();
+            let begins_to_keep = self.depth == 1 && self.kept_as_text.contains(&key.as_str());
+            if begins_to_keep {
+                self.keeps_below = Some(1);
+            }
             let value = match self.field_set(&key) {
                 Some(field_set) => field_set,
                 None => self.value(first_byte)?,
             };
+            if begins_to_keep {
+                self.keeps_below = None;
+            }
             self.entries.push(Member::new(key, value));
             match self.skip_space() {
                 b',' => self.offset += 1,
@@ -304,6 +345,18 @@ impl<'a> Parser<'a> {
             (Ok(start), Ok(end)) if self.stored && is_like_text => Ok(Value::Object(object.into_shared(start..end))),
             _ => Ok(Value::Object(object)),
         }
+    }
+
+    /// The next object, if it is to be kept as text and can be.
+    fn kept_text(&mut self) -> Option<Value> {
+        self.keeps_below.filter(|depth| self.depth > *depth)?;
+        let end = plain_object_end(self.text, self.offset)?;
+        if end - self.offset < SHORTEST_KEPT_TEXT {
+            return None;
+        }
+        let text = self.text.get(self.offset..end)?;
+        self.offset = end;
+        Some(Value::Object(EncodedObject::new(text, &TEXT_FORMAT).into()))
     }
 
     /// The next value, if it is a field set that is kept as text.
@@ -357,7 +410,7 @@ pub(super) fn integer(text: &str) -> Option<i64> {
 }
 
 /// Reads the number at `offset` and advances `offset` past it.
-fn number<'a>(text: &'a str, offset: &mut usize) -> Result<&'a str, Malformed> {
+pub(super) fn number<'a>(text: &'a str, offset: &mut usize) -> Result<&'a str, Malformed> {
     let bytes = text.as_bytes();
     let digits = |mut i: usize| {
         while bytes.get(i).is_some_and(u8::is_ascii_digit) {

@@ -24,8 +24,11 @@ pub struct OriginalObject<'o> {
 impl<'o> OriginalObject<'o> {
     /// The text of an object at the same path, if it is the one that was decoded.
     fn text_of(self, object: &Object) -> Option<&'o [u8]> {
-        let is_same = self.value.as_object().is_some_and(|original| object.shares_members(original));
-        self.text.get(object.text_range().filter(|_| is_same)?)
+        let original = self.value.as_object().filter(|original| object.shares_members(original))?;
+        match original.encoded() {
+            Some(kept) => Some(kept.text().as_bytes()),
+            None => self.text.get(original.text_range()?),
+        }
     }
 
     /// The member of an object, if the other object has a value there that may be an object or contain some.

@@ -10,6 +10,7 @@ mod encode_typed;
 mod fields;
 mod indent;
 mod merge;
+mod plain_object;
 mod project;
 mod strict;
 mod syntax;

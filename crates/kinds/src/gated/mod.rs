@@ -140,6 +140,10 @@ impl SubresourceStrategy for GatedStatusStrategy {
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         self.status.validate_update(context, object, old)
     }
+
+    fn seldom_used(&self) -> &'static [&'static str] {
+        self.status.seldom_used()
+    }
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub(crate) use self::metrics::{
     IssuerSeries, MatchOutcome, Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget, StorageOperation,
     WatchSeries,
 };
-pub(crate) use self::objects::{check_key, object_key, tree};
+pub(crate) use self::objects::{check_key, object_key, tree, tree_keeping_text};
 pub(crate) use self::records::{RANGES_PREFIX, RECORD_PREFIXES};
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
 pub use self::server_addresses::SERVER_ADDRESSES_PREFIX;

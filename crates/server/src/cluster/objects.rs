@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 use pintle_cache::{KeyRange, Object};
-use pintle_codec::json::Projection;
+use pintle_codec::json::{self, DecodeOptions, Projection};
 use pintle_controllers::{DEFINITIONS_PREFIX, ELECTION_LEASE};
 use pintle_registry::{ApiError, GroupResource, Resource, Scope, StoredObject, StoredObjects};
 use pintle_store::{Condition, Revision};
@@ -43,7 +43,15 @@ pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
 /// # Errors
 /// Returns an error if the stored bytes are not JSON.
 pub(crate) fn tree(object: &Object) -> Result<Value, ApiError> {
-    let decoded = pintle_codec::json::decode(&object.json, pintle_codec::json::DecodeOptions::STORED);
+    tree_keeping_text(object, &[])
+}
+
+/// Like [`tree`]. The objects in these members are decoded when they are used ([`DecodeOptions::kept_as_text`]).
+///
+/// # Errors
+/// Returns an error if the stored bytes are not JSON.
+pub(crate) fn tree_keeping_text(object: &Object, kept_as_text: &'static [&'static str]) -> Result<Value, ApiError> {
+    let decoded = json::decode(&object.json, DecodeOptions { kept_as_text, ..DecodeOptions::STORED });
     let decoded =
         decoded.map_err(|error| ApiError::Internal(format!("failed to decode the stored object: {error}")))?;
     let mut value = decoded.value;

@@ -12,7 +12,7 @@ use super::convert::convert;
 use super::shared::convert_shared;
 use crate::cluster::conversion_cache::ConversionKey;
 use crate::cluster::object_index::with_kind_first;
-use crate::cluster::{Cluster, tree};
+use crate::cluster::{Cluster, tree_keeping_text};
 use crate::objects::encode::{Shape, encode_exact, write_json};
 use crate::objects::model;
 
@@ -224,7 +224,19 @@ impl VersionView {
     /// # Errors
     /// See [`VersionView::convert_shared`].
     pub(crate) async fn tree(&self, object: &Arc<Object>) -> Result<Value, ApiError> {
-        tree(&*self.convert_one(object).await?)
+        self.tree_keeping_text(object, &[]).await
+    }
+
+    /// Like [`Self::tree`]. The objects in these members are decoded when they are used.
+    ///
+    /// # Errors
+    /// See [`VersionView::convert_shared`].
+    pub(crate) async fn tree_keeping_text(
+        &self,
+        object: &Arc<Object>,
+        kept_as_text: &'static [&'static str],
+    ) -> Result<Value, ApiError> {
+        tree_keeping_text(&*self.convert_one(object).await?, kept_as_text)
     }
 
     /// Encodes an object of this version for storage, at the storage version. The object must not have a
@@ -311,7 +323,7 @@ fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.iter().any(has_null),
-        // Field sets have no nulls.
+        // Field sets have no nulls, and of custom objects nothing else is kept as text.
         Value::Object(members) => members.encoded().is_none() && members.values().any(has_null),
         _ => false,
     }

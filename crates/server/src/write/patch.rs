@@ -10,7 +10,7 @@ use pintle_patch::{
     JsonPatch, PatchError, PatchErrorKind, check_merge_patch, merge_patch, remaining_patch, strategic_merge_patch,
     validate_strategic_merge_patch,
 };
-use pintle_registry::{ApiError, GroupVersionKind, Resource};
+use pintle_registry::{ApiError, GroupVersionKind, Resource, SubresourceStrategy};
 use pintle_schema::Schema;
 use pintle_value::{Errors, FieldPath, Str, Value, print};
 
@@ -246,9 +246,14 @@ impl PatchRequest {
         request: &'a RequestContext,
         resource: &'a Arc<Resource>,
     ) -> GuaranteedUpdate<'a> {
-        // The uid of the new object is a precondition for PUT only.
+        let subresource = resource.strategy.subresource(&request.info.subresource);
         GuaranteedUpdate {
+            // The uid of the new object is a precondition for PUT only.
             uid_is_precondition: false,
+            // An apply compares all members.
+            seldom_used: subresource
+                .filter(|_| !self.patch_type.is_apply())
+                .map_or(&[], SubresourceStrategy::seldom_used),
             ..GuaranteedUpdate::for_request(request, resource, &self.options)
         }
     }

@@ -79,6 +79,8 @@ pub(crate) struct GuaranteedUpdate<'a> {
     pub(crate) as_stored: bool,
     /// The object is deleted as part of a collection. As in upstream, plugins do not see its name then.
     pub(crate) is_of_collection: bool,
+    /// The members of the object whose content the update seldom uses ([`SubresourceStrategy::seldom_used`]).
+    pub(crate) seldom_used: &'static [&'static str],
     /// The view of the object that is updated; `None` for the object itself.
     pub(crate) view: Option<&'a dyn SubresourceView>,
 }
@@ -155,6 +157,7 @@ impl<'a> GuaranteedUpdate<'a> {
             as_leader: false,
             as_stored: false,
             is_of_collection: false,
+            seldom_used: &[],
             view: None,
         }
     }
@@ -314,7 +317,9 @@ impl<'a> GuaranteedUpdate<'a> {
         let (cluster, context) = (writer.cluster, &writer.context);
         let hub = cluster.hub(resource);
         let version_view = self.version_view(&hub);
-        let old = version_view.tree(current).await?;
+        // Where the store's encoding is made from the tree, all of it is used.
+        let seldom_used = if cluster.encoder.is_none() { self.seldom_used } else { &[] };
+        let old = version_view.tree_keeping_text(current, seldom_used).await?;
         let other_view = (!resource.is_hub()).then(|| from_hub(resource, old.clone()));
         let old_view = other_view.as_ref().unwrap_or(&old);
         let live = match self.view {

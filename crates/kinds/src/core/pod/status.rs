@@ -67,6 +67,10 @@ impl SubresourceStrategy for PodStatusStrategy {
         validate_status_update(context, pod, old)
     }
 
+    fn seldom_used(&self) -> &'static [&'static str] {
+        &["spec"]
+    }
+
     fn warnings(&self, _: &StrategyContext, pod: &Value, _: &Value) -> Vec<String> {
         let mut warnings = Vec::new();
         for list in ["podIPs", "hostIPs"] {
