@@ -38,8 +38,8 @@ pub struct DecodeOptions {
     /// Whether copies of the tree share its objects until they are changed ([`Object::into_shared`]), and the field sets of
     /// managed fields are kept as text.
     pub stored: bool,
-    /// The members of the outermost object in which objects are kept as text until they are used ([`EncodedObject`]): those
-    /// below the member itself that are as this server writes them. Then those in them are kept as text, and so on.
+    /// The members of the outermost object in which objects are kept as text until they are used ([`EncodedObject`]), if they
+    /// are as this server writes them. Duplicate keys in them are not found.
     pub kept_as_text: &'static [&'static str],
 }
 
@@ -54,10 +54,9 @@ static TEXT_FORMAT: TextFormat = TextFormat { decode: decode_kept_text, is_sorte
 /// Objects with shorter texts are decoded at once, which takes less time and memory than to keep them as text.
 const SHORTEST_KEPT_TEXT: usize = 64;
 
-/// Decodes the members of an object that was kept as text. The objects in it are kept as text.
+/// Decodes an object that was kept as text.
 fn decode_kept_text(text: &str) -> Object {
-    let mut parser = Parser { keeps_below: Some(0), ..Parser::new(text) };
-    match parser.single_value() {
+    match Parser::new(text).single_value() {
         Ok(Value::Object(object)) => object,
         // It is well-formed, or it would have been decoded with the object around it.
         _ => Object::new(),
@@ -192,8 +191,8 @@ struct Parser<'a> {
     stored: bool,
     /// See [`DecodeOptions::kept_as_text`].
     kept_as_text: &'static [&'static str],
-    /// The depth below which objects are kept as text.
-    keeps_below: Option<usize>,
+    /// Whether objects in the current member of the outermost object are kept as text.
+    keeps_objects: bool,
     /// The items and members of all open arrays and objects, so that each is allocated with its exact size.
     items: Vec<Value>,
     entries: Vec<Member>,
@@ -210,7 +209,7 @@ impl<'a> Parser<'a> {
             unlike_text: 0,
             stored: false,
             kept_as_text: &[],
-            keeps_below: None,
+            keeps_objects: false,
             items: Vec::new(),
             entries: Vec::new(),
         }
@@ -241,10 +240,8 @@ impl<'a> Parser<'a> {
     fn value(&mut self, first_byte: u8) -> Result<Value, Malformed> {
         match first_byte {
             b'"' => self.string().map(Value::String),
-            b'{' => match self.kept_text() {
-                Some(object) => Ok(object),
-                None => self.object(),
-            },
+            b'{' if self.keeps_objects && self.depth > 1 => self.kept_object(),
+            b'{' => self.object(),
             b'[' => self.array(),
             b'-' | b'0'..=b'9' => self.number(),
             b't' => self.literal("true", Value::Bool(true)),
@@ -314,17 +311,13 @@ impl<'a> Parser<'a> {
             }
             self.offset += 1;
             let first_byte = self.skip_space();
-            let begins_to_keep = self.depth == 1 && self.kept_as_text.contains(&key.as_str());
-            if begins_to_keep {
-                self.keeps_below = Some(1);
+            if self.depth == 1 {
+                self.keeps_objects = self.kept_as_text.contains(&key.as_str());
             }
             let value = match self.field_set(&key) {
                 Some(field_set) => field_set,
                 None => self.value(first_byte)?,
             };
-            if begins_to_keep {
-                self.keeps_below = None;
-            }
             self.entries.push(Member::new(key, value));
             match self.skip_space() {
                 b',' => self.offset += 1,
@@ -347,16 +340,17 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next object, if it is to be kept as text and can be.
-    fn kept_text(&mut self) -> Option<Value> {
-        self.keeps_below.filter(|depth| self.depth > *depth)?;
-        let end = plain_object_end(self.text, self.offset)?;
-        if end - self.offset < SHORTEST_KEPT_TEXT {
-            return None;
+    /// The next object, as text if it can be kept so. Otherwise all of it is decoded, so that no part is examined again.
+    fn kept_object(&mut self) -> Result<Value, Malformed> {
+        let text = plain_object_end(self.text, self.offset).and_then(|end| self.text.get(self.offset..end));
+        if let Some(text) = text.filter(|text| text.len() >= SHORTEST_KEPT_TEXT) {
+            self.offset += text.len();
+            return Ok(Value::Object(EncodedObject::new(text, &TEXT_FORMAT).into()));
         }
-        let text = self.text.get(self.offset..end)?;
-        self.offset = end;
-        Some(Value::Object(EncodedObject::new(text, &TEXT_FORMAT).into()))
+        self.keeps_objects = false;
+        let object = self.object();
+        self.keeps_objects = true;
+        object
     }
 
     /// The next value, if it is a field set that is kept as text.

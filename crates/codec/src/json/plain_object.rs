@@ -1,12 +1,13 @@
-//! Finds the end of an object without decoding it. The object can be kept as text, because it is written as this server writes it.
+//! Finds the end of an object without decoding it, if it can be kept as text: if it is well-formed, and written as this server
+//! writes it. The order of its members, duplicate keys, and characters that some encoders escape are not examined.
 
 use super::decode::{integer, number, plain_run_end};
 
 /// Maximum nesting: the number of bits that tell objects from lists.
 const MAX_DEPTH: u32 = u64::BITS;
 
-/// The offset behind the object that begins at an offset of a text. `None` if the object is malformed, if decoding and encoding it
-/// may give another text (because of white space, escapes, a negative zero or a fraction), or if it is nested too deeply.
+/// The offset behind the object that begins at an offset of a text. `None` if the object is malformed, if it has white space,
+/// escapes, a negative zero or a fraction, or if it is nested too deeply.
 pub(super) fn plain_object_end(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut offset, mut depth) = (start, 0);

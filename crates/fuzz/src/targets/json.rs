@@ -12,11 +12,18 @@ use crate::{MemoryLimit, Random, sample, with_memory_limit};
 /// only.
 const LIMIT: MemoryLimit = MemoryLimit { per_byte: 200, base: 64 << 10 };
 
+/// Stored objects of which parts are kept as text.
+const KEPT_AS_TEXT: DecodeOptions = DecodeOptions { kept_as_text: &["spec", "status", "a"], ..DecodeOptions::STORED };
+
 pub(super) fn untyped(input: &[u8]) {
     let _ = with_memory_limit(input.len(), LIMIT, || json::decode_strict_untyped(input));
     let read = with_memory_limit(input.len(), LIMIT, || {
         json::decode(input, DecodeOptions { duplicates: true, ..DecodeOptions::default() })
     });
+    let stored = json::decode(input, KEPT_AS_TEXT).map(|stored| stored.value);
+    // Values are printed, because a number may be neither equal to itself nor another one.
+    let printed = |value: &Value| format!("{value:?}");
+    assert_eq!(stored.as_ref().map(printed), read.as_ref().map(|read| printed(&read.value)));
     let Ok(read) = read else { return };
     assert_eq!(read.has_duplicates, !read.duplicates.is_empty(), "has_duplicates agrees with the list");
     let _ = json::type_meta(&read.value);
@@ -65,16 +72,21 @@ fn read_into(text: &[u8], types: &Types, type_id: TypeId) {
     protobuf::encode(&again.value, types, type_id, &mut message);
     let (from_json, _) = message_of(&twice, types, type_id).expect("the indexer reads encoded JSON");
     assert_eq!(from_json, message, "{}", twice.escape_ascii());
-    for text in [once, twice] {
-        let Some((message, true)) = message_of(&text, types, type_id) else { continue };
+    for text in [&once, &twice] {
+        let Some((message, true)) = message_of(text, types, type_id) else { continue };
         let mut decoded = protobuf::decode(&message, types, type_id).expect("an encoded message is decoded");
         for field in ["apiVersion", "kind"] {
             if let Some(value) = again.value.get(field) {
                 decoded.set(field, value.clone());
             }
         }
-        assert!(write(&decoded) == text, "{}", text.escape_ascii());
+        assert!(write(&decoded) == *text, "{}", text.escape_ascii());
     }
+    let stored = json::decode(&twice, KEPT_AS_TEXT).expect("encoded JSON decodes").value;
+    let mut copied = Vec::new();
+    let original = json::OriginalObject { value: &stored, text: &twice };
+    json::encode_typed_changed(&stored.clone(), original, types, type_id, &mut copied);
+    assert_eq!(copied, write(&stored), "{}", twice.escape_ascii());
     let mut normal = again.value.clone();
     let mut problems = Problems::default();
     normalise(types, type_id, &mut normal, &mut problems);
@@ -95,6 +107,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"[0.5,1e10,-0,"\\\"/\b\f\n\r\t",{"":""},9223372036854775807,9223372036854775808,1e-400]"#,
         "{\"a\": [ ] , \"b\"\n:\t{ } }",
         r#"{"a":1,"a":{"b":[{"c":0,"c":1}]}}"#,
+        r#"{"a":{"b":{"c":"an object with more than sixty-four bytes is kept as text","d":[{"e":-1},null],"f":{"g":true}}}}"#,
         "\"é😀\"",
     ]
     .map(|text| text.as_bytes().to_vec())

@@ -113,7 +113,7 @@ pub fn gates_of_fields() -> impl Iterator<Item = &'static str> {
 pub(crate) fn drop_disabled(gates: &Gates, part: Part, object: &mut Value, old: Option<&Value>) {
     let is_unchanged = old.is_some_and(|old| object.shares_members(old));
     for gated in table().iter().filter(|gated| gated.part == part && !gates.is_enabled_by_id(gated.gate)) {
-        // Then the old object has all that could be dropped.
+        // Then the old object uses all that could be dropped: stored objects have no empty lists.
         if is_unchanged && gated.used.is_none() {
             continue;
         }

@@ -2,8 +2,9 @@
 //! files have four lines per case: a kind and a path in it, the current value at the path (`-` for none), `+` the patch
 //! of it, and `=` the result or `!` the error.
 
-use pintle_patch::{PatchErrorKind, strategic_merge_patch};
-use pintle_value::{Object, Value, print};
+use pintle_patch::{PatchErrorKind, from_unstructured, merge_patch, strategic_merge_patch};
+use pintle_schema::{Problems, normalise_changed};
+use pintle_value::{EncodedObject, Object, TextFormat, Value, print};
 use proptest::prelude::*;
 
 fn read(text: &str) -> Value {
@@ -87,6 +88,30 @@ fn objects_of_scalars_that_a_patch_repeats_stay_shared() {
         assert_eq!(found, is_same, "{patch}");
         let addresses = [&merged, &live].map(|pod| &pod.items_at(&["status", "podIPs"])[0]);
         assert!(addresses[0].shares_members(addresses[1]), "{patch}");
+    }
+}
+
+#[test]
+fn what_a_patch_does_not_name_is_not_decoded() {
+    static UNUSED: TextFormat = TextFormat { decode: |text| panic!("{text} is used"), is_sorted: |_| false };
+    let catalog = pintle_catalog::shared();
+    let (types, root) = (catalog.types(), catalog.kind_type("", "v1", "Pod").expect("pods"));
+    let container = Value::Object(EncodedObject::new(r#"{"name":"c"}"#, &UNUSED).into());
+    let spec = Object::from_iter([("containers", vec![container])]);
+    let mut live = read(r#"{"status":{"phase":"Pending","conditions":[{"type":"Ready","status":"False"}]}}"#);
+    live.set("spec", Value::Object(spec.into_shared(0..0)));
+    let patch = read(r#"{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}"#);
+    let merged = [
+        strategic_merge_patch(live.clone(), patch.clone(), types, root).expect("a patch"),
+        merge_patch(live.clone(), patch).expect("a patch"),
+    ];
+    for mut merged in merged {
+        assert_eq!(from_unstructured(&mut merged, Some(&live), types, root), Ok(()));
+        let mut problems = Problems::default();
+        normalise_changed(types, root, &mut merged, Some(&live), &mut problems);
+        assert!(!merged.share_with(&live));
+        assert_eq!((merged.str_at(&["status", "phase"]), problems), ("Running", Problems::default()));
+        assert!(merged["spec"].shares_members(&live["spec"]));
     }
 }
 

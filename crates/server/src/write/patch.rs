@@ -250,9 +250,9 @@ impl PatchRequest {
         GuaranteedUpdate {
             // The uid of the new object is a precondition for PUT only.
             uid_is_precondition: false,
-            // An apply compares all members.
+            // An apply compares all of the object, and a JSON patch measures how deep it is.
             seldom_used: subresource
-                .filter(|_| !self.patch_type.is_apply())
+                .filter(|_| matches!(self.patch_type, PatchType::Merge | PatchType::Strategic))
                 .map_or(&[], SubresourceStrategy::seldom_used),
             ..GuaranteedUpdate::for_request(request, resource, &self.options)
         }
