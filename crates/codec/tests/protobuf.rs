@@ -173,6 +173,22 @@ fn mutated_fixtures_never_panic_and_decoded_values_round_trip() {
 /// Unsorted entries that are spread over many messages, up to the maximum size of a body, must be decoded in time that
 /// is proportional to their number.
 #[test]
+fn only_the_object_itself_has_its_type_in_the_envelope() {
+    let (types, list) = type_of("ConfigMapList");
+    for (of_item, expect) in [("", true), (r#""kind":"ConfigMap","#, false), (r#""apiVersion":"v1","#, false)] {
+        let json = format!(
+            r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{}},"items":[{{{of_item}"metadata":{{"name":"a"}},"data":{{"k":"v"}}}}]}}"#
+        );
+        let (mut tape, mut message, mut of_tree) = (json::Tape::default(), Vec::new(), Vec::new());
+        let is_exact = protobuf::encode_json_checked(json.as_bytes(), &mut tape, types, list, &mut message);
+        let tree = json::decode(json.as_bytes(), json::DecodeOptions::default()).expect("JSON").value;
+        assert_eq!(is_exact, Some(expect), "{json}");
+        assert_eq!(protobuf::encode_checked(&tree, types, list, &mut of_tree), expect, "{json}");
+        assert_eq!(message, of_tree);
+    }
+}
+
+#[test]
 fn maps_with_many_unsorted_entries_are_decoded() {
     const ENTRIES: usize = 100_003;
     let (types, type_id) = type_of("ConfigMap");

@@ -20,14 +20,14 @@ const ENVELOPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];
 
 /// Appends the message of a normalised value of a struct type.
 pub fn encode(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
-    Encoder { source: TreeSource, types, out, exact: &Cell::new(false) }.value_message(type_id, value);
+    Encoder { source: TreeSource, types, out, exact: &Cell::new(false), is_root: true }.value_message(type_id, value);
 }
 
 /// Like [`encode`], and returns whether the message is known to be decoded to the same value again, in an envelope with the
 /// object's type. It is not if the value has empty lists, for example.
 pub fn encode_checked(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) -> bool {
     let exact = Cell::new(true);
-    Encoder { source: TreeSource, types, out, exact: &exact }.value_message(type_id, value);
+    Encoder { source: TreeSource, types, out, exact: &exact, is_root: true }.value_message(type_id, value);
     exact.get()
 }
 
@@ -40,7 +40,7 @@ pub fn encode_object(value: &Value, types: &Types, type_id: TypeId, out: &mut Ve
 /// the format of [`crate::json::encode_typed`]. The tape is a reusable buffer. Returns `None` if the JSON is malformed.
 pub fn encode_json(json: &[u8], tape: &mut Tape, types: &Types, type_id: TypeId, out: &mut Vec<u8>) -> Option<()> {
     let source = tape.index(json)?;
-    Encoder { source, types, out, exact: &Cell::new(false) }.value_message(type_id, ValueIndex::ROOT);
+    Encoder { source, types, out, exact: &Cell::new(false), is_root: true }.value_message(type_id, ValueIndex::ROOT);
     Some(())
 }
 
@@ -54,7 +54,7 @@ pub fn encode_json_checked(
     out: &mut Vec<u8>,
 ) -> Option<bool> {
     let (source, exact) = (tape.index(json)?, Cell::new(true));
-    Encoder { source, types, out, exact: &exact }.value_message(type_id, ValueIndex::ROOT);
+    Encoder { source, types, out, exact: &exact, is_root: true }.value_message(type_id, ValueIndex::ROOT);
     Some(exact.get())
 }
 
@@ -64,12 +64,14 @@ struct Encoder<'t, 'o, S> {
     out: &'o mut Vec<u8>,
     /// Whether decoding gives the same JSON, as far as is known yet. Always false if the caller does not ask.
     exact: &'o Cell<bool>,
+    /// Whether this is the message of the object itself.
+    is_root: bool,
 }
 
 impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
     fn nested(&mut self, number: u32, write: impl FnOnce(&mut Encoder<'t, '_, S>)) {
         let (source, types, exact) = (self.source, self.types, self.exact);
-        write_nested(number, self.out, |out| write(&mut Encoder { source, types, out, exact }));
+        write_nested(number, self.out, |out| write(&mut Encoder { source, types, out, exact, is_root: false }));
     }
 
     fn string_or_empty(&self, node: S::Node) -> Cow<'s, str> {
@@ -99,8 +101,9 @@ impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
                 let mut next = 0;
                 for (key, value) in self.source.members(value) {
                     let position = ty.position(&key);
-                    // The type of an object is that of its envelope.
-                    let is_encoded = |at: usize| ty.fields[at].number > 0 || ENVELOPE_FIELDS.contains(&&*key);
+                    // The type of the object is that of its envelope. Objects in it have none in their messages.
+                    let is_of_envelope = self.is_root && ENVELOPE_FIELDS.contains(&&*key);
+                    let is_encoded = |at: usize| ty.fields[at].number > 0 || is_of_envelope;
                     let is_in_order = |at: usize| !S::IS_ORDERED || at >= next;
                     if !position.is_some_and(|position| is_in_order(position) && is_encoded(position)) {
                         self.exact.set(false);
