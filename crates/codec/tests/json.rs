@@ -306,7 +306,7 @@ fn objects_in_members_of_stored_objects_are_kept_as_text_until_they_are_used() {
     let mut changed = value.clone();
     changed.set_at(&["spec", "one", "c"], "x");
     assert!(is_text(&value["spec"]["one"]) && !is_text(&changed["spec"]["one"]));
-    // What is not as this server writes it is decoded at once, and what is malformed is an error.
+    // Text in another form than this server writes is decoded at once, and malformed text is an error.
     for (object, is_valid) in [
         (format!(r#"{{"a":"{LONG}" }}"#), true),
         (format!(r#"{{"a":"{LONG}\n"}}"#), true),

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 
 use pintle_apply::set::encoded_field_set;
-use pintle_value::{EncodedObject, Member, Object, Str, TextFormat, Value};
+use pintle_value::{Member, Object, Str, Value};
 use thiserror::Error;
 
-use super::plain_object::plain_object_end;
+use super::plain_object::plain_object;
 use super::word::{repeated, zero_bytes};
 use super::{strict, syntax};
 
@@ -48,21 +48,6 @@ impl DecodeOptions {
     pub const STORED: Self = Self { duplicates: false, infinities: false, stored: true, kept_as_text: &[] };
 }
 
-/// How the text of an object is read that was kept as text until it is used.
-static TEXT_FORMAT: TextFormat = TextFormat { decode: decode_kept_text, is_sorted: |_| false };
-
-/// Objects with shorter texts are decoded at once, which takes less time and memory than to keep them as text.
-const SHORTEST_KEPT_TEXT: usize = 64;
-
-/// Decodes an object that was kept as text.
-fn decode_kept_text(text: &str) -> Object {
-    match Parser::new(text).single_value() {
-        Ok(Value::Object(object)) => object,
-        // It is well-formed, or it would have been decoded with the object around it.
-        _ => Object::new(),
-    }
-}
-
 /// The result of [`decode`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
@@ -82,9 +67,20 @@ pub struct Decoded {
 /// these are allowed.
 pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeError> {
     let valid = to_utf8(text)?;
-    // Offsets in a text that was repaired are not offsets in the original.
-    let stored = options.stored && matches!(valid, Cow::Borrowed(_));
-    let mut parser = Parser { stored, kept_as_text: options.kept_as_text, ..Parser::new(&valid) };
+    let mut parser = Parser {
+        text: &valid,
+        offset: 0,
+        depth: 0,
+        duplicates: false,
+        overflow: None,
+        unlike_text: 0,
+        // Offsets in a text that was repaired are not offsets in the original.
+        stored: options.stored && matches!(valid, Cow::Borrowed(_)),
+        kept_as_text: options.kept_as_text,
+        keeps_objects: false,
+        items: Vec::new(),
+        entries: Vec::new(),
+    };
     // Most texts are objects, which have room for their members from the start. A scalar needs none.
     if text.first() == Some(&b'{') {
         parser.items.reserve(16);
@@ -199,22 +195,6 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Self {
-        Self {
-            text,
-            offset: 0,
-            depth: 0,
-            duplicates: false,
-            overflow: None,
-            unlike_text: 0,
-            stored: false,
-            kept_as_text: &[],
-            keeps_objects: false,
-            items: Vec::new(),
-            entries: Vec::new(),
-        }
-    }
-
     fn single_value(&mut self) -> Result<Value, Malformed> {
         let first_byte = self.skip_space();
         let value = self.value(first_byte)?;
@@ -342,10 +322,9 @@ impl<'a> Parser<'a> {
 
     /// The next object, as text if it can be kept so. Otherwise all of it is decoded, so that no part is examined again.
     fn kept_object(&mut self) -> Result<Value, Malformed> {
-        let text = plain_object_end(self.text, self.offset).and_then(|end| self.text.get(self.offset..end));
-        if let Some(text) = text.filter(|text| text.len() >= SHORTEST_KEPT_TEXT) {
-            self.offset += text.len();
-            return Ok(Value::Object(EncodedObject::new(text, &TEXT_FORMAT).into()));
+        if let Some((object, length)) = plain_object(self.text, self.offset) {
+            self.offset += length;
+            return Ok(Value::Object(object.into()));
         }
         self.keeps_objects = false;
         let object = self.object();

@@ -1,14 +1,38 @@
-//! Finds the end of an object without decoding it, if it can be kept as text: if it is well-formed, and written as this server
-//! writes it. The order of its members, duplicate keys, and characters that some encoders escape are not examined.
+//! Objects that are kept as text until their members are used: those that are well-formed, and written as this server writes them.
+//! The order of their members, duplicate keys, and characters that some encoders escape are not checked.
 
-use super::decode::{integer, number, plain_run_end};
+use pintle_value::{EncodedObject, Object, TextFormat, Value};
+
+use super::decode::{DecodeOptions, decode, integer, number, plain_run_end};
+
+/// Decodes objects that were kept as text.
+static FORMAT: TextFormat = TextFormat { decode: members, is_sorted: |_| false };
+
+/// Objects with shorter texts are decoded at once, which takes less time and memory than to keep them as text.
+const SHORTEST_TEXT: usize = 64;
 
 /// Maximum nesting: the number of bits that tell objects from lists.
 const MAX_DEPTH: u32 = u64::BITS;
 
-/// The offset behind the object that begins at an offset of a text. `None` if the object is malformed, if it has white space,
+/// The object that begins at an offset of a text, kept as text, and its length. `None` if it has to be decoded.
+pub(super) fn plain_object(text: &str, start: usize) -> Option<(EncodedObject, usize)> {
+    let object = text.get(start..plain_object_end(text, start)?)?;
+    (object.len() >= SHORTEST_TEXT).then(|| (EncodedObject::new(object, &FORMAT), object.len()))
+}
+
+fn members(text: &str) -> Object {
+    match decode(text.as_bytes(), DecodeOptions::default()).map(|decoded| decoded.value) {
+        Ok(Value::Object(object)) => object,
+        _ => {
+            debug_assert!(false, "the text was checked: {text}");
+            Object::new()
+        }
+    }
+}
+
+/// The offset after the object that begins at an offset of a text. `None` if the object is malformed, if it has white space,
 /// escapes, a negative zero or a fraction, or if it is nested too deeply.
-pub(super) fn plain_object_end(text: &str, start: usize) -> Option<usize> {
+fn plain_object_end(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut offset, mut depth) = (start, 0);
     // A bit for each open object or list, the innermost last: whether it is an object.
@@ -67,13 +91,13 @@ pub(super) fn plain_object_end(text: &str, start: usize) -> Option<usize> {
     }
 }
 
-/// The offset behind a string without escapes.
+/// The offset after a string without escapes.
 fn string_end(bytes: &[u8], offset: usize) -> Option<usize> {
     let end = plain_run_end(bytes, offset + 1);
     (*bytes.get(end)? == b'"').then_some(end + 1)
 }
 
-/// The offset behind a key and its colon.
+/// The offset after a key and its colon.
 fn key_end(bytes: &[u8], offset: usize) -> Option<usize> {
     let end = (*bytes.get(offset)? == b'"').then(|| string_end(bytes, offset))??;
     (*bytes.get(end)? == b':').then_some(end + 1)

@@ -20,14 +20,14 @@ const ENVELOPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];
 
 /// Appends the message of a normalised value of a struct type.
 pub fn encode(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
-    Encoder { source: TreeSource, types, out, exact: &Cell::new(false), is_root: true }.value_message(type_id, value);
+    Encoder::of_object(TreeSource, types, out, &Cell::new(false)).value_message(type_id, value);
 }
 
 /// Like [`encode`], and returns whether the message is known to be decoded to the same value again, in an envelope with the
 /// object's type. It is not if the value has empty lists, for example.
 pub fn encode_checked(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) -> bool {
     let exact = Cell::new(true);
-    Encoder { source: TreeSource, types, out, exact: &exact, is_root: true }.value_message(type_id, value);
+    Encoder::of_object(TreeSource, types, out, &exact).value_message(type_id, value);
     exact.get()
 }
 
@@ -40,7 +40,7 @@ pub fn encode_object(value: &Value, types: &Types, type_id: TypeId, out: &mut Ve
 /// the format of [`crate::json::encode_typed`]. The tape is a reusable buffer. Returns `None` if the JSON is malformed.
 pub fn encode_json(json: &[u8], tape: &mut Tape, types: &Types, type_id: TypeId, out: &mut Vec<u8>) -> Option<()> {
     let source = tape.index(json)?;
-    Encoder { source, types, out, exact: &Cell::new(false), is_root: true }.value_message(type_id, ValueIndex::ROOT);
+    Encoder::of_object(source, types, out, &Cell::new(false)).value_message(type_id, ValueIndex::ROOT);
     Some(())
 }
 
@@ -54,7 +54,7 @@ pub fn encode_json_checked(
     out: &mut Vec<u8>,
 ) -> Option<bool> {
     let (source, exact) = (tape.index(json)?, Cell::new(true));
-    Encoder { source, types, out, exact: &exact, is_root: true }.value_message(type_id, ValueIndex::ROOT);
+    Encoder::of_object(source, types, out, &exact).value_message(type_id, ValueIndex::ROOT);
     Some(exact.get())
 }
 
@@ -68,7 +68,11 @@ struct Encoder<'t, 'o, S> {
     is_root: bool,
 }
 
-impl<'s, 't, S: ValueSource<'s>> Encoder<'t, '_, S> {
+impl<'s, 't, 'o, S: ValueSource<'s>> Encoder<'t, 'o, S> {
+    fn of_object(source: S, types: &'t Types, out: &'o mut Vec<u8>, exact: &'o Cell<bool>) -> Self {
+        Self { source, types, out, exact, is_root: true }
+    }
+
     fn nested(&mut self, number: u32, write: impl FnOnce(&mut Encoder<'t, '_, S>)) {
         let (source, types, exact) = (self.source, self.types, self.exact);
         write_nested(number, self.out, |out| write(&mut Encoder { source, types, out, exact, is_root: false }));

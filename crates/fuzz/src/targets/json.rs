@@ -21,7 +21,7 @@ pub(super) fn untyped(input: &[u8]) {
         json::decode(input, DecodeOptions { duplicates: true, ..DecodeOptions::default() })
     });
     let stored = json::decode(input, KEPT_AS_TEXT).map(|stored| stored.value);
-    // Values are printed, because a number may be neither equal to itself nor another one.
+    // The values are compared as they are printed, so that -0 and 0 differ.
     let printed = |value: &Value| format!("{value:?}");
     assert_eq!(stored.as_ref().map(printed), read.as_ref().map(|read| printed(&read.value)));
     let Ok(read) = read else { return };
