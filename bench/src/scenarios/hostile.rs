@@ -1,4 +1,4 @@
-//! GETs beside hostile clients (`pintle_integration::ATTACKS`): the latency of the GETs, and the memory that the server takes
+//! GETs beside hostile clients (`pintle_integration::ATTACKS`) and costly requests: the latency of the GETs, and the memory that the server takes
 //! for each connection of an attack. The attackers have a thread of their own, so that they do not delay the client of
 //! the GETs, but they share the machine's processors with it and with the server.
 
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_integration::{ATTACKS, Attack, AttackTarget};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 
-use super::megabytes;
+use super::{costly_requests, megabytes};
 use crate::Result;
 use crate::client::get;
 use crate::load::{Load, Workload};
@@ -18,7 +18,7 @@ use crate::scenario::{Scenario, ScenarioContext};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "hostile",
-    description: "GETs beside slow clients, floods and clients that do not read",
+    description: "GETs beside slow clients, floods, clients that do not read, and costly requests",
     requires_binary: false,
     on_go_api_server: false,
     run: |bench| Box::pin(run(bench)),
@@ -78,6 +78,10 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
             row.at_most(MAX_CONNECTION_MB * connections as f64);
         }
     }
+    if let Some(runtime) = attack_runtime.handle() {
+        let load = Load::open(CLIENTS, RATE, bench.plan.open_loop_duration);
+        costly_requests::run(bench, &target.server, &runtime, &load, &workload, MAX_P99_MS).await?;
+    }
     target.tear_down().await
 }
 
@@ -87,6 +91,10 @@ struct AttackRuntime(Option<Runtime>);
 impl AttackRuntime {
     fn start() -> Result<Self> {
         Ok(Self(Some(Builder::new_multi_thread().worker_threads(1).thread_name("attack").enable_all().build()?)))
+    }
+
+    fn handle(&self) -> Option<Handle> {
+        self.0.as_ref().map(|runtime| runtime.handle().clone())
     }
 
     /// Starts an attack. When the server closes a connection, its attacker opens the next one.

@@ -10,6 +10,7 @@ pub(crate) mod clusters;
 pub(crate) mod codecs;
 pub(crate) mod contention;
 pub(crate) mod conversion;
+pub(crate) mod costly_requests;
 pub(crate) mod create;
 pub(crate) mod custom_objects;
 pub(crate) mod definitions;

@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
 
-use pintle_cel::{AccessChecker, AuthorizationValue, Budget, EvalError, Map, ResourceTarget, Value, untyped};
+use pintle_budget::limit_memory;
+use pintle_cel::{
+    AccessChecker, AuthorizationValue, EvalError, MAX_EVALUATION_MEMORY, Map, PER_CALL_COST_LIMIT, ResourceTarget,
+    Value, untyped,
+};
 use pintle_value::Value as Json;
 
 use crate::compiler::{CompilationError, CompiledExpression, ExpressionCompiler, UsedValues};
@@ -30,8 +33,6 @@ pub struct EvaluationInput<'a> {
     pub params: &'a Json,
     /// Decides the checks of `authorizer`; without it, expressions that use it fail.
     pub authorizer: Option<RequestAuthorizer<'a>>,
-    /// When the request has to be answered. An evaluation that takes longer is interrupted.
-    pub deadline: Option<Instant>,
 }
 
 /// The authorizer of a request, and the resource that the request is for.
@@ -95,13 +96,14 @@ impl Expressions {
     #[must_use]
     pub fn fits(&self, budget: i64) -> bool {
         // An evaluation ends soon after it has exceeded its limit.
-        const MAX_COST: u64 = 2 * Budget::PER_CALL;
+        const MAX_COST: u64 = 2 * PER_CALL_COST_LIMIT;
         let count = self.expressions.len() + self.variables.len();
         u64::try_from(budget).is_ok_and(|budget| MAX_COST.saturating_mul(count as u64) <= budget)
     }
 
     /// Evaluates the expressions in order and passes the value of each to `each`, with its index; those that are left out
-    /// are skipped. Variables are evaluated anew. Returns what is left of the budget.
+    /// are skipped. Variables are evaluated anew. Returns what is left of the budget. All values together, and what `each`
+    /// makes of them, hold at most [`MAX_EVALUATION_MEMORY`].
     ///
     /// # Errors
     /// The budget was exceeded.
@@ -109,14 +111,22 @@ impl Expressions {
         &self,
         input: &EvaluationInput<'_>,
         budget: i64,
+        each: impl FnMut(usize, Result<&Value<'_>, EvaluationError>),
+    ) -> Result<i64, OutOfBudget> {
+        if self.is_empty() {
+            return Ok(budget);
+        }
+        limit_memory(MAX_EVALUATION_MEMORY, || self.evaluate_all(input, budget, each))
+    }
+
+    fn evaluate_all(
+        &self,
+        input: &EvaluationInput<'_>,
+        budget: i64,
         mut each: impl FnMut(usize, Result<&Value<'_>, EvaluationError>),
     ) -> Result<i64, OutOfBudget> {
         let mut remaining = budget;
-        if self.is_empty() {
-            return Ok(remaining);
-        }
-        let is_late = || input.deadline.is_some_and(|deadline| deadline <= Instant::now());
-        let variables = Variables::new(&self.variables, &is_late);
+        let variables = Variables::new(&self.variables);
         let bindings = bindings(input, &variables);
         variables.bind(&bindings);
         for (i, expression) in self.expressions.iter().enumerate() {
@@ -129,8 +139,7 @@ impl Expressions {
                 }
             };
             variables.allow(remaining);
-            let evaluation =
-                program.evaluate(&bindings, Budget { interrupt: Some(&is_late), ..Budget::limit(Budget::PER_CALL) });
+            let evaluation = program.evaluate(&bindings, PER_CALL_COST_LIMIT);
             remaining = charge(remaining, variables.take_cost())?;
             remaining = charge(remaining, evaluation.cost)?;
             match &evaluation.result {

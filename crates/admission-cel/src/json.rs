@@ -1,6 +1,7 @@
 //! Converts the results of expressions to JSON, as mutations need them.
 
-use pintle_cel::{Map, Value};
+use pintle_budget as budget;
+use pintle_cel::{EvalError, Map, Value};
 use pintle_schema::base64;
 use pintle_value::Value as Json;
 
@@ -84,7 +85,15 @@ fn seconds(nanoseconds: i64) -> String {
     }
 }
 
+/// Charges a part of the result with a text of this length to the memory of the evaluation.
+fn charge(text: usize) -> Result<(), String> {
+    let bytes = size_of::<Json>() + text;
+    budget::step().and_then(|()| budget::try_charge(bytes)).map_err(|why| EvalError::from(why).to_string())
+}
+
 fn convert(value: &Value<'_>, target: Target) -> Result<Json, String> {
+    // Values share what they contain several times; JSON does not.
+    charge(value.as_str().map_or(0, str::len))?;
     Ok(match value {
         Value::Null | Value::Optional(None) => Json::Null,
         Value::Bool(b) => Json::Bool(*b),
@@ -109,6 +118,7 @@ fn convert(value: &Value<'_>, target: Target) -> Result<Json, String> {
                 let Value::String(key) = &key else {
                     return Err(format!("map key of type {}, not string", key.type_name()));
                 };
+                charge(key.len())?;
                 object.set(key, convert(&value, target)?);
             }
             object

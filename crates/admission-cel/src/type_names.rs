@@ -1,8 +1,12 @@
 //! The types of nested objects of a mutation must be named by the fields that they are in: `Object.spec` in the field
 //! `spec`. Fields are dynamic, so that the type checker does not see it (upstream: `CheckTypeNamesMatchFieldPathNames`).
 
+use pintle_budget as budget;
 use pintle_cel::{Map, Value};
 use pintle_value::print::quote;
+
+/// The number of errors that are reported.
+const MAX_ERRORS: usize = 100;
 
 /// Checks the names of the types in an object that an expression has made.
 ///
@@ -20,6 +24,10 @@ pub(crate) fn check(value: &Value<'_>) -> Result<(), String> {
 
 /// Walks a value. Lists and maps have the path of the field that they are in.
 fn walk(value: &Value<'_>, path: &str, found: &mut Vec<String>) {
+    // Values may contain others many times.
+    if found.len() >= MAX_ERRORS || budget::step().is_err() {
+        return;
+    }
     match value {
         Value::Map(map @ Map::Struct { name, .. }) => {
             if *name != path {

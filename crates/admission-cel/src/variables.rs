@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pintle_cel::{Budget, EvalError, EvalResult, LazyMap, Program, Value};
+use pintle_budget::KeptMemory;
+use pintle_cel::{EvalError, EvalResult, LazyMap, MAX_EVALUATION_MEMORY, PER_CALL_COST_LIMIT, Program, Value};
 use pintle_value::Str;
 
 use crate::compiler::{CompilationError, UsedValues};
@@ -71,8 +72,8 @@ pub(crate) struct Variables<'a> {
     /// The values that the expressions are evaluated with, these variables among them.
     bindings: OnceLock<&'a [Value<'a>]>,
     slots: Vec<VariableSlot<'a>>,
-    /// True if the time of the request is over.
-    is_late: &'a (dyn Fn() -> bool + Sync),
+    /// The memory that the values hold.
+    kept: KeptMemory,
     cost: AtomicU64,
     /// The cost that the variables may have until it is taken.
     limit: AtomicU64,
@@ -81,13 +82,13 @@ pub(crate) struct Variables<'a> {
 }
 
 impl<'a> Variables<'a> {
-    pub(crate) fn new(compiled: &'a CompiledVariables, is_late: &'a (dyn Fn() -> bool + Sync)) -> Self {
+    pub(crate) fn new(compiled: &'a CompiledVariables) -> Self {
         let slots = compiled.iter().map(|_| VariableSlot::default()).collect();
         Self {
             compiled,
             bindings: OnceLock::new(),
             slots,
-            is_late,
+            kept: KeptMemory::default(),
             cost: AtomicU64::new(0),
             limit: AtomicU64::new(0),
             stack_start: stack_address(),
@@ -124,8 +125,10 @@ impl<'a> Variables<'a> {
         if stack_address().abs_diff(self.stack_start) > MAX_STACK {
             return Err(fails("variables use each other too deeply"));
         }
-        let budget = Budget { interrupt: Some(&self.is_late), ..Budget::limit(Budget::PER_CALL) };
-        let evaluation = program.evaluate(bindings, budget);
+        let evaluation = program.evaluate(bindings, PER_CALL_COST_LIMIT);
+        if let Ok(value) = &evaluation.result {
+            self.kept.add(value.held_bytes(MAX_EVALUATION_MEMORY));
+        }
         self.cost.fetch_add(evaluation.cost, Ordering::Relaxed);
         evaluation
             .result

@@ -1,11 +1,12 @@
 //! Compilation and evaluation of the expressions of admission.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pintle_admission_cel::{
     AdmissionRequest, Declarations, EvaluationInput, ExpressionCompiler, ExpressionKind, Expressions, GroupVersionName,
     MatchConditions, MatchOutcome, OutOfBudget, POLICY_BUDGET, RequestAuthorizer, UsedValues,
 };
+use pintle_budget::{Budget, Limits};
 use pintle_cel::{AccessCheck, AccessChecker, AccessDecision, AccessTarget, ResourceTarget, Value};
 use pintle_value::{Value as Json, object};
 
@@ -64,16 +65,6 @@ fn evaluate_all(
     expressions: &[&str],
     budget: i64,
 ) -> (Vec<String>, Result<i64, OutOfBudget>) {
-    evaluate_until(None, variables, expressions, budget)
-}
-
-/// The same until a time.
-fn evaluate_until(
-    deadline: Option<Instant>,
-    variables: &[(&str, &str)],
-    expressions: &[&str],
-    budget: i64,
-) -> (Vec<String>, Result<i64, OutOfBudget>) {
     let mut compiler = ExpressionCompiler::with_variables();
     for (name, text) in variables {
         let _ = compiler.add_variable(name, text, ALL);
@@ -90,7 +81,6 @@ fn evaluate_until(
         request: &request,
         params: &params,
         authorizer: Some(RequestAuthorizer { checker: &Getter, target: &target }),
-        deadline,
     };
     let mut results = Vec::new();
     let left = expressions.evaluate(&input, budget, |_, result| {
@@ -237,7 +227,6 @@ fn match_conditions_decide_whether_a_request_matches() {
             request: &request,
             params: &Json::Null,
             authorizer: Some(RequestAuthorizer { checker: &Getter, target: &target }),
-            deadline: None,
         };
         assert_eq!(conditions.evaluate(&input), expected, "{list:?}");
     };
@@ -310,7 +299,40 @@ fn evaluations_end_with_the_time_of_the_request() {
     let numbers: Vec<String> = (1..=200).map(|number| number.to_string()).collect();
     let loops = &format!("[{}].all(x, x > 0)", numbers.join(", "));
     assert_eq!(evaluate_all(&[], &[loops], POLICY_BUDGET).0, ["Bool(true)"]);
-    let (results, left) = evaluate_until(Some(Instant::now()), &[("v", loops)], &[loops, "variables.v"], POLICY_BUDGET);
+    let limits = Limits { memory: usize::MAX, processor_time: Duration::MAX };
+    let loops = &format!("lists.range(1000).all(y, {loops})");
+    let budget = Budget::new(limits, None);
+    budget.set_deadline(Instant::now());
+    let (results, left) = {
+        let _entered = budget.enter();
+        evaluate_all(&[("v", loops)], &[loops, "variables.v"], POLICY_BUDGET)
+    };
     assert!(left.is_ok());
     assert!(results.iter().all(|result| result.ends_with("operation interrupted")), "{results:?}");
+}
+
+#[test]
+fn variables_hold_memory_together() {
+    let check = |first: &str, next: &dyn Fn(usize) -> String, count: usize| {
+        let texts: Vec<(String, String)> = (0..count)
+            .map(|number| (format!("v{number}"), if number == 0 { first.to_owned() } else { next(number - 1) }))
+            .collect();
+        let variables: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let last = format!("variables.v{}.size() > 0", count - 1);
+        let (results, left) = evaluate_all(&variables, &[&last, "true"], POLICY_BUDGET);
+        assert!(left.is_ok());
+        let ends = ["operation cancelled: memory limit exceeded", "operation cancelled: actual cost limit exceeded"];
+        assert!(ends.iter().any(|end| results[0].ends_with(end)), "{first}: {results:?}");
+        assert_eq!(results[1], "Bool(true)", "what needs no memory goes on");
+    };
+    check("[1, 2, 3]", &|before| format!("variables.v{before} + variables.v{before}"), 28);
+    check("'abcd'", &|before| ["variables.v"; 4].map(|name| format!("{name}{before}")).join(" + "), 14);
+    check(
+        "'abcd'",
+        &|before| format!("'%s%s%s%s'.format([{}])", vec![format!("variables.v{before}"); 4].join(", ")),
+        14,
+    );
+    // None of these is large, but all are kept.
+    let large = "lists.range(500000).map(i, i)";
+    check(large, &|before| format!("variables.v{before} + [1]"), 10);
 }

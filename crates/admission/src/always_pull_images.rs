@@ -65,7 +65,7 @@ fn other_policies(pod: &Value) -> Errors {
 
 /// Refuses a pod with other policies. Upstream returns an aggregate of errors, which has no status.
 fn check_policies(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
-    let errors = other_policies(pod).0;
+    let errors = other_policies(pod);
     let refusals: Vec<String> =
         errors.iter().map(|error| attributes.forbidden(pod, error.to_string()).to_string()).collect();
     match &*refusals {

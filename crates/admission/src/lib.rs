@@ -150,6 +150,12 @@ pub trait AdmissionRecorder: Sync {
     fn annotate_with_request(&self, key: &str, value: String) {
         self.annotate(key, value);
     }
+
+    /// Notes that a plugin will compute for long, so that the request should get a thread that serves nothing else meanwhile.
+    /// Returns whether that is new: then the plugin yields before it goes on.
+    fn expect_long_work(&self) -> bool {
+        false
+    }
 }
 
 /// The options of a request (`CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`). The object

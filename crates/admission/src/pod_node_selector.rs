@@ -120,7 +120,7 @@ fn parse(text: &str) -> Result<Labels, ApiError> {
         } else if !in_value.is_empty() {
             errors.invalid(&FieldPath::new(&format!("[{key}]")), value, in_value.join("; "));
         }
-        if let Some(error) = errors.0.first() {
+        if let Some(error) = errors.iter().next() {
             return Err(ApiError::Unclassified(error.to_string()));
         }
         labels.insert(key.to_owned(), value.to_owned());

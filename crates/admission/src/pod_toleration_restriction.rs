@@ -56,7 +56,7 @@ impl PodTolerationRestriction {
         if errors.is_empty() {
             return Ok(plugin);
         }
-        let errors: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         Err(PluginError::Unreadable(format!("invalid config: [{}]", errors.join(" "))))
     }
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Instant;
 
-use pintle_cel::{Budget, Env, Type, UnknownSizes, untyped};
+use pintle_cel::{Env, PER_CALL_COST_LIMIT, Type, UnknownSizes, untyped};
 use pintle_value::{Object, Value as Json};
 
 const EXPRESSIONS: [&str; 8] = [
@@ -42,7 +42,7 @@ fn main() -> std::io::Result<()> {
         let estimate = measure(2_000, || {
             black_box(env.estimate_cost(&checked, &UnknownSizes));
         });
-        let budget = Budget::limit(Budget::PER_CALL);
+        let budget = PER_CALL_COST_LIMIT;
         let evaluate = measure(20_000, || drop(black_box(program.evaluate(&bindings, budget))));
         let cost = program.evaluate(&bindings, budget).cost;
         writeln!(out, "{compile:>9.0} ns {estimate:>9.0} ns {evaluate:>9.0} ns {cost:>8}  {expression}")?;

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use pintle_budget::Exhausted;
+
 /// An evaluation error. It is one pointer wide, since every evaluation step can return one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError(Box<EvalErrorKind>);
@@ -18,7 +20,9 @@ pub enum EvalErrorKind {
     Internal(&'static str),
     /// The evaluation exceeded its cost limit. Never absorbed.
     CostLimit,
-    /// The caller interrupted the evaluation. Never absorbed.
+    /// The values of the evaluation would hold more memory than an expression may. Never absorbed.
+    MemoryLimit,
+    /// The budget of the request is exhausted. Never absorbed.
     Interrupted,
 }
 
@@ -52,7 +56,13 @@ impl EvalError {
     /// True if the error ends the evaluation and is never absorbed.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
-        matches!(*self.0, EvalErrorKind::Internal(_) | EvalErrorKind::CostLimit | EvalErrorKind::Interrupted)
+        matches!(
+            *self.0,
+            EvalErrorKind::Internal(_)
+                | EvalErrorKind::CostLimit
+                | EvalErrorKind::MemoryLimit
+                | EvalErrorKind::Interrupted
+        )
     }
 }
 
@@ -63,9 +73,19 @@ impl fmt::Display for EvalError {
             EvalErrorKind::Message(message) => message,
             EvalErrorKind::NoOverload => "no such overload",
             EvalErrorKind::CostLimit => "operation cancelled: actual cost limit exceeded",
+            EvalErrorKind::MemoryLimit => "operation cancelled: memory limit exceeded",
             EvalErrorKind::Interrupted => "operation interrupted",
         })
     }
 }
 
 impl std::error::Error for EvalError {}
+
+impl From<Exhausted> for EvalError {
+    fn from(why: Exhausted) -> Self {
+        Self::from_kind(match why {
+            Exhausted::Memory(_) | Exhausted::Pool => EvalErrorKind::MemoryLimit,
+            Exhausted::ProcessorTime(_) | Exhausted::Deadline | Exhausted::Disconnected => EvalErrorKind::Interrupted,
+        })
+    }
+}

@@ -1,13 +1,13 @@
 //! CEL, the expression language of CustomResourceDefinition validation rules, admission policies and selectors. Values,
 //! errors and costs match cel-go as kube-apiserver 1.36 configures it.
 //!
-//! Pure and synchronous: no I/O, no clock, no knowledge of kinds, HTTP or CustomResourceDefinitions. The modules form
+//! Pure and synchronous: no I/O, no knowledge of kinds, HTTP or CustomResourceDefinitions. The modules form
 //! layers, each of which imports lower ones only: `syntax` (lexer, parser, macros) and `value`; `cost` (cost trackers,
 //! ranges of costs); `function` (overloads); `env` (declarations); `check` (type checker); `cost_estimator` and `eval`
 //! (planner, interpreter); `program` and `library` (the functions); `compile` (the operations of an environment).
 //!
 //! ```
-//! use pintle_cel::{Budget, Env, Type, UnknownSizes, Value, untyped};
+//! use pintle_cel::{PER_CALL_COST_LIMIT, Env, Type, UnknownSizes, Value, untyped};
 //!
 //! // Declare the variables. Types with fields come from a `TypeProvider`.
 //! let env = Env::kubernetes().variable("self", Type::map(Type::String, Type::Dyn));
@@ -22,7 +22,7 @@
 //! use pintle_value::{Object, Value as Json};
 //! let json = Json::Object(Object::from_iter([("replicas", Json::Int(3)), ("name", Json::from("web-1"))]));
 //! let bindings = [untyped(&json)];
-//! let evaluation = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
+//! let evaluation = program.evaluate(&bindings, PER_CALL_COST_LIMIT);
 //! assert_eq!(evaluation.result, Ok(Value::Bool(true)));
 //!
 //! // Errors are reported in cel-go's format.
@@ -54,13 +54,12 @@ pub use cost::{AstNode, CallEstimate, CostEstimate, EstimatedCall, SizeEstimate,
 pub use env::{Env, Library, TypeProvider};
 pub use error::{EvalError, EvalErrorKind};
 pub use escape::escape_field_name;
-pub use eval::Budget;
 pub use function::{Function, FunctionEstimator, FunctionOp, FunctionTracker, Overload, RegexFunctionOp};
 pub use library::{
     AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, ResourceTarget,
     is_request_uri,
 };
-pub use program::{CompileError, Evaluation, Program};
+pub use program::{CompileError, Evaluation, PER_CALL_COST_LIMIT, Program};
 pub use regexp::{Pattern, compile as compile_pattern};
 pub use source::{Issue, Issues, Location};
 pub use syntax::{
@@ -69,6 +68,6 @@ pub use syntax::{
 };
 pub use types::Type;
 pub use value::{
-    CelBytes, CelString, EvalResult, LazyMap, List, ListTopology, Map, MapKey, Opaque, OwnedMap, Timestamp,
-    TypeAdapter, Untyped, Value, compare, equal, untyped,
+    CelBytes, CelString, EvalResult, LazyMap, List, ListTopology, MAX_EVALUATION_MEMORY, Map, MapKey, Opaque, OwnedMap,
+    Timestamp, TypeAdapter, Untyped, Value, compare, equal, untyped,
 };

@@ -5,9 +5,12 @@ use std::fmt;
 use crate::check::CheckedExpr;
 use crate::env::Env;
 use crate::error::EvalError;
-use crate::eval::{Budget, Interpreter, Plan, plan};
+use crate::eval::{Interpreter, Plan, plan};
 use crate::source::Issues;
-use crate::value::Value;
+use crate::value::{MAX_EVALUATION_MEMORY, Value};
+
+/// Kubernetes' cost limit for a single expression, about 0.1 seconds (upstream: `apiserver/pkg/apis/cel.PerCallLimit`).
+pub const PER_CALL_COST_LIMIT: u64 = 1_000_000;
 
 /// An error that prevents an expression from being compiled.
 #[derive(Debug)]
@@ -51,11 +54,13 @@ impl Program {
     }
 
     /// Evaluates the expression. `bindings` contains the variables in the order in which the environment declared them;
-    /// the result may borrow from them. An expression that uses a missing variable fails.
+    /// the result may borrow from them. An expression that uses a missing variable fails. The evaluation ends when its cost
+    /// exceeds the limit, when its values hold more than [`MAX_EVALUATION_MEMORY`], or when the budget of the thread is
+    /// exhausted.
     #[must_use]
-    pub fn evaluate<'a>(&'a self, bindings: &'a [Value<'a>], budget: Budget<'_>) -> Evaluation<'a> {
-        let mut interpreter = Interpreter::new(&self.plan, bindings, budget);
-        let result = interpreter.eval(&self.plan.root);
+    pub fn evaluate<'a>(&'a self, bindings: &'a [Value<'a>], cost_limit: u64) -> Evaluation<'a> {
+        let mut interpreter = Interpreter::new(&self.plan, bindings, cost_limit);
+        let result = pintle_budget::limit_memory(MAX_EVALUATION_MEMORY, || interpreter.eval(&self.plan.root));
         Evaluation { result, cost: interpreter.cost }
     }
 }

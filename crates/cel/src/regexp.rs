@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use pintle_budget as budget;
 use regex::{Regex, RegexBuilder};
 
 /// The maximum repeat count.
@@ -35,7 +36,11 @@ impl Pattern {
     /// Pattern and text are so large that the search would take too long.
     pub fn searching(&self, text: &str) -> Result<&Regex, String> {
         match self.size.checked_mul(text.len()) {
-            Some(cost) if cost <= MAX_SEARCH_COST => Ok(&self.regex),
+            Some(cost) if cost <= MAX_SEARCH_COST => {
+                // Most searches take about a nanosecond for each byte.
+                budget::spend(text.len() / 16).map_err(|why| why.to_string())?;
+                Ok(&self.regex)
+            }
             _ => Err("the regular expression and the text are too large for a search".to_owned()),
         }
     }

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use pintle_cel::{Budget, Env, EvalError, List, ListTopology, Map, Timestamp, Type, TypeAdapter, Untyped, Value};
+use pintle_cel::{
+    Env, EvalError, List, ListTopology, Map, PER_CALL_COST_LIMIT, Timestamp, Type, TypeAdapter, Untyped, Value,
+};
 use pintle_value::{Object, Str, Value as Json};
 
 /// The adapter of the objects in these tests.
@@ -124,7 +126,7 @@ fn evaluate(expression: &str, assert: impl FnOnce(&Result<Value<'_>, EvalError>)
         as_map.read(&other_map),
     ];
     let program = env.compile(expression).expect(expression);
-    assert(&program.evaluate(&bindings, Budget::limit(Budget::PER_CALL)).result);
+    assert(&program.evaluate(&bindings, PER_CALL_COST_LIMIT).result);
 }
 
 #[test]

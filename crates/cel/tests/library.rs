@@ -4,9 +4,9 @@ use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pintle_cel::{
-    AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, Budget, CallEstimate,
-    CostEstimate, Env, EvalError, EvalResult, Function, LazyMap, Library, Map, Opaque, Overload, Program,
-    ResourceTarget, Type, UnknownSizes, Value,
+    AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, CallEstimate,
+    CostEstimate, Env, EvalError, EvalResult, Function, LazyMap, Library, Map, Opaque, Overload, PER_CALL_COST_LIMIT,
+    Program, ResourceTarget, Type, UnknownSizes, Value,
 };
 
 /// A user that may or may not perform actions.
@@ -48,7 +48,7 @@ fn check(expression: &str, actor: &'static str, expected: &str, cost: u64) {
     let env = Env::kubernetes().library(&actor_library()).variable("actor", Type::object("test.Actor"));
     let program = env.compile(expression).expect(expression);
     let bindings = [Value::opaque(Actor(actor))];
-    let evaluation = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
+    let evaluation = program.evaluate(&bindings, PER_CALL_COST_LIMIT);
     let actual = evaluation.result.map_or_else(|error| error.to_string(), |value| format!("{value:?}"));
     assert_eq!((actual.as_str(), evaluation.cost), (expected, cost), "{expression}");
 }
@@ -92,7 +92,7 @@ fn lazy_fields_are_evaluated_on_access() {
         let program = env.compile(expression).expect(expression);
         let fields = CountingFields::default();
         let bindings = [Value::Map(Map::Lazy(&fields))];
-        let result = program.evaluate(&bindings, Budget::limit(100)).result;
+        let result = program.evaluate(&bindings, 100).result;
         let text = result.map_or_else(|error| error.to_string(), |value| format!("{value:?}"));
         (text, fields.0.load(Ordering::Relaxed))
     };
@@ -115,7 +115,7 @@ fn programs_can_be_shared_by_threads() {
             let program = &program;
             scope.spawn(move || {
                 let bindings = [Value::Int(x)];
-                let result = program.evaluate(&bindings, Budget::limit(100)).result;
+                let result = program.evaluate(&bindings, 100).result;
                 assert_eq!(result, Ok(Value::Bool(x > 0)));
             });
         }
@@ -171,7 +171,7 @@ fn expressions_check_access() {
         let program = env.compile(expression).expect(expression);
         let own = ResourceTarget { resource: "pods".to_owned(), name: "web".to_owned(), ..ResourceTarget::default() };
         let bindings = [AuthorizationValue::authorizer(&Accounts), AuthorizationValue::resource_check(&Accounts, own)];
-        let evaluation = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
+        let evaluation = program.evaluate(&bindings, PER_CALL_COST_LIMIT);
         let actual = evaluation.result.map_or_else(
             |error| error.to_string(),
             |value| match value {

@@ -2,10 +2,11 @@
 
 mod fixture;
 
-use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use fixture::Fixture;
-use pintle_cel::{Budget, Env, EvalError, EvalErrorKind, Type, Value};
+use pintle_budget::{Budget, Exhausted, Limits, limit_memory};
+use pintle_cel::{Env, EvalError, EvalErrorKind, PER_CALL_COST_LIMIT, Type, Value};
 
 /// For every valid expression of a table: the evaluation succeeds with its exact cost as the limit and fails with one
 /// less.
@@ -16,12 +17,12 @@ fn check_cost_limit(table: &str) {
     for row in table.trim_end().split("\n\n") {
         let expression = row.lines().next().unwrap_or_default();
         let Ok(program) = fixture.env.compile(expression) else { continue };
-        let full = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
-        let exact = program.evaluate(&bindings, Budget::limit(full.cost));
+        let full = program.evaluate(&bindings, PER_CALL_COST_LIMIT);
+        let exact = program.evaluate(&bindings, full.cost);
         // Compares the texts, since NaN does not equal itself.
         assert_eq!(format!("{:?}", exact.result), format!("{:?}", full.result), "{expression}");
         if full.cost > 0 {
-            let short = program.evaluate(&bindings, Budget::limit(full.cost - 1));
+            let short = program.evaluate(&bindings, full.cost - 1);
             let failure = short.result.expect_err(expression);
             assert_eq!(*failure.kind(), EvalErrorKind::CostLimit, "{expression}");
             assert_eq!(failure.to_string(), "operation cancelled: actual cost limit exceeded");
@@ -45,7 +46,7 @@ fn exceeding_the_cost_limit_is_not_absorbed() {
     let bindings = [Value::Int(1)];
     for expression in ["[1, 2, 3].all(v, v > x) || true", "[1, 2, 3].map(v, v + x).size() > 0 || true"] {
         let program = env.compile(expression).expect(expression);
-        let error = program.evaluate(&bindings, Budget::limit(5)).result.expect_err(expression);
+        let error = program.evaluate(&bindings, 5).result.expect_err(expression);
         assert!(error.is_fatal(), "{expression}: {error}");
     }
 }
@@ -54,15 +55,15 @@ fn exceeding_the_cost_limit_is_not_absorbed() {
 fn long_comprehensions_are_interrupted() {
     let env = Env::kubernetes();
     let program = env.compile("lists.range(100000).all(v, v >= 0)").expect("valid");
-    let asked = Cell::new(0);
-    let interrupted = || {
-        asked.set(asked.get() + 1);
-        asked.get() > 2
+    let limits = Limits { memory: usize::MAX, processor_time: Duration::MAX };
+    let budget = Budget::new(limits, None);
+    budget.set_deadline(Instant::now());
+    let result = {
+        let _entered = budget.enter();
+        program.evaluate(&[], u64::MAX).result
     };
-    let budget = Budget { limit: u64::MAX, interrupt: Some(&interrupted) };
-    let result = program.evaluate(&[], budget).result;
     assert_eq!(result.map_err(|error| error.to_string()), Err("operation interrupted".to_owned()));
-    assert_eq!(asked.get(), 3);
+    assert_eq!(budget.exhausted(), Some(Exhausted::Deadline));
 }
 
 /// Checks the first line of the compile error.
@@ -111,6 +112,86 @@ fn expression_depth_is_limited() {
 #[test]
 fn missing_bindings_are_an_error() {
     let program = Env::kubernetes().variable("x", Type::Int).compile("x + 1").expect("valid");
-    let result = program.evaluate(&[], Budget::limit(Budget::PER_CALL)).result;
+    let result = program.evaluate(&[], PER_CALL_COST_LIMIT).result;
     assert_eq!(result, Err(EvalError::new("no such attribute(s): x")));
+}
+
+/// Evaluates an expression over `s`, a text of 200 characters, and `l`, a list of 200 such texts, without a cost limit, with
+/// 1 MiB of memory.
+fn evaluate_large(expression: &str) -> Result<String, String> {
+    let env = Env::kubernetes().variable("s", Type::String).variable("l", Type::list(Type::String));
+    let program = env.compile(expression).map_err(|error| error.to_string())?;
+    let text = "a".repeat(200);
+    let bindings = [Value::str(&text), Value::list((0..200).map(|_| Value::str(&text)).collect())];
+    let result = limit_memory(1 << 20, || program.evaluate(&bindings, u64::MAX).result);
+    let value = result.map_err(|error| error.to_string())?;
+    Ok(value.size().map_or_else(|| format!("{value:?}"), |size| size.to_string()))
+}
+
+#[test]
+fn values_that_are_much_larger_than_what_they_are_made_of_are_not_built() {
+    let too_large = [
+        "s.replace('', s).replace('', s)",
+        "s.replace('', s).replace('a', s)",
+        "l.map(x, x.replace('a', s))",
+        "l.map(x, [x.replace('a', s)])",
+        "l.map(x, {x.replace('a', s): 1})",
+        "l.transformMap(i, x, x.replace('a', s))",
+        "l.transformMapEntry(i, x, {string(i): x.replace('a', s)})",
+        "l.transformList(i, x, x.replace('a', s))",
+        "l.map(x, l.map(y, y + 'b'))",
+        "l.map(x, l + l).flatten()",
+        "l.map(x, l.map(y, l)).flatten().flatten()",
+        "l.map(x, l.join()).join()",
+        "l.map(x, (s + s + s + s + s).replace('', s + s + s + s)).size() > 0",
+        "l.map(x, l.join().split('')).size() > 0",
+        "l.join().replace('', 'ab').split('').map(c, c + s).size() > 0",
+        "l.map(x, '%s%s%s%s'.format([l, l, l, l])).size() > 0",
+        "'%s%s'.format([l.map(x, l), l.map(x, l)])",
+        "l.map(x, strings.quote(l.join())).size() > 0",
+        "l.map(x, bytes(l.join()) + bytes(s)).size() > 0",
+        "l.map(x, l.join().findAll('a')).size() > 0",
+        "l.map(x, l.map(y, optional.of(y + 'b'))).size() > 0",
+        "lists.range(100).map(i, lists.range(1000)).size() > 0",
+    ];
+    for expression in too_large {
+        let expect = Err("operation cancelled: memory limit exceeded".to_owned());
+        assert_eq!(evaluate_large(expression), expect, "{expression}");
+    }
+}
+
+#[test]
+fn values_that_are_not_held_at_once_are_not_added_up() {
+    let small = [
+        ("l.all(x, x.replace('a', s).size() == 40000)", "Bool(true)"),
+        ("l.map(x, x.replace('a', s).size()).size()", "Int(200)"),
+        ("l.filter(x, x.replace('a', s) != '').size()", "Int(200)"),
+        ("l.exists(x, x.replace('a', s) == '')", "Bool(false)"),
+        ("l.map(x, x.replace('a', s).substring(0, 10))", "200"),
+        ("l.map(x, [x.replace('a', s), x][1])", "200"),
+        ("l.map(x, l).size()", "Int(200)"),
+        ("l.map(x, dyn(l)).map(x, dyn(x)).size()", "Int(200)"),
+        ("l.map(x, x.lowerAscii()).map(x, x.upperAscii()).size()", "Int(200)"),
+        ("l.join().replace('', 'abc').size()", "Int(160003)"),
+        ("l.sortBy(x, x.replace('a', s).size()).size()", "Int(200)"),
+        ("lists.range(20000).size()", "Int(20000)"),
+    ];
+    for (expression, expect) in small {
+        assert_eq!(evaluate_large(expression), Ok(expect.to_owned()), "{expression}");
+    }
+}
+
+#[test]
+fn values_that_contain_another_many_times_end_with_the_time_of_the_request() {
+    let doubled = (0..40).fold("[1]".to_owned(), |value, i| format!("[{value}].map(v{i}, [v{i}, v{i}])[0]"));
+    let limits = Limits { memory: usize::MAX, processor_time: Duration::from_millis(50) };
+    for operation in
+        ["V == V", "'%s'.format([V]) == ''", "V in [V, V]", "[V, V].distinct().size() == 0", "sets.contains([V], [V])"]
+    {
+        let expression = operation.replace('V', &doubled);
+        let program = Env::kubernetes().compile(&expression).unwrap_or_else(|error| panic!("{operation}: {error}"));
+        let budget = Budget::new(limits, None);
+        let _entered = budget.enter();
+        assert!(program.evaluate(&[], u64::MAX).result.is_err(), "{operation}");
+    }
 }

@@ -3,7 +3,7 @@
 mod fixture;
 
 use fixture::Fixture;
-use pintle_cel::{Budget, Env, Type, UnknownSizes, Value};
+use pintle_cel::{Env, PER_CALL_COST_LIMIT, Type, UnknownSizes, Value};
 use proptest::prelude::*;
 
 /// Compiles, estimates and evaluates an expression, if it is valid.
@@ -14,9 +14,9 @@ fn run(fixture: &Fixture, expression: &str) {
     let estimate = fixture.env.estimate_cost(&checked, &UnknownSizes);
     assert!(estimate.min <= estimate.max, "{expression}: {estimate:?}");
     let limit = 10_000;
-    let evaluation = program.evaluate(&bindings, Budget::limit(limit));
+    let evaluation = program.evaluate(&bindings, limit);
     // An evaluation stops at the cost limit, and its result is deterministic.
-    let again = program.evaluate(&bindings, Budget::limit(limit));
+    let again = program.evaluate(&bindings, limit);
     assert_eq!(evaluation.cost, again.cost, "{expression}");
     if evaluation.cost > limit {
         assert!(evaluation.result.is_err(), "{expression}");
@@ -135,7 +135,7 @@ proptest! {
         let env = Env::kubernetes().variable("p", Type::String);
         let program = env.compile("'text'.matches(p)").expect("valid");
         let bindings = [Value::str(&pattern)];
-        let _ = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
+        let _ = program.evaluate(&bindings, PER_CALL_COST_LIMIT);
     }
 
     #[test]
@@ -153,7 +153,7 @@ proptest! {
         for op in ["&&", "||"] {
             let value = |left: &str, right: &str| {
                 let program = fixture.env.compile(&format!("{left} {op} {right}")).expect("valid");
-                program.evaluate(&bindings, Budget::limit(100)).result.ok().and_then(|value| value.as_bool())
+                program.evaluate(&bindings, 100).result.ok().and_then(|value| value.as_bool())
             };
             prop_assert_eq!(value(terms[a], terms[b]), value(terms[b], terms[a]));
         }

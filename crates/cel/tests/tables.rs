@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use fixture::Fixture;
-use pintle_cel::Budget;
+use pintle_cel::PER_CALL_COST_LIMIT;
 
 /// The result of an expression, in the notation of the tables.
 fn describe(fixture: &Fixture, expression: &str) -> String {
@@ -23,7 +23,7 @@ fn describe(fixture: &Fixture, expression: &str) -> String {
         Ok(program) => program,
     };
     let bindings = fixture.bindings();
-    let evaluation = program.evaluate(&bindings, Budget::limit(Budget::PER_CALL));
+    let evaluation = program.evaluate(&bindings, PER_CALL_COST_LIMIT);
     let estimate = fixture.env.estimate_cost(&checked, &fixture.sizes);
     let _ = match &evaluation.result {
         Ok(value) => write!(out, "{}: {}", checked.output_type(), fixture::format_value(value)),

@@ -75,7 +75,7 @@ impl SchemaValidator for StructuralSchemaValidator {
             Err(MalformedObject::Embedded(error)) => error.into(),
             Err(MalformedObject::Metadata(_)) => Errors::new(),
         };
-        for error in &mut errors.0 {
+        for error in errors.iter_mut() {
             let below = error.field.strip_prefix(FIELD).unwrap_or(&error.field);
             let whole = format!("{path}{below}");
             // A path without a parent does not start with a dot.

@@ -55,7 +55,7 @@ fn defaults_are_validated_like_upstream() {
             [old, new] => strategy.validate_update(&context(), new, old),
             _ => panic!("{title} has a schema, or two"),
         };
-        let mut found: Vec<String> = found.0.iter().map(|error| format!("! {error}")).collect();
+        let mut found: Vec<String> = found.iter().map(|error| format!("! {error}")).collect();
         found.sort_unstable();
         if found != errors {
             wrong.push_str(&format!("{title}\n  expected {errors:#?}\n  found {found:#?}\n"));

@@ -91,7 +91,7 @@ impl TableState {
 }
 
 fn result_lines(errors: Errors, warnings: Vec<String>) -> Vec<String> {
-    let errors = errors.0.iter().map(|error| format!("error {error}"));
+    let errors = errors.iter().map(|error| format!("error {error}"));
     let mut result_lines: Vec<String> =
         errors.chain(warnings.into_iter().map(|warning| format!("warning {warning}"))).collect();
     result_lines.sort_unstable();

@@ -80,7 +80,7 @@ fn a_node_validates_a_single_field() {
     let status = schema.root().property("status").expect("status");
     let check = |new: &str, old: &str, expect: &[&str]| {
         let errors = status.validate_update(Some("status"), &read(new), Some(&read(old)));
-        let texts: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(texts, expect, "{new}");
     };
     check(r#"{"n":1}"#, "{}", &[]);

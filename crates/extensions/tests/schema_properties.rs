@@ -89,5 +89,5 @@ fn many_errors_are_collected_in_linear_time() {
     let schema = StructuralSchema::parse(&tree.expect("JSON")).expect("a schema");
     let items = Value::Array(vec![Value::Int(1); 100_000]);
     let errors = schema.validate(&Value::Object(Object::from_iter([("l", items)])));
-    assert_eq!(errors.0.len(), 100_000);
+    assert_eq!(errors.count(), 100_000);
 }

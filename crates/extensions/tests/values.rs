@@ -45,7 +45,7 @@ fn check(schema: &StructuralSchema, new: &Value, old: Option<&Value>) -> Vec<Str
         Err(error) => found.push(format!("malformed {error}")),
     }
     let mut say = |what: &str, errors: Errors| {
-        for error in errors.0 {
+        for error in &errors {
             let what = if error.kind == ErrorKind::TypeInvalid { "type" } else { what };
             found.push(format!("{what} {error}"));
         }

@@ -23,7 +23,7 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
 
 /// Returns the messages of errors, in order.
 pub(crate) fn messages(errors: &Errors) -> Vec<String> {
-    errors.0.iter().map(ToString::to_string).collect()
+    errors.iter().map(ToString::to_string).collect()
 }
 
 /// Returns a request context of an administrator at a fixed time.

@@ -1,5 +1,6 @@
 //! Static defaults: the values that Go's generated defaulting functions set from `+default` markers.
 
+use pintle_budget as budget;
 use pintle_value::Value;
 
 use crate::{Field, Type, TypeId, Types, UnionKind};
@@ -26,7 +27,7 @@ pub fn static_defaults_of_changed(types: &Types, type_id: TypeId, value: &mut Va
                     let mut default = default.clone();
                     static_defaults(types, field.ty, &mut default);
                     // A default that is the zero value changes nothing in Go.
-                    if types.is_encoded(field, &default) {
+                    if types.is_encoded(field, &default) && budget::charge(default.held_bytes()).is_ok() {
                         object.insert(field.name.clone(), default);
                     }
                 } else if value.is_some_and(|value| !value.is_null()) {

@@ -4,7 +4,8 @@
 
 use std::fmt::Write;
 
-use pintle_value::{Object, Value};
+use pintle_budget as budget;
+use pintle_value::{MEMBER_BYTES, Object, Value};
 
 use crate::scalar::{Mismatch, json_type_name};
 use crate::{Field, List, Omit, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name};
@@ -293,7 +294,8 @@ impl Normaliser<'_, '_> {
             types.is_encoded(field, value)
         });
         for field in ty.always_encoded(types) {
-            if !object.contains_key(&field.name) {
+            // With the room for more members that an empty object reserves.
+            if !object.contains_key(&field.name) && budget::charge(2 * MEMBER_BYTES).is_ok() {
                 object.insert(field.name.clone(), types.unset_value(field));
             }
         }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,12 +11,13 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use pintle_auth::{Authorization, UserInfo};
+use pintle_budget::Budget;
 use pintle_catalog::Catalog;
 use pintle_locks::Mutex;
 use pintle_metrics::GaugeGuard;
 use pintle_registry::{ApiError, Resource, Scope, StrategyContext};
 use tokio::sync::SetOnce;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::access::{AccessControl, forbidden_error};
 use crate::cluster::{Cluster, RecordedRequest, RequestSeries};
@@ -31,17 +32,12 @@ use crate::request::observed::ObservedParts;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
+use crate::request::work_memory::{ShortOfMemory, short_of_memory, write_timeout};
 
 /// Maximum size of a request body, in bytes (kube-apiserver's limit).
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// Time limit of a write after its body was received (upstream: `handlers.requestTimeoutUpperBound`).
 const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
-
-/// The error of a write that takes too long (upstream: `finisher.FinishRequest`). The reason is that of Go's context.
-fn write_timeout() -> ApiError {
-    let message = "request did not complete within requested timeout - context deadline exceeded".to_owned();
-    ApiError::Timeout { message, retry_after: 0 }
-}
 
 /// The error of a request for whose body there is no room. Clients see the answer of the limits of requests in flight.
 fn too_many_bodies() -> ApiError {
@@ -71,6 +67,8 @@ pub(crate) struct RequestContext {
     pub(crate) body_received: SetOnce<Instant>,
     /// Counts the bytes of the body, for as long as the request and what was decoded from it last.
     pub(crate) held_body: Mutex<HeldBody>,
+    /// What the work for a write may use. Set when it begins.
+    pub(crate) budget: OnceLock<Budget>,
     /// Set if there was no room for the body.
     pub(crate) body_refused: AtomicBool,
     pub(crate) deadline: RequestDeadline,
@@ -186,8 +184,23 @@ impl RequestContext {
         if let Some(observed) = &self.observed {
             observed.set_body(&received);
         }
+        if let Some(budget) = self.budget.get() {
+            let deadline = self.deadline.min(Instant::now() + WRITE_TIMEOUT);
+            budget.set_deadline(deadline.into_std());
+            let reserved = timeout_at(deadline, self.cluster.work_memory.reserve(budget, received.len()));
+            match reserved.await {
+                Ok(Ok(())) => {}
+                Ok(Err(ShortOfMemory)) => return Err(short_of_memory()),
+                Err(_) => return Err(write_timeout()),
+            }
+        }
         self.recorder.set_large_by_length(received.len()).await;
         Ok(received)
+    }
+
+    /// What the work for the write may use.
+    pub(crate) fn budget(&self) -> &Budget {
+        self.budget.get_or_init(|| self.cluster.work_memory.budget())
     }
 
     /// True if there was no room for the body.

@@ -6,8 +6,8 @@ mod admit;
 mod request_end;
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::header::{
@@ -159,6 +159,7 @@ pub(crate) async fn handle(
         body: Mutex::new(Some(body)),
         body_received: SetOnce::new(),
         held_body: Mutex::new(held_body),
+        budget: OnceLock::new(),
         body_refused: AtomicBool::new(false),
         deadline,
         _in_flight: in_flight,

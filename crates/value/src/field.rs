@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use pintle_budget as budget;
+
 use crate::{Str, Value, print};
 
 pub use crate::print::quote;
@@ -266,6 +268,15 @@ impl FieldError {
         Self::new(ErrorKind::NotSupported, path, value, detail)
     }
 
+    /// About how long the text of the error is, in bytes. The value is measured up to `max`.
+    fn text_bytes(&self, max: usize) -> usize {
+        let shown = match &self.shown {
+            Some(shown) => shown.len(),
+            None => printed_bytes(&self.value, max),
+        };
+        self.field.len() + self.detail.len() + shown
+    }
+
     /// The message without the path, for a `StatusCause`.
     #[must_use]
     pub fn body(&self) -> String {
@@ -300,6 +311,33 @@ impl fmt::Display for FieldError {
     }
 }
 
+/// About how long the JSON of a value is, in bytes. More than `max` is not measured.
+fn printed_bytes(value: &Value, max: usize) -> usize {
+    const SCALAR: usize = 8;
+    let mut bytes = SCALAR;
+    match value {
+        Value::String(text) => bytes += text.len(),
+        Value::Array(items) => {
+            for item in items {
+                if bytes > max {
+                    break;
+                }
+                bytes += printed_bytes(item, max - bytes);
+            }
+        }
+        Value::Object(object) => {
+            for (key, value) in object.iter() {
+                if bytes > max {
+                    break;
+                }
+                bytes += key.len() + printed_bytes(value, max - bytes);
+            }
+        }
+        _ => {}
+    }
+    bytes
+}
+
 /// Prints a value for an error message: simple values plain, strings quoted, composite values as JSON.
 fn print_value(value: &Value) -> String {
     match value {
@@ -309,68 +347,145 @@ fn print_value(value: &Value) -> String {
     }
 }
 
-/// The errors of one object in the order in which they were found (`field.ErrorList`).
+/// The most errors that a list keeps.
+pub const MAX_ERRORS: usize = 1000;
+/// The most text that a list keeps, in bytes, unless the first error alone is longer. Errors repeat values.
+pub const MAX_ERROR_BYTES: usize = 1 << 20;
+
+/// The errors of one object in the order in which they were found (`field.ErrorList`). Upstream keeps all of them. This list
+/// keeps the first and counts the others, so that a small object with many errors does not become a large answer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Errors(pub Vec<FieldError>);
+pub struct Errors {
+    kept: Vec<FieldError>,
+    /// About how long the texts of the errors are together.
+    bytes: usize,
+    omitted: usize,
+}
 
 impl Errors {
     /// Creates an empty list.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self { kept: Vec::new(), bytes: 0, omitted: 0 }
     }
 
-    /// Appends an error.
+    /// Appends an error, or counts it if there are too many.
     pub fn push(&mut self, error: FieldError) {
-        self.0.push(error);
+        // Whether the time is over is found out before the errors are used.
+        let _ = budget::step();
+        let left = MAX_ERROR_BYTES.saturating_sub(self.bytes);
+        let bytes = error.text_bytes(left);
+        if self.is_full() || (bytes > left && !self.kept.is_empty()) {
+            self.omitted += 1;
+        } else {
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.kept.push(error);
+        }
+    }
+
+    /// Appends an error that is expensive to build, which is done only if the list keeps it.
+    pub fn push_with(&mut self, error: impl FnOnce() -> FieldError) {
+        if self.is_full() { self.omitted += 1 } else { self.push(error()) }
+    }
+
+    /// Counts errors that were found and not kept.
+    pub fn omit(&mut self, count: usize) {
+        self.omitted += count;
+    }
+
+    /// Whether further errors are only counted.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.kept.len() >= MAX_ERRORS || self.bytes >= MAX_ERROR_BYTES
     }
 
     /// Appends the errors of another list.
-    pub fn append(&mut self, mut others: Errors) {
-        self.0.append(&mut others.0);
+    pub fn append(&mut self, others: Errors) {
+        if self.is_empty() {
+            *self = others;
+        } else {
+            self.omitted += others.omitted;
+            others.kept.into_iter().for_each(|error| self.push(error));
+        }
     }
 
     /// Appends an error of type `Required`.
     pub fn required(&mut self, path: &FieldPath<'_>, detail: impl Into<String>) {
-        self.push(FieldError::required(path, detail));
+        self.push_with(|| FieldError::required(path, detail));
     }
 
     /// Appends an error of type `Invalid`.
     pub fn invalid(&mut self, path: &FieldPath<'_>, value: impl Into<Value>, detail: impl Into<String>) {
-        self.push(FieldError::invalid(path, value, detail));
+        self.push_with(|| FieldError::invalid(path, value, detail));
     }
 
     /// Appends an error of type `Forbidden`.
     pub fn forbidden(&mut self, path: &FieldPath<'_>, detail: impl Into<String>) {
-        self.push(FieldError::forbidden(path, detail));
+        self.push_with(|| FieldError::forbidden(path, detail));
     }
 
     /// Appends an error of type `Duplicate`.
     pub fn duplicate(&mut self, path: &FieldPath<'_>, value: impl Into<Value>) {
-        self.push(FieldError::duplicate(path, value));
+        self.push_with(|| FieldError::duplicate(path, value));
     }
 
     /// Appends an error of type `NotSupported`.
     pub fn not_supported(&mut self, path: &FieldPath<'_>, value: impl Into<Value>, supported: &[&str]) {
-        self.push(FieldError::not_supported(path, value, supported.iter().copied()));
+        self.push_with(|| FieldError::not_supported(path, value, supported.iter().copied()));
     }
 
     /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kept.is_empty()
     }
 
-    /// The aggregated message (`ToAggregate`): the only error, or all of them in brackets, each once.
+    /// How many errors were found, with those that were only counted.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.kept.len() + self.omitted
+    }
+
+    /// How many errors were only counted.
+    #[must_use]
+    pub fn omitted(&self) -> usize {
+        self.omitted
+    }
+
+    /// The errors that are kept.
+    pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
+        self.kept.iter()
+    }
+
+    /// Changes the fields or values of the errors that are kept.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, FieldError> {
+        self.kept.iter_mut()
+    }
+
+    /// Drops errors that are kept.
+    pub fn retain(&mut self, keep: impl FnMut(&FieldError) -> bool) {
+        self.kept.retain(keep);
+    }
+
+    /// Sorts the errors by their texts.
+    pub fn sort_by_text(&mut self) {
+        self.kept.sort_by_cached_key(ToString::to_string);
+    }
+
+    /// The aggregated message (`ToAggregate`): the only error, or all of them in brackets, each once. It ends with the
+    /// number of errors that are not kept.
     #[must_use]
     pub fn message(&self) -> String {
-        let mut messages: Vec<String> = Vec::with_capacity(self.0.len());
+        let mut messages: Vec<String> = Vec::with_capacity(self.kept.len());
         let mut seen = HashSet::new();
-        for error in &self.0 {
+        for error in &self.kept {
             let text = error.to_string();
             if seen.insert(text.clone()) {
                 messages.push(text);
             }
+        }
+        if self.omitted > 0 {
+            messages.push(format!("… and {} more", self.omitted));
         }
         match messages.as_slice() {
             [one] => one.clone(),
@@ -381,13 +496,26 @@ impl Errors {
 
 impl From<FieldError> for Errors {
     fn from(error: FieldError) -> Self {
-        Self(vec![error])
+        let mut errors = Self::new();
+        errors.push(error);
+        errors
     }
 }
 
 impl FromIterator<FieldError> for Errors {
     fn from_iter<T: IntoIterator<Item = FieldError>>(iter: T) -> Self {
-        Self(iter.into_iter().collect())
+        let mut errors = Self::new();
+        iter.into_iter().for_each(|error| errors.push(error));
+        errors
+    }
+}
+
+impl<'e> IntoIterator for &'e Errors {
+    type Item = &'e FieldError;
+    type IntoIter = std::slice::Iter<'e, FieldError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 
@@ -401,6 +529,25 @@ impl From<&FieldPath<'_>> for Str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_beyond_a_limit_are_counted() {
+        let path = FieldPath::new("spec");
+        let mut errors: Errors = (0..MAX_ERRORS + 5).map(|i| FieldError::required(&path, i.to_string())).collect();
+        assert_eq!((errors.iter().count(), errors.count(), errors.omitted()), (MAX_ERRORS, MAX_ERRORS + 5, 5));
+        errors.append(Errors::from(FieldError::required(&path, "")));
+        assert!(errors.message().ends_with("999, … and 6 more]"), "{}", errors.message());
+        let large = Value::from("x".repeat(MAX_ERROR_BYTES / 3).as_str());
+        let mut errors = Errors::new();
+        for i in 0..10 {
+            errors.invalid(&path, large.clone(), i.to_string());
+        }
+        assert_eq!((errors.iter().count(), errors.count()), (2, 10));
+        let larger = Value::Array(vec![large; 10]);
+        let mut errors = Errors::from(FieldError::invalid(&path, larger.clone(), "the first is kept"));
+        errors.push_with(|| unreachable!("the list is full"));
+        assert_eq!((errors.iter().count(), errors.count()), (1, 2));
+    }
 
     #[test]
     fn paths_and_messages_match_upstream() {

@@ -256,19 +256,15 @@ pub fn validate_owner_references(references: &Value, path: &FieldPath<'_>) -> Er
             let controller = format!("{}/{}", text("kind"), text("name"));
             match &first_controller {
                 None => first_controller = Some(controller),
-                Some(first) => {
+                Some(first) => errors.push_with(|| {
+                    // Each such error prints the whole list.
                     let printed: Vec<String> = list.iter().map(print_owner_reference).collect();
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and \
                          {controller}"
                     );
-                    let error = FieldError::invalid(path, references.clone(), detail);
-                    errors.push(error.showing(format!("[{}]", printed.join(","))));
-                    if errors.0.len() > 100 {
-                        // Each such error prints the whole list. Upstream has no limit on them.
-                        return errors;
-                    }
-                }
+                    FieldError::invalid(path, Value::Null, detail).showing(format!("[{}]", printed.join(",")))
+                }),
             }
         }
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use crate::tree::heap_bytes;
 use crate::{Str, Value};
 
 /// Maximum number of members for a linear search.
@@ -43,12 +44,19 @@ pub struct Member {
     value: Value,
 }
 
+/// What a member takes beside the texts of its key and value, in bytes.
+pub const MEMBER_BYTES: usize = size_of::<Member>();
+
 impl Member {
     /// A member with this key.
     #[inline]
     #[must_use]
     pub fn new(key: Str, value: Value) -> Self {
         Self { prefix: key_prefix(&key), key, value }
+    }
+
+    fn held_bytes(&self) -> usize {
+        MEMBER_BYTES - size_of::<Value>() + heap_bytes(&self.key) + self.value.held_bytes()
     }
 
     /// Whether this is the key, whose prefix is the same. A key of up to eight bytes is its prefix and its length.
@@ -195,6 +203,14 @@ impl Object {
     pub fn into_shared(self, text: Range<u32>) -> Self {
         let shared = SharedMembers { members: self.into_members(), start: text.start, end: text.end };
         Self { members: Members::Shared(Arc::new(shared)) }
+    }
+
+    /// See [`Value::held_bytes`].
+    pub(crate) fn held_bytes(&self) -> usize {
+        match &self.members {
+            Members::Encoded(encoded) => encoded.text.len(),
+            Members::Decoded(_) | Members::Shared(_) => self.entries().iter().map(Member::held_bytes).sum(),
+        }
     }
 
     /// Changes the value of `key`, if there is one. Shared members stay shared unless the value becomes another one.

@@ -5,6 +5,9 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
+use pintle_budget as budget;
+
+use crate::object::MEMBER_BYTES;
 use crate::{Object, Str};
 
 /// A JSON value.
@@ -28,6 +31,14 @@ pub enum Value {
 }
 
 static NULL: Value = Value::Null;
+
+/// What a default takes that is added to an object, with the room for more members that the object reserves.
+const DEFAULT_BYTES: usize = 2 * MEMBER_BYTES;
+
+/// What a string takes beside its own size, in bytes: a short one is stored inline.
+pub(crate) fn heap_bytes(text: &Str) -> usize {
+    if text.len() > size_of::<Str>() { text.len() } else { 0 }
+}
 
 /// Read access.
 impl Value {
@@ -88,6 +99,18 @@ impl Value {
     /// The entries of the object at a path of object keys. Empty if there is none.
     pub fn entries_at<'a>(&'a self, path: &[&str]) -> impl DoubleEndedIterator<Item = (&'a str, &'a Value)> + use<'a> {
         self.at(path).and_then(Value::as_object).into_iter().flat_map(Object::iter)
+    }
+
+    /// About how much memory the tree takes, in bytes. What it shares with others counts in full.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        size_of::<Value>()
+            + match self {
+                Value::String(text) => heap_bytes(text),
+                Value::Array(items) => items.iter().map(Value::held_bytes).sum(),
+                Value::Object(object) => object.held_bytes(),
+                _ => 0,
+            }
     }
 
     /// Whether both values are objects with the same members in memory ([`Object::shares_members`]).
@@ -243,6 +266,10 @@ impl Value {
             return false;
         }
         let Some(o) = self.or_object() else { return false };
+        // Many small items may have many defaults. When the budget is exhausted, the object is not stored.
+        if budget::charge(DEFAULT_BYTES).is_err() {
+            return false;
+        }
         let slot = o.entry(key);
         let absent = slot.is_null();
         if absent {

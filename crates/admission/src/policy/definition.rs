@@ -1,6 +1,9 @@
 //! What policies of both types have in common, and which requests they are for (upstream: `PolicyAccessor` and the policy
 //! matcher of `policy/generic`).
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use pintle_value::{Str, Value};
 
 use super::GROUP;
@@ -58,7 +61,12 @@ pub(super) struct Definition {
     /// Which requests it is for; `None` if the policy does not say.
     pub(super) matcher: Option<RequestMatcher>,
     param_kind: Option<ParamKind>,
+    /// True if the last evaluation took long. The cost of expressions does not tell before they are evaluated.
+    takes_long: AtomicBool,
 }
+
+/// An evaluation that takes this long gets a thread that serves nothing else: getting it takes some ten microseconds.
+const LONG_EVALUATION: Duration = Duration::from_millis(1);
 
 impl Definition {
     pub(super) fn of(object: &Value) -> Self {
@@ -68,7 +76,20 @@ impl Definition {
             ignores_failures: spec.str_at(&["failurePolicy"]) == "Ignore",
             matcher: spec.get("matchConstraints").map(RequestMatcher::of_match_resources),
             param_kind: spec.get("paramKind").and_then(ParamKind::of),
+            takes_long: AtomicBool::new(false),
         }
+    }
+
+    /// Called before the policy is evaluated for a request. Gives a policy that takes long a thread of its own.
+    pub(super) async fn prepare_evaluation(&self, attributes: &AdmissionAttributes<'_>) {
+        if self.takes_long.load(Ordering::Relaxed) && attributes.recorder.expect_long_work() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Called after the policy was evaluated for this long.
+    pub(super) fn evaluated(&self, elapsed: Duration) {
+        self.takes_long.store(elapsed >= LONG_EVALUATION, Ordering::Relaxed);
     }
 
     /// True if the policy may be for a request. One without a matcher is an error of every request.

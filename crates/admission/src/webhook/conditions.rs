@@ -33,7 +33,6 @@ pub(super) fn evaluate(
         request: &described,
         params: &Value::Null,
         authorizer: Some(request.authorizer()),
-        deadline: attributes.deadline,
     });
     if let MatchOutcome::Failed { failures, .. } = outcome {
         metrics.conditions_failed(&webhook.name, operation, failures);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pintle_budget as budget;
+
 use crate::path::PathElement;
 
 /// One reason why a value does not match its type.
@@ -51,7 +53,11 @@ impl From<ValidationErrors> for ErrorCollector {
 impl ErrorCollector {
     /// Adds an error at the current path.
     pub(super) fn add(&mut self, message: impl Into<String>) {
-        self.0.push(ValidationError { path: String::new(), message: message.into() });
+        let error = ValidationError { path: String::new(), message: message.into() };
+        // Every item of a large list may be of the wrong type. Without the error, the request fails by its budget.
+        if budget::charge(size_of::<ValidationError>() + error.message.len()).is_ok() {
+            self.0.push(error);
+        }
     }
 
     /// Adds the errors of a walk one step down.

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use pintle_cel::{
-    Budget, CheckedExpr, Env, List, Map, Program, Type, TypeAdapter, TypeProvider, Value as CelValue, is_reserved,
+    CheckedExpr, Env, List, Map, PER_CALL_COST_LIMIT, Program, Type, TypeAdapter, TypeProvider, Value as CelValue,
+    is_reserved,
 };
 use pintle_value::{Object, Str, Value, object};
 
@@ -152,7 +153,7 @@ impl ClaimsExpression {
         read: impl FnOnce(CelValue<'_>) -> Result<T, String>,
     ) -> Result<T, RuleError> {
         let bindings = [GO_JSON.read(variable)];
-        match self.program.evaluate(&bindings, Budget::limit(Budget::PER_CALL)).result {
+        match self.program.evaluate(&bindings, PER_CALL_COST_LIMIT).result {
             Ok(value) => read(value).map_err(RuleError),
             Err(error) => Err(RuleError(format!("expression '{}' resulted in error: {error}", self.text))),
         }

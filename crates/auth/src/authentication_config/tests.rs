@@ -12,7 +12,7 @@ fn parse(text: &str) -> Result<AuthenticationConfiguration, String> {
 fn check(text: &str, expect: &[&str]) {
     let configuration = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let errors = validate(&configuration, &["https://accounts".into(), "https://a".into()]);
-    let found: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
+    let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(found, expect, "{text}");
 }
 
@@ -291,7 +291,7 @@ fn claims_are_checked_as_any() {
             "jwt: [{{issuer: {{url: 'https://i', audiences: [c]}}, claimMappings: {{username: {{expression: '{expression}'}}}}}}]"
         );
         let errors = validate(&parse(&text).expect("a configuration"), &[]);
-        errors.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
     for expression in [
         "claims.a.b.map(x, x)",

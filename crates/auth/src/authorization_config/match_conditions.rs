@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-use pintle_cel::{Budget, Env, Program, Type, TypeProvider, Value as CelValue, untyped};
+use pintle_cel::{Env, PER_CALL_COST_LIMIT, Program, Type, TypeProvider, Value as CelValue, untyped};
 use pintle_value::{Errors, FieldError, FieldPath, Str, Value, object};
 
 use crate::rbac::aggregate;
@@ -114,7 +114,7 @@ impl MatchConditions {
         let bindings = [untyped(&request)];
         let mut errors = Vec::new();
         for (expression, program) in &self.0 {
-            match program.evaluate(&bindings, Budget::limit(Budget::PER_CALL)).result {
+            match program.evaluate(&bindings, PER_CALL_COST_LIMIT).result {
                 Ok(CelValue::Bool(true)) => {}
                 Ok(CelValue::Bool(false)) => return Ok(false),
                 Ok(_) => errors

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use pintle_cel::{
-    Budget, CelBytes, CompileError, Env, Function, Map, MapKey, Overload, OwnedMap, Timestamp, Type, Value, equal,
-    library,
+    CelBytes, CompileError, Env, Function, Map, MapKey, Overload, OwnedMap, Timestamp, Type, Value, equal, library,
 };
 
 use crate::textproto::{Field, Message};
@@ -64,7 +63,7 @@ fn run_in_scope(test: &Message) -> Result<Result<(), String>, OutOfScope> {
     if test.word("check_only") == Some("true") {
         return Ok(Ok(()));
     }
-    let evaluation = program.evaluate(&bindings, Budget::limit(u64::MAX));
+    let evaluation = program.evaluate(&bindings, u64::MAX);
     let typed = test.message("typed_result").and_then(|typed| typed.message("result"));
     let expected = match test.message("value").or(typed) {
         Some(expected) => Some(value_of(expected)?),

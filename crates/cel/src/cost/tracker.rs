@@ -1,6 +1,8 @@
 //! Cost trackers: the actual cost of a call, from its arguments and its result (upstream: cel-go
 //! `interpreter/runtimecost.go` and `apiserver/pkg/cel/library/cost.go`).
 
+use pintle_budget as budget;
+
 use super::{LIST_CREATE_BASE_COST, REGEX_STRING_LENGTH_COST_FACTOR, STRING_TRAVERSAL_COST_FACTOR};
 use crate::value::{Map, Value};
 
@@ -85,6 +87,10 @@ pub(crate) fn traverse_deep(args: Args<'_, '_>, _: &Value<'_>) -> u64 {
 }
 
 fn deep_cost(value: &Value<'_>) -> u64 {
+    // A list that contains another one twice, which contains another one twice, has no end for practical purposes.
+    if budget::step().is_err() {
+        return 0;
+    }
     match value {
         Value::String(text) => (text.len() as f64 * STRING_TRAVERSAL_COST_FACTOR) as u64,
         Value::Bytes(bytes) => (bytes.len() as f64 * STRING_TRAVERSAL_COST_FACTOR) as u64,

@@ -1,6 +1,7 @@
 //! Evaluates attributes: a root value and the qualifiers (fields and indices) applied to it (upstream: cel-go
 //! `interpreter/attributes.go`).
 
+use pintle_budget as budget;
 use pintle_value::Str;
 
 use super::fold::invalid_qualifier_message;
@@ -9,7 +10,7 @@ use super::node::{Attribute, AttributeRoot, Interpretable, Qualifier, QualifierK
 use crate::error::EvalError;
 use crate::value::{EvalResult, Number, Value, double_to_int, go_string};
 
-impl<'a> Interpreter<'a, '_> {
+impl<'a> Interpreter<'a> {
     /// Evaluates an attribute. With `root_is_free`, cel-go does not charge for the root.
     pub(super) fn eval_attribute(&mut self, attribute: &'a Attribute, root_is_free: bool) -> EvalResult<Value<'a>> {
         let free = root_is_free || attribute.test_only || matches!(attribute.root, AttributeRoot::Conditional(_));
@@ -58,7 +59,11 @@ impl<'a> Interpreter<'a, '_> {
             AttributeRoot::LazyBinding(bind) => {
                 let bind = &self.plan.lazy_bindings[*bind as usize];
                 if matches!(self.locals[bind.slot], LocalValue::Unset) {
+                    let before = budget::mark();
                     let value = self.eval(&bind.init);
+                    // The value outlives the call that uses it first.
+                    self.kept.add(value.as_ref().map_or(0, |value| value.held_bytes(before.charged())));
+                    before.release_all_but(0);
                     self.locals[bind.slot] = LocalValue::Set(value);
                 }
                 self.local(bind.slot)

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use pintle_budget as budget;
+
 use super::interpreter::{Interpreter, LocalValue, into_elements};
 use super::node::{AppendStep, Fold, InsertStep, Interpretable, LogicStep, LoopCondition};
 use crate::cost::LIST_CREATE_BASE_COST;
-use crate::error::{EvalError, EvalErrorKind};
-use crate::value::{EvalResult, Map, MapKey, OwnedMap, Value};
+use crate::error::EvalError;
+use crate::value::{ELEMENT_BYTES, ENTRY_BYTES, EvalResult, List, Map, MapKey, OwnedMap, Value, held_bytes};
 
-/// The number of iterations between two checks for an interruption (upstream: `InterruptCheckFrequency`).
-const INTERRUPT_CHECK_FREQUENCY: u32 = 100;
-
-impl<'a> Interpreter<'a, '_> {
+impl<'a> Interpreter<'a> {
     pub(super) fn eval_comprehension(&mut self, fold: &'a Fold) -> EvalResult<Value<'a>> {
         let range = self.eval(&fold.iter_range)?;
         let init = self.eval(&fold.accu_init);
@@ -21,7 +20,6 @@ impl<'a> Interpreter<'a, '_> {
             return init;
         }
         self.locals[fold.accu_var] = LocalValue::Set(init);
-        let mut timer = InterruptTimer { left: INTERRUPT_CHECK_FREQUENCY };
         match &range {
             Value::List(list) => {
                 for index in 0..list.len() {
@@ -33,7 +31,7 @@ impl<'a> Interpreter<'a, '_> {
                             self.set_local(iter_var2, element);
                         }
                     }
-                    if !self.iterate(fold, &mut timer)? {
+                    if !self.iterate(fold)? {
                         break;
                     }
                 }
@@ -42,7 +40,7 @@ impl<'a> Interpreter<'a, '_> {
                 None => {
                     for key in map.keys() {
                         self.set_local(fold.iter_var, key);
-                        if !self.iterate(fold, &mut timer)? {
+                        if !self.iterate(fold)? {
                             break;
                         }
                     }
@@ -51,7 +49,7 @@ impl<'a> Interpreter<'a, '_> {
                     for (key, value) in map.iter() {
                         self.set_local(fold.iter_var, key);
                         self.set_local(iter_var2, value);
-                        if !self.iterate(fold, &mut timer)? {
+                        if !self.iterate(fold)? {
                             break;
                         }
                     }
@@ -73,7 +71,7 @@ impl<'a> Interpreter<'a, '_> {
     }
 
     /// Runs one iteration. Returns false if the loop condition does not hold.
-    fn iterate(&mut self, fold: &'a Fold, timer: &mut InterruptTimer) -> EvalResult<bool> {
+    fn iterate(&mut self, fold: &'a Fold) -> EvalResult<bool> {
         let accu = |interpreter: &Self| match &interpreter.locals[fold.accu_var] {
             LocalValue::Set(Ok(Value::Bool(b))) => Some(*b),
             _ => None,
@@ -97,20 +95,22 @@ impl<'a> Interpreter<'a, '_> {
         if !continues {
             return Ok(false);
         }
+        let before = budget::mark();
+        let accumulated = match &self.locals[fold.accu_var] {
+            LocalValue::Set(Ok(Value::List(list))) => list.len(),
+            _ => 0,
+        };
         let value = self.eval(&fold.loop_step);
         if let Err(error) = &value
             && error.is_fatal()
         {
             return Err(error.clone());
         }
-        self.locals[fold.accu_var] = LocalValue::Set(value);
-        timer.left -= 1;
-        if timer.left == 0 {
-            timer.left = INTERRUPT_CHECK_FREQUENCY;
-            if self.budget.interrupt.is_some_and(|interrupted| interrupted()) {
-                return Err(EvalError::from_kind(EvalErrorKind::Interrupted));
-            }
+        let charged = before.charged();
+        if charged > 0 {
+            before.release_all_but(value.as_ref().map_or(0, |value| kept_by(value, accumulated, charged)));
         }
+        self.locals[fold.accu_var] = LocalValue::Set(value);
         Ok(true)
     }
 
@@ -160,6 +160,7 @@ impl<'a> Interpreter<'a, '_> {
                 };
             }
         };
+        let before = elements.len();
         let target = Arc::make_mut(&mut elements);
         let outcome = match &step.addition {
             Interpretable::List(added) => {
@@ -175,7 +176,8 @@ impl<'a> Interpreter<'a, '_> {
             }),
         };
         self.charge_aggregate(outcome, 1)?;
-        Ok(Value::List(crate::value::List::Owned(elements)))
+        budget::try_charge((elements.len() - before) * ELEMENT_BYTES)?;
+        Ok(Value::List(List::Owned(elements)))
     }
 
     pub(super) fn eval_insert_step(&mut self, step: &'a InsertStep) -> EvalResult<Value<'a>> {
@@ -198,9 +200,8 @@ impl<'a> Interpreter<'a, '_> {
             }
         }
         let (Some(value), Some(key)) = (args.pop(), args.pop()) else { return Err(EvalError::no_overload()) };
-        let mut entries = into_entries(accu)?;
-        insert_new(Arc::make_mut(&mut entries), key, value)?;
-        Ok(Value::Map(Map::Owned(entries)))
+        budget::try_charge(ENTRY_BYTES)?;
+        insert_entry(accu, key, value)
     }
 
     fn charge_call<T>(&mut self, outcome: EvalResult<T>) -> EvalResult<T> {
@@ -214,8 +215,18 @@ impl<'a> Interpreter<'a, '_> {
     }
 }
 
-struct InterruptTimer {
-    left: u32,
+/// What an iteration has added to the memory that the accumulator holds, of the bytes that it has charged. The accumulator
+/// had this many elements before.
+fn kept_by(accumulator: &Value<'_>, accumulated: usize, charged: usize) -> usize {
+    match accumulator {
+        Value::List(List::Owned(elements)) => {
+            let added = elements.get(accumulated..).unwrap_or_default();
+            (added.len() * ELEMENT_BYTES + held_bytes(added, charged)).min(charged)
+        }
+        // Which entries are new is not known.
+        Value::Map(_) => charged,
+        other => other.held_bytes(charged),
+    }
 }
 
 fn into_entries(value: Value<'_>) -> EvalResult<Arc<OwnedMap<'_>>> {
@@ -244,6 +255,7 @@ pub(crate) fn insert_all<'a>(map: Value<'a>, other: &Value<'a>) -> EvalResult<Va
     let Value::Map(other) = other else { return Err(EvalError::no_overload()) };
     let target = Arc::make_mut(&mut entries);
     for (key, value) in other.iter() {
+        budget::try_charge(ENTRY_BYTES)?;
         insert_new(target, key, value)?;
     }
     Ok(Value::Map(Map::Owned(entries)))

@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::budget::Budget;
+use pintle_budget as budget;
+
 use super::node::{Call, CallBinding, ElementNode, EntryNode, Interpretable, Plan, SetMembership};
 use crate::cost::{LIST_CREATE_BASE_COST, MAP_CREATE_BASE_COST, STRUCT_CREATE_BASE_COST, tracker};
 use crate::error::{EvalError, EvalErrorKind};
 use crate::function::Overload;
-use crate::value::{EvalResult, List, Map, MapKey, OwnedMap, Value, equal, go_string, try_equal};
+use crate::value::{
+    ELEMENT_BYTES, ENTRY_BYTES, EvalResult, List, Map, MapKey, OwnedMap, Value, equal, go_string, try_equal,
+};
 
 /// The content of a local variable's slot.
 #[derive(Clone, Debug)]
@@ -25,27 +28,37 @@ const NOT_A_LISTER: EvalErrorKind =
     EvalErrorKind::Internal("interface conversion: *types.Err is not traits.Lister: missing method Add");
 
 /// One evaluation of a program.
-pub(crate) struct Interpreter<'a, 'b> {
+pub(crate) struct Interpreter<'a> {
     pub(super) plan: &'a Plan,
     pub(super) bindings: &'a [Value<'a>],
     pub(super) locals: Vec<LocalValue<'a>>,
-    pub(super) budget: Budget<'b>,
+    cost_limit: u64,
+    /// What the values of lazy bindings hold.
+    pub(super) kept: budget::KeptMemory,
     pub(crate) cost: u64,
 }
 
-impl<'a, 'b> Interpreter<'a, 'b> {
-    pub(crate) fn new(plan: &'a Plan, bindings: &'a [Value<'a>], budget: Budget<'b>) -> Self {
-        Self { plan, bindings, locals: vec![LocalValue::Unset; plan.local_slots], budget, cost: 0 }
+impl<'a> Interpreter<'a> {
+    pub(crate) fn new(plan: &'a Plan, bindings: &'a [Value<'a>], cost_limit: u64) -> Self {
+        Self {
+            plan,
+            bindings,
+            locals: vec![LocalValue::Unset; plan.local_slots],
+            cost_limit,
+            kept: budget::KeptMemory::default(),
+            cost: 0,
+        }
     }
 
     /// Adds to the cost. Fails if that exceeds the limit.
     #[inline]
     pub(super) fn charge(&mut self, cost: u64) -> EvalResult<()> {
         self.cost = self.cost.saturating_add(cost);
-        if self.cost > self.budget.limit { Err(EvalError::from_kind(EvalErrorKind::CostLimit)) } else { Ok(()) }
+        if self.cost > self.cost_limit { Err(EvalError::from_kind(EvalErrorKind::CostLimit)) } else { Ok(()) }
     }
 
     pub(crate) fn eval(&mut self, node: &'a Interpretable) -> EvalResult<Value<'a>> {
+        budget::step()?;
         match node {
             Interpretable::Const(value) => Ok(value.borrowed()),
             Interpretable::Attribute(attribute) => self.eval_attribute(attribute, false),
@@ -158,6 +171,17 @@ impl<'a, 'b> Interpreter<'a, 'b> {
     }
 
     fn eval_call(&mut self, call: &'a Call) -> EvalResult<Value<'a>> {
+        let before = budget::mark();
+        let result = self.eval_args_and_invoke(call);
+        // The arguments are gone, except for what the result shares with them.
+        let charged = before.charged();
+        if charged > 0 {
+            before.release_all_but(result.as_ref().map_or(0, |value| value.held_bytes(charged)));
+        }
+        result
+    }
+
+    fn eval_args_and_invoke(&mut self, call: &'a Call) -> EvalResult<Value<'a>> {
         match &*call.args {
             [] => self.invoke(call, &[]),
             [arg] => match self.eval(arg) {
@@ -219,6 +243,9 @@ impl<'a, 'b> Interpreter<'a, 'b> {
         };
         let none = Value::Null;
         self.charge((call.cost_tracker)(args, outcome.as_ref().unwrap_or(&none)))?;
+        if let Ok(value) = &outcome {
+            budget::try_charge(value.new_bytes())?;
+        }
         match outcome {
             Err(error) if call.reports_arg_types && *error.kind() == EvalErrorKind::NoOverload => {
                 let types: Vec<_> = args.iter().map(Value::type_name).collect();
@@ -229,6 +256,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
     }
 
     fn eval_list(&mut self, elements: &'a [ElementNode]) -> EvalResult<Value<'a>> {
+        budget::try_charge(elements.len() * ELEMENT_BYTES)?;
         let mut values = Vec::with_capacity(elements.len());
         let outcome = self.eval_elements(elements, &mut values);
         self.charge_aggregate(outcome, LIST_CREATE_BASE_COST)?;
@@ -264,6 +292,7 @@ impl<'a, 'b> Interpreter<'a, 'b> {
     }
 
     fn eval_map(&mut self, entries: &'a [EntryNode], cost: u64) -> EvalResult<Arc<OwnedMap<'a>>> {
+        budget::try_charge(entries.len() * ENTRY_BYTES)?;
         let mut values = BTreeMap::new();
         let outcome = self.eval_entries(entries, &mut values);
         self.charge_aggregate(outcome, cost)?;

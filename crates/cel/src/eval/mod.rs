@@ -7,13 +7,11 @@
 //! and as an index), and constant aggregates are free.
 
 mod attribute;
-mod budget;
 mod fold;
 mod interpreter;
 mod node;
 mod plan;
 
-pub use budget::Budget;
 pub(crate) use fold::{insert_all, insert_entry};
 pub(crate) use interpreter::Interpreter;
 pub(crate) use node::Plan;

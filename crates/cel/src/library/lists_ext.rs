@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::slice::from_ref;
 
+use pintle_budget as budget;
+
 use super::Library;
 use super::operators::missing_operator;
 use crate::cost::{
@@ -11,15 +13,16 @@ use crate::cost::{
 };
 use crate::error::EvalError;
 use crate::function::{Function, Overload};
+use crate::program::PER_CALL_COST_LIMIT;
 use crate::syntax::{
     Comprehension, Expr, ExprKind, Literal, Macro, MacroError, MacroExpansion, MacroExprFactory, UNUSED_ITER_VAR,
     expand_map,
 };
 use crate::types::Type;
-use crate::value::{EvalResult, List, Value, compare, equal};
+use crate::value::{ELEMENT_BYTES, EvalResult, List, Value, compare, ensure_room, equal};
 
-/// The longest list that `lists.range` creates, since the cost is checked only afterwards.
-const MAX_RANGE_LENGTH: i64 = 10_000_000;
+/// The longest list that `lists.range` creates. A longer one exceeds the cost limit, which is checked only afterwards.
+const MAX_RANGE_LENGTH: i64 = PER_CALL_COST_LIMIT as i64 + 1;
 
 pub(super) fn library() -> Library {
     let list = Type::list(Type::param("T"));
@@ -146,30 +149,39 @@ fn flattened<'a>(list: &List<'a>, depth: i64) -> EvalResult<Value<'a>> {
         return Err(EvalError::new("level must be non-negative"));
     }
     let mut out = Vec::new();
-    flatten(list, depth, &mut out);
+    flatten(list, depth, &mut out)?;
     Ok(Value::list(out))
 }
 
-fn flatten<'a>(list: &List<'a>, depth: i64, out: &mut Vec<Value<'a>>) {
+fn flatten<'a>(list: &List<'a>, depth: i64, out: &mut Vec<Value<'a>>) -> EvalResult<()> {
     for element in list.iter() {
+        budget::step()?;
         match &element {
-            Value::List(inner) if depth > 0 => flatten(inner, depth - 1, out),
-            _ => out.push(element),
+            Value::List(inner) if depth > 0 => flatten(inner, depth - 1, out)?,
+            _ => {
+                budget::try_charge(ELEMENT_BYTES)?;
+                out.push(element);
+            }
         }
     }
+    Ok(())
 }
 
 fn range<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let [Value::Int(n)] = args else { return Err(EvalError::no_overload()) };
-    // A longer list exceeds every cost limit.
-    Ok(Value::list((0..(*n).min(MAX_RANGE_LENGTH)).map(Value::Int).collect()))
+    let length = (*n).min(MAX_RANGE_LENGTH);
+    ensure_room(usize::try_from(length).unwrap_or(0) * ELEMENT_BYTES)?;
+    Ok(Value::list((0..length).map(Value::Int).collect()))
 }
 
 fn distinct<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut unique: Vec<Value<'a>> = Vec::new();
     for element in list.iter() {
-        if !unique.iter().any(|known| equal(known, &element)) {
+        let is_known = unique.iter().any(|known| equal(known, &element));
+        // A list of a megabyte is compared for minutes.
+        budget::spend(unique.len())?;
+        if !is_known {
             unique.push(element);
         }
     }

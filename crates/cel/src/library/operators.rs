@@ -7,7 +7,7 @@ use crate::cost::tracker;
 use crate::error::EvalError;
 use crate::function::{Function, FunctionOp, FunctionTracker, Overload};
 use crate::types::Type;
-use crate::value::{CelBytes, EvalResult, Value, compare};
+use crate::value::{CelBytes, ELEMENT_BYTES, EvalResult, Value, compare, ensure_room};
 
 pub(super) fn functions() -> Vec<Function> {
     let (a, b) = (Type::param("A"), Type::param("B"));
@@ -230,9 +230,18 @@ fn add<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
         [Value::Int(a), Value::Int(b)] => int(a.checked_add(*b))?,
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_add(*b))?,
         [Value::Double(a), Value::Double(b)] => Value::Double(a + b),
-        [Value::String(a), Value::String(b)] => Value::string(format!("{}{}", &**a, &**b)),
-        [Value::Bytes(a), Value::Bytes(b)] => Value::Bytes(CelBytes::Owned([&**a, &**b].concat().into())),
-        [Value::List(a), Value::List(b)] => Value::List(a.plus(b)?),
+        [Value::String(a), Value::String(b)] => {
+            ensure_room(a.len() + b.len())?;
+            Value::string(format!("{}{}", &**a, &**b))
+        }
+        [Value::Bytes(a), Value::Bytes(b)] => {
+            ensure_room(a.len() + b.len())?;
+            Value::Bytes(CelBytes::Owned([&**a, &**b].concat().into()))
+        }
+        [Value::List(a), Value::List(b)] => {
+            ensure_room((a.len() + b.len()) * ELEMENT_BYTES)?;
+            Value::List(a.plus(b)?)
+        }
         [Value::Duration(a), Value::Duration(b)] => duration(a.checked_add(*b))?,
         [Value::Timestamp(time), Value::Duration(d)] | [Value::Duration(d), Value::Timestamp(time)] => {
             Value::Timestamp(time.plus(*d)?)

@@ -1,5 +1,7 @@
 //! `find` and `findAll` (upstream: `apiserver/pkg/cel/library/regex.go`).
 
+use pintle_budget as budget;
+
 use super::Library;
 use crate::cost::{
     CallEstimate, EstimatedCall, REGEX_STRING_LENGTH_COST_FACTOR, SizeEstimate, regex_cost_estimate, tracker,
@@ -8,7 +10,7 @@ use crate::error::EvalError;
 use crate::function::{Function, Overload};
 use crate::regexp::{Pattern, compile};
 use crate::types::Type;
-use crate::value::{EvalResult, Value};
+use crate::value::{EvalResult, STRING_BYTES, Value};
 
 pub(super) fn library() -> Library {
     use Type::{Int, String};
@@ -60,7 +62,12 @@ fn find_all<'a>(pattern: &Pattern, args: &[Value<'a>]) -> EvalResult<Value<'a>> 
     };
     let regex = pattern.searching(text).map_err(EvalError::new)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    Ok(Value::list(regex.find_iter(text).take(limit).map(|found| Value::string(found.as_str())).collect()))
+    let mut all = Vec::new();
+    for found in regex.find_iter(text).take(limit) {
+        budget::try_charge(STRING_BYTES + found.len())?;
+        all.push(Value::string(found.as_str()));
+    }
+    Ok(Value::list(all))
 }
 
 fn estimate(call: &EstimatedCall<'_>) -> Option<CallEstimate> {

@@ -43,7 +43,14 @@ pub(super) fn library() -> Library {
             "list_sets_intersects_list",
             |args| match args {
                 [Value::List(a), Value::List(b)] => {
-                    Ok(Value::Bool(a.iter().any(|element| b.contains(&element) == Ok(true))))
+                    for element in a.iter() {
+                        match b.contains(&element) {
+                            Ok(true) => return Ok(Value::Bool(true)),
+                            Err(error) if error.is_fatal() => return Err(error),
+                            _ => {}
+                        }
+                    }
+                    Ok(Value::Bool(false))
                 }
                 _ => Err(EvalError::no_overload()),
             },

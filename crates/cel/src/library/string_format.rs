@@ -1,21 +1,52 @@
 //! Format strings, `'…'.format([…])`, in cel-go's default locale, en_US (upstream: cel-go `ext/formatting.go`).
 
+use pintle_budget as budget;
 use pintle_value::print::quote;
 
 use super::conversions;
+use crate::error::EvalError;
 use crate::format_string::{Clause, DEFAULT_PRECISION, expand};
-use crate::value::{List, Map, MapKey, Value};
+use crate::value::{EvalResult, List, Map, MapKey, Value};
 
-/// Expands a format string with the given arguments.
-pub(super) fn format(template: &str, args: &List<'_>) -> Result<String, String> {
-    expand(template, args.len(), |index, clause| {
-        let arg = args.get(index).unwrap_or(Value::Null);
-        format_clause(clause, &arg)
-    })
+/// Why a value cannot be formatted.
+enum FormatError {
+    /// The value is of the wrong type.
+    Message(String),
+    /// The evaluation has to end.
+    Fatal(EvalError),
 }
 
-fn format_clause(clause: Clause, arg: &Value<'_>) -> Result<String, String> {
-    let type_error = || clause.type_error(&arg.type_name());
+impl From<String> for FormatError {
+    fn from(message: String) -> Self {
+        Self::Message(message)
+    }
+}
+
+type FormatResult = Result<String, FormatError>;
+
+/// Charges a part of the result. The parts are released with the call.
+fn charged(text: String) -> FormatResult {
+    match budget::step().and_then(|()| budget::try_charge(text.len())) {
+        Ok(()) => Ok(text),
+        Err(why) => Err(FormatError::Fatal(why.into())),
+    }
+}
+
+/// Expands a format string with the given arguments.
+pub(super) fn format(template: &str, args: &List<'_>) -> EvalResult<String> {
+    let mut fatal = None;
+    let expanded = expand(template, args.len(), |index, clause| {
+        let arg = args.get(index).unwrap_or(Value::Null);
+        format_clause(clause, &arg).and_then(charged).map_err(|error| match error {
+            FormatError::Message(message) => message,
+            FormatError::Fatal(error) => fatal.insert(error).to_string(),
+        })
+    });
+    expanded.map_err(|message| fatal.unwrap_or_else(|| EvalError::new(message)))
+}
+
+fn format_clause(clause: Clause, arg: &Value<'_>) -> FormatResult {
+    let type_error = || FormatError::Message(clause.type_error(&arg.type_name()));
     let double = || match arg {
         Value::Double(x) => Ok(*x),
         Value::String(text) => match &**text {
@@ -109,23 +140,25 @@ fn superscript(digit: char) -> char {
     }
 }
 
-fn format_string(arg: &Value<'_>) -> Result<String, String> {
+fn format_string(arg: &Value<'_>) -> FormatResult {
     match arg {
         Value::List(list) => format_list(list),
         Value::Map(map) => format_map(map),
         Value::Null => Ok("null".to_owned()),
-        Value::Optional(_) | Value::Opaque(_) | Value::Invalid(_) => Err(Clause::String.type_error(&arg.type_name())),
+        Value::Optional(_) | Value::Opaque(_) | Value::Invalid(_) => {
+            Err(Clause::String.type_error(&arg.type_name()).into())
+        }
         arg => match conversions::to_string(std::slice::from_ref(arg)) {
             Ok(Value::String(text)) => Ok(text.to_string()),
-            Ok(_) => Err(Clause::String.type_error(&arg.type_name())),
-            Err(error) => Err(format!("could not convert argument {} to string", quote(&error.to_string()))),
+            Ok(_) => Err(Clause::String.type_error(&arg.type_name()).into()),
+            Err(error) => Err(format!("could not convert argument {} to string", quote(&error.to_string())).into()),
         },
     }
 }
 
 /// Formats a value within a list or map.
-fn format_nested(value: &Value<'_>) -> Result<String, String> {
-    Ok(match value {
+fn format_nested(value: &Value<'_>) -> FormatResult {
+    charged(match value {
         Value::String(text) => quote(text),
         Value::Bytes(_) => format!("b{}", quote(&format_string(value)?)),
         Value::Double(x) if x.is_finite() => format!("{x:.DEFAULT_PRECISION$}"),
@@ -134,23 +167,23 @@ fn format_nested(value: &Value<'_>) -> Result<String, String> {
         Value::Timestamp(_) => format!("timestamp({})", quote(&format_string(value)?)),
         Value::Duration(_) => format!("duration({})", quote(&format_string(value)?)),
         Value::Optional(_) | Value::Opaque(_) | Value::Invalid(_) => {
-            return Err(format!("no formatting function for {}", value.type_name()));
+            return Err(format!("no formatting function for {}", value.type_name()).into());
         }
         other => format_string(other)?,
     })
 }
 
-fn format_list(list: &List<'_>) -> Result<String, String> {
+fn format_list(list: &List<'_>) -> FormatResult {
     let elements: Vec<String> = list.iter().map(|element| format_nested(&element)).collect::<Result<_, _>>()?;
     Ok(format!("[{}]", elements.join(", ")))
 }
 
-fn format_map(map: &Map<'_>) -> Result<String, String> {
+fn format_map(map: &Map<'_>) -> FormatResult {
     let mut entries = Vec::new();
     for (key, value) in map.iter() {
         let text = match MapKey::new(key.clone()) {
             Some(MapKey::Double(_)) | None => {
-                return Err(format!("no formatting function for map key of type {}", key.type_name()));
+                return Err(format!("no formatting function for map key of type {}", key.type_name()).into());
             }
             Some(_) => format_nested(&key)?,
         };

@@ -2,13 +2,15 @@
 
 use std::slice::from_ref;
 
+use pintle_budget as budget;
+
 use super::Library;
 use super::string_format::format;
 use crate::cost::{CallEstimate, CostEstimate, EstimatedCall, STRING_TRAVERSAL_COST_FACTOR, SizeEstimate, tracker};
 use crate::error::EvalError;
 use crate::function::{Function, FunctionOp, Overload};
 use crate::types::Type;
-use crate::value::{EvalResult, Value, go_string};
+use crate::value::{EvalResult, STRING_BYTES, Value, ensure_room, go_string};
 
 pub(super) fn library() -> Library {
     use Type::{Int, String};
@@ -70,9 +72,7 @@ pub(super) fn library() -> Library {
             .cost_estimator(estimate_join),
         Function::new("format").stop_at_first_error().overload(
             member("string_format", &[String, Type::list(Type::Dyn)], String, |args| match args {
-                [Value::String(template), Value::List(list)] => {
-                    format(template, list).map(Value::string).map_err(EvalError::new)
-                }
+                [Value::String(template), Value::List(list)] => format(template, list).map(Value::string),
                 _ => Err(EvalError::no_overload()),
             })
             .cost_tracker(tracker::traverse_first),
@@ -80,7 +80,10 @@ pub(super) fn library() -> Library {
         Function::new("strings.quote").overload(
             Overload::global("strings_quote", &[String], String).cost_tracker(tracker::traverse_first).binding(
                 |args| match args {
-                    [Value::String(text)] => Ok(Value::string(quote(text))),
+                    [Value::String(text)] => {
+                        ensure_room(2 * text.len())?;
+                        Ok(Value::string(quote(text)))
+                    }
                     _ => Err(EvalError::no_overload()),
                 },
             ),
@@ -181,10 +184,12 @@ fn replace<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
         [Value::String(text), Value::String(old), Value::String(new), Value::Int(n)] => (text, old, new, *n),
         _ => return Err(EvalError::no_overload()),
     };
-    Ok(Value::string(match usize::try_from(limit) {
-        Ok(limit) => text.replacen(&**old, new, limit),
-        Err(_) => text.replace(&**old, new),
-    }))
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    if new.len() > old.len() {
+        let count = text.matches(&**old).take(limit).count();
+        ensure_room(text.len() + count.saturating_mul(new.len() - old.len()))?;
+    }
+    Ok(Value::string(text.replacen(&**old, new, limit)))
 }
 
 fn split<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
@@ -197,6 +202,10 @@ fn split<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     if limit == 0 {
         return Ok(Value::list(Vec::new()));
     }
+    // Each part is an allocation of its own.
+    let most = if separator.is_empty() { text.len() } else { text.matches(&**separator).count() + 1 };
+    let count = most.min(limit);
+    budget::try_charge(text.len() + count * STRING_BYTES)?;
     let parts: Vec<Value<'_>> = if separator.is_empty() {
         let mut ends: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).take(limit - 1).collect();
         if !text.is_empty() {
@@ -221,7 +230,9 @@ fn join<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
         let Value::String(text) = &element else {
             return Err(EvalError::new(format!("join: invalid input: {}", go_string(&element))));
         };
-        joined.push_str(if i > 0 { separator } else { "" });
+        let separator = if i > 0 { separator } else { "" };
+        ensure_room(joined.len() + separator.len() + text.len())?;
+        joined.push_str(separator);
         joined.push_str(text);
     }
     Ok(Value::string(joined))

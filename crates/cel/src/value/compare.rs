@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use pintle_budget as budget;
+
 use super::{EvalResult, Number, Value};
 use crate::error::EvalError;
 
@@ -14,6 +16,7 @@ pub fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
 
 /// Like [`equal`], but fails if the first value contains an invalid one.
 pub(crate) fn try_equal(a: &Value<'_>, b: &Value<'_>) -> EvalResult<bool> {
+    budget::step()?;
     Ok(match (a, b) {
         (Value::String(a), Value::String(b)) => **a == **b,
         (Value::Null, Value::Null) => true,

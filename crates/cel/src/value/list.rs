@@ -67,6 +67,7 @@ impl<'a> List<'a> {
             match try_equal(&element, value) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
+                Err(error) if error.is_fatal() => return Err(error),
                 Err(error) => {
                     failed.get_or_insert(error);
                 }

@@ -162,6 +162,7 @@ fn fields_equal(a: Option<Value<'_>>, b: EvalResult<Option<Value<'_>>>) -> EvalR
     match (a, b) {
         (Some(a), Ok(Some(b))) => try_equal(&a, &b),
         (None, Ok(None)) => Ok(true),
+        (_, Err(error)) if error.is_fatal() => Err(error),
         _ => Ok(false),
     }
 }

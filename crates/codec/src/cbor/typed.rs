@@ -9,12 +9,14 @@ use pintle_schema::scalar::{Mismatch, float_value};
 use pintle_schema::{
     Field, Map, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind, base64,
 };
-use pintle_value::{Object, Str, Value, print};
+use pintle_value::{MEMBER_BYTES, Object, Str, Value, print};
 
 use super::check::{Limits, check_well_formed};
 use super::error::DecodeError;
 use super::reader::{ExpectedEncoding, FALSE, Head, ItemReader, MajorType, NULL, TRUE};
-use super::untyped::{GoName, MapDecoder, UntypedDecoder, byte_string_text, negative_int, object, unmarshal_mismatch};
+use super::untyped::{
+    GoName, MapDecoder, UntypedDecoder, byte_string_text, charge, negative_int, object, unmarshal_mismatch,
+};
 use crate::json::TypeMeta;
 
 /// A decoded object of a built-in kind.
@@ -154,6 +156,7 @@ impl<'a> TypedDecoder<'_, 'a> {
             }
             *unknown = unknown.or(inner);
         }
+        charge(items.len() * size_of::<Value>())?;
         error.map_or(Ok(items), Err)
     }
 
@@ -167,6 +170,7 @@ impl<'a> TypedDecoder<'_, 'a> {
             found.extend(entries.finish_value(&mut self.untyped, value)?.map(|value| (key, value)));
         }
         entries.end()?;
+        charge(found.len() * MEMBER_BYTES)?;
         Ok(Object::from_entries(found))
     }
 
@@ -219,6 +223,7 @@ impl<'a> TypedDecoder<'_, 'a> {
         }
         // Upstream stops at an unknown field of the struct itself, which takes precedence over one further in.
         *unknown = first_unknown.or(*unknown);
+        charge(size_of::<Value>() + entries.len() * MEMBER_BYTES)?;
         error.map_or_else(|| Ok(Object::from_entries(entries)), Err)
     }
 

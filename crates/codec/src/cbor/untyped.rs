@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use pintle_budget as budget;
 use pintle_schema::base64;
 use pintle_value::time::Time;
-use pintle_value::{Object, Str, Value, print};
+use pintle_value::{MEMBER_BYTES, Object, Str, Value, print};
 
 use super::check::{Limits, check_well_formed};
 use super::error::DecodeError;
@@ -42,6 +43,11 @@ pub(super) fn object(reader: ItemReader<'_>) -> Result<Value, DecodeError> {
         MajorType::Map => untyped.map().map(Value::Object),
         _ => unmarshal_mismatch(&mut untyped.reader, &|| GO.to_owned()),
     }
+}
+
+/// Charges a part of the tree to the budget of the request.
+pub(super) fn charge(bytes: usize) -> Result<(), DecodeError> {
+    budget::charge(bytes).map_err(|why| DecodeError::Other(why.to_string()))
 }
 
 /// Returns the name of a Go type, for error messages.
@@ -230,6 +236,7 @@ impl<'a> UntypedDecoder<'a> {
                 Err(first) => error = Some(first),
             }
         }
+        charge(items.len() * size_of::<Value>())?;
         error.map_or(Ok(items), Err)
     }
 
@@ -241,6 +248,7 @@ impl<'a> UntypedDecoder<'a> {
             found.extend(entries.finish_value(self, value)?.map(|value| (key, value)));
         }
         entries.end()?;
+        charge(found.len() * MEMBER_BYTES)?;
         Ok(Object::from_entries(found))
     }
 

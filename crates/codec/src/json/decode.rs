@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 
 use pintle_apply::set::encoded_field_set;
-use pintle_value::{Member, Object, Str, Value};
+use pintle_budget as budget;
+use pintle_value::{MEMBER_BYTES, Member, Object, Str, Value};
 use thiserror::Error;
 
 use super::plain_object::plain_object;
@@ -269,7 +270,13 @@ impl<'a> Parser<'a> {
             next = self.skip_space();
         }
         self.leave();
+        self.charge((self.items.len() - start) * size_of::<Value>())?;
         Ok(Value::Array(self.items.split_off(start)))
+    }
+
+    /// Charges a part of the tree. When the budget is exhausted, nobody reads the error.
+    fn charge(&self, bytes: usize) -> Result<(), Malformed> {
+        if self.stored || budget::charge(bytes).is_ok() { Ok(()) } else { Err(Malformed) }
     }
 
     fn object(&mut self) -> Result<Value, Malformed> {
@@ -308,6 +315,7 @@ impl<'a> Parser<'a> {
         }
         self.leave();
         let members = self.entries.len() - start;
+        self.charge(size_of::<Value>() + members * MEMBER_BYTES)?;
         let object = Object::from_members(self.entries.split_off(start));
         if object.len() < members {
             self.duplicates = true;

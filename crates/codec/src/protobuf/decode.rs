@@ -1,10 +1,11 @@
 //! Decodes messages to normalised trees by the field numbers of the schema. As in generated code, unknown fields are
 //! skipped, a repeated message field is merged, and repeated numbers may be packed.
 
+use pintle_budget as budget;
 use pintle_schema::{Field, List, Omit, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union, UnionKind};
 use pintle_schema::{bare_name, base64, normalise, scalar};
 use pintle_value::time::{Duration, Time};
-use pintle_value::{Object, Str, Value};
+use pintle_value::{MEMBER_BYTES, Object, Str, Value};
 
 use super::envelope::Envelope;
 use super::wire::{BYTES, DecodeError, FIXED64, VARINT, WireReader};
@@ -72,6 +73,8 @@ impl Decoder<'_> {
             Type::Struct(ty) => {
                 let mut members = MemberBuilder::from_value(value.take());
                 self.message(ty, 0, bytes, &mut members)?;
+                let bytes = size_of::<Value>() + members.entries.len() * MEMBER_BYTES;
+                budget::charge(bytes).map_err(|why| DecodeError::Malformed(why.to_string()))?;
                 *value = Value::Object(Object::from_entries(members.entries));
             }
             Type::Union(union) => self.union(union, bytes, value)?,

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
+use pintle_budget as budget;
 use pintle_schema::base64;
-use pintle_value::{Object, Str, Value};
+use pintle_value::{MEMBER_BYTES, Object, Str, Value};
 use thiserror::Error;
 
 use super::key::{MappingKey, go_syntax_of_value};
@@ -55,6 +56,7 @@ const MAX_DUPLICATE_KEYS_BYTES: usize = 1 << 20;
 /// lists).
 pub fn decode(text: &[u8]) -> Result<Decoded, DecodeError> {
     let text = InputText::new(text);
+    let before = budget::mark();
     let nodes = parse(Parser::new(Scanner::new(Cursor::new(&text))))?;
     if nodes.is_empty() {
         return Ok(Decoded { value: Value::Null, strict_error: None });
@@ -68,9 +70,19 @@ pub fn decode(text: &[u8]) -> Result<Decoded, DecodeError> {
     if let Some(name) = builder.non_finite.then(|| non_finite(&value)).flatten() {
         return Err(DecodeError(format!("json: unsupported value: {name}")));
     }
+    // The nodes are gone when the tree is used.
+    before.release_all_but(before.charged().saturating_sub(nodes.len() * NODE_BYTES));
     let strict_error =
         (!builder.duplicate_keys.is_empty()).then(|| format!("yaml: unmarshal errors:{}", builder.duplicate_keys));
     Ok(Decoded { value, strict_error })
+}
+
+/// What a node takes, with its number in its parent.
+const NODE_BYTES: usize = size_of::<Node<'_>>() + size_of::<usize>();
+
+/// Charges a part of the nodes or of the tree.
+fn charge(bytes: usize) -> Result<(), DecodeError> {
+    budget::charge(bytes).map_err(DecodeError::new)
 }
 
 fn fail<T>(message: impl std::fmt::Display) -> Result<T, DecodeError> {
@@ -209,6 +221,7 @@ fn parse<'t>(mut parser: Parser<'t>) -> Result<Vec<Node<'t>>, DecodeError> {
         let node = nodes.len();
         let opens = matches!(content, NodeContent::Sequence(_) | NodeContent::Mapping(_));
         nodes.push(Node { line: parsed.line + 1, content });
+        charge(NODE_BYTES)?;
         // An anchor is visible inside its own collection. Using it there is an error that is found later.
         if let Some(anchor) = parsed.anchor {
             anchors.insert(anchor, node);
@@ -283,12 +296,14 @@ impl ValueBuilder<'_> {
                 let mut items = Vec::with_capacity(children.len());
                 for child in children {
                     items.push(self.value(*child)?);
+                    charge(size_of::<Value>())?;
                 }
                 Value::Array(items)
             }
             NodeContent::Mapping(_) => {
                 let mut entries = MappingEntries::default();
                 self.mapping(node, &mut entries)?;
+                charge(entries.entries.len() * MEMBER_BYTES)?;
                 Value::Object(Object::from_entries(entries.entries))
             }
             NodeContent::Alias { target, .. } => {

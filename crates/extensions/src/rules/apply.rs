@@ -1,6 +1,6 @@
 //! Evaluates the rules of one schema node on one value, and builds the errors of failed rules.
 
-use pintle_cel::{Budget, EvalErrorKind, Evaluation, Program, TypeAdapter as _, Value};
+use pintle_cel::{EvalErrorKind, Evaluation, Program, TypeAdapter as _, Value};
 use pintle_value::{FieldError, FieldPath, Value as Json};
 
 use super::message;
@@ -55,8 +55,7 @@ impl ValidationWalker {
     }
 
     fn apply_rule(&mut self, context: &NodeContext<'_>, invocation: &RuleInvocation<'_>) -> WalkResult {
-        let Evaluation { result, cost } =
-            invocation.program.evaluate(invocation.bindings, Budget::limit(self.per_call));
+        let Evaluation { result, cost } = invocation.program.evaluate(invocation.bindings, self.per_call);
         if !self.charge(cost) {
             return self.stop(context, OUT_OF_BUDGET);
         }

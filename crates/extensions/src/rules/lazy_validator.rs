@@ -35,7 +35,7 @@ impl LazyCelValidator {
         let Some(validator) = self.0.get_or_init(|| CelValidator::of(schema.root(), true)) else {
             return Some(Vec::new());
         };
-        if found.0.iter().any(|error| is_blocking(error.kind)) {
+        if found.iter().any(|error| is_blocking(error.kind)) {
             // Upstream has no path for the object as a whole, and prints `<nil>`.
             found.push(FieldError::invalid(&FieldPath::new("<nil>"), Value::Null, NOT_CHECKED));
             return Some(Vec::new());

@@ -1,6 +1,6 @@
 //! Messages of failed rules.
 
-use pintle_cel::{Budget, EvalErrorKind, Evaluation, Program, Value};
+use pintle_cel::{EvalErrorKind, Evaluation, PER_CALL_COST_LIMIT, Program, Value};
 use pintle_value::Value as Json;
 use pintle_value::print::quote;
 
@@ -39,7 +39,7 @@ pub(super) fn evaluate_message_expression(
     bindings: &[Value<'_>],
     budget: i64,
 ) -> MessageResult {
-    let Evaluation { result, cost } = program.evaluate(bindings, Budget::limit(Budget::PER_CALL));
+    let Evaluation { result, cost } = program.evaluate(bindings, PER_CALL_COST_LIMIT);
     let over = |why: String| MessageResult { message: Err(why), remaining_budget: -1 };
     let left = i64::try_from(cost).ok().and_then(|cost| budget.checked_sub(cost)).filter(|left| *left >= 0);
     let Some(budget) = left else {

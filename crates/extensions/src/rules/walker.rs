@@ -1,7 +1,7 @@
 //! Evaluates the rules of an object (upstream: `Validator.Validate` of apiextensions-apiserver's
 //! `pkg/apiserver/schema/cel`).
 
-use pintle_cel::Budget;
+use pintle_cel::PER_CALL_COST_LIMIT;
 use pintle_value::{Errors, FieldPath, Value as Json};
 
 use super::correlation::{CorrelatedObject, RatchetingOptions};
@@ -44,7 +44,7 @@ pub(crate) struct CostLimits {
 impl CostLimits {
     /// Uses a total budget and upstream's limit per evaluation.
     pub(crate) fn of(budget: i64) -> Self {
-        Self { budget, per_call: Budget::PER_CALL }
+        Self { budget, per_call: PER_CALL_COST_LIMIT }
     }
 
     /// Uses the same limit for the total and for each evaluation.

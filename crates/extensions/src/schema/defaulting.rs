@@ -1,5 +1,6 @@
 //! Defaulting (upstream: `schema/defaulting`).
 
+use pintle_budget as budget;
 use pintle_value::{Object, Value};
 
 use super::model::{Flags, StructuralSchema};
@@ -52,6 +53,10 @@ fn fill_absent(object: &mut Object, node: SchemaNode<'_>) {
     for (name, node) in node.properties().filter(|(_, node)| node.has(Flags::DEFAULTS_WITHIN)) {
         let Some(default) = node.default() else { continue };
         if object.get(name).is_none_or(|value| value.is_null() && !node.is_nullable()) {
+            // Nested objects repeat a large default many times.
+            if budget::charge(default.held_bytes()).is_err() {
+                return;
+            }
             object.insert(name, default.clone());
         }
     }
@@ -62,6 +67,8 @@ fn replace_null(value: &mut Value, node: SchemaNode<'_>) {
         && !node.is_nullable()
         && let Some(default) = node.default()
     {
-        *value = default.clone();
+        if budget::charge(default.held_bytes()).is_ok() {
+            *value = default.clone();
+        }
     }
 }

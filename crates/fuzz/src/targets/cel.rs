@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use pintle_cel::{Budget, Env, Type, TypeProvider, UnknownSizes, compile_pattern, untyped};
+use pintle_cel::{Env, Type, TypeProvider, UnknownSizes, compile_pattern, untyped};
 use pintle_value::{Value, object};
 
 /// The cost limit of an evaluation. An expression of Kubernetes may cost a hundred times as much.
@@ -78,8 +78,8 @@ pub(super) fn expression(input: &[u8]) {
     let _ = fixture.env.estimate_cost(&checked, &UnknownSizes);
     let Ok(program) = fixture.env.program(&checked) else { return };
     let bindings: Vec<_> = fixture.data.iter().map(untyped).collect();
-    let evaluation = program.evaluate(&bindings, Budget::limit(COST));
-    let again = program.evaluate(&bindings, Budget::limit(COST));
+    let evaluation = program.evaluate(&bindings, COST);
+    let again = program.evaluate(&bindings, COST);
     assert_eq!(evaluation.cost, again.cost, "an evaluation is deterministic");
     assert!(evaluation.cost <= COST || evaluation.result.is_err(), "an evaluation ends at its limit");
 }

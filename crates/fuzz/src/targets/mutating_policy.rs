@@ -89,7 +89,6 @@ fn check_cost(expression: &str, is_patch: bool, object: &Value) {
         request: &Value::Null,
         params: &Value::Null,
         authorizer: None,
-        deadline: None,
     };
     let evaluate = || {
         let mut made = None;

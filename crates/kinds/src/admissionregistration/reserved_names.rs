@@ -65,7 +65,7 @@ mod tests {
         for plural in PLURALS {
             let strategy = strategy("v1", plural).expect("a strategy");
             let object = object(r#"{"metadata":{"name":"a.static.k8s.io"},"spec":{"policyName":"p"}}"#);
-            let has_error = strategy.validate(&context, &object).0.iter().any(|error| error.to_string() == why);
+            let has_error = strategy.validate(&context, &object).iter().any(|error| error.to_string() == why);
             assert!(has_error, "{plural}");
             assert_eq!(strategy.warnings(&context, &object, None), Vec::<String>::new(), "{plural}");
             assert_eq!(strategy.warnings(&context, &object, Some(&object)).len(), 1, "{plural}");

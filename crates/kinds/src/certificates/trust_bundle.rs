@@ -87,7 +87,7 @@ fn validate_bundle(errors: &mut Errors, text: &str) {
         errors.push(FieldError::too_long(&path, MAX_BUNDLE));
         return;
     }
-    let before = errors.0.len();
+    let before = errors.count();
     let mut reject = |problem: String| errors.invalid(&path, "<value omitted>", problem);
     let mut anchors: Vec<Vec<usize>> = Vec::new();
     let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -110,7 +110,7 @@ fn validate_bundle(errors: &mut Errors, text: &str) {
             }
         }
     }
-    if errors.0.len() > before {
+    if errors.count() > before {
         return;
     }
     let mut reject = |problem: String| errors.invalid(&path, "<value omitted>", problem);

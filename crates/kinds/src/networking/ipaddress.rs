@@ -53,7 +53,7 @@ impl Strategy for IpAddressStrategy {
     }
 
     fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
-        valid_ip(&FieldPath::root(), name).0.into_iter().map(|error| error.detail).collect()
+        valid_ip(&FieldPath::root(), name).iter().map(|error| error.detail.clone()).collect()
     }
 }
 

@@ -102,7 +102,7 @@ fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> 
             let path = FieldPath::new("metadata.name");
             let mut errors = strategy.validate(&context, &new);
             let names = strategy.validate_object_name(&Gates::default(), &new, new.name(), false);
-            errors.0.extend(names.into_iter().map(|message| FieldError::invalid(&path, new.name(), message)));
+            names.into_iter().for_each(|message| errors.invalid(&path, new.name(), message));
             errors
         }
         Some(old) if case.through_status => {
@@ -116,7 +116,7 @@ fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> 
             strategy.validate_update(&context, &new, old)
         }
     };
-    let mut errors: Vec<String> = errors.0.iter().map(|error| format!("! {error}").replace('\n', "\\n")).collect();
+    let mut errors: Vec<String> = errors.iter().map(|error| format!("! {error}").replace('\n', "\\n")).collect();
     errors.sort_unstable();
     warnings.sort_unstable();
     errors.extend(warnings.into_iter().map(|warning| format!("~ {warning}")));

@@ -1,5 +1,5 @@
 //! The memory budget of the process. While memory is short, the server gives up cached encodings, then history, then it
-//! refuses writes that add to what is stored. It never gives up objects, and reads, deletes and watches go on.
+//! refuses large writes, then all writes that add to what is stored. It never gives up objects, and reads, deletes and watches go on.
 
 use std::fmt;
 use std::fs;
@@ -105,7 +105,7 @@ impl MemoryPressure {
         match self {
             Self::None => "none",
             Self::Encodings => "no encodings are cached",
-            Self::History => "the watch history is shortened",
+            Self::History => "the watch history is shortened and large writes are refused",
             Self::Writes => "writes that add objects or make them larger are refused",
         }
     }
@@ -213,6 +213,7 @@ impl Cluster {
                 tracing::info!(level = now as u8, used_mib, limit_mib, effect, "Memory pressure has decreased");
             }
             self.memory.pressure.store(now as u8, Ordering::Relaxed);
+            self.work_memory.set_short(now >= MemoryPressure::History);
             self.storages().for_each(|storage| storage.cache.set_encodings_cached(now < MemoryPressure::Encodings));
             if now < MemoryPressure::History {
                 self.storages().for_each(|storage| storage.cache.restore_history());

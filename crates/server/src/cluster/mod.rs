@@ -74,6 +74,7 @@ pub(crate) use self::webhook_clients::RecentClients;
 use self::webhook_clients::WebhookClients;
 use crate::http::{CpuPermits, UnresponsiveWatches};
 use crate::request::body_budget::BodyBudget;
+use crate::request::work_memory::WorkMemory;
 
 /// How often an error of the store is logged while it lasts.
 const STORE_ERROR_INTERVAL: Duration = Duration::from_secs(10);
@@ -157,6 +158,8 @@ pub struct Cluster {
     pub(crate) bodies: Arc<BodyBudget>,
     /// How short memory is.
     pub(crate) memory: MemoryGuard,
+    /// The memory that writes may take.
+    pub(crate) work_memory: Arc<WorkMemory>,
     pub(crate) documents: Documents,
     /// The roles and bindings, as soon as a decision needs them.
     rbac: Lazy<FollowedIndex<RbacIndex>>,
@@ -260,6 +263,7 @@ impl Cluster {
             service_accounts: parts.service_accounts,
             webhook_clients: WebhookClients::default(),
             conversion_cache: ConversionCache::default(),
+            work_memory: WorkMemory::new(parts.memory.as_ref().map(|budget| budget.limit)),
             memory: MemoryGuard::new(parts.memory),
             bodies: parts.bodies,
             documents: Documents::default(),

@@ -8,6 +8,7 @@ use pintle_registry::{ApiError, Resource, Subresource, Verb};
 
 use crate::context::RequestContext;
 use crate::http::Response;
+use crate::request::work_memory::budget_error;
 use crate::write::{self, LargeWrite};
 
 /// Handles a verb on a subresource.
@@ -54,8 +55,17 @@ pub(super) async fn write(
     .await
 }
 
+/// Tells a write that its client has gone, when the future that waits for it is dropped.
+struct DisconnectGuard<'a>(&'a RequestContext);
+
+impl Drop for DisconnectGuard<'_> {
+    fn drop(&mut self) {
+        self.0.budget().disconnect();
+    }
+}
+
 /// Runs a write to its end even if the client disconnects or its time is over, so that its allocations are committed or
-/// reverted. The store is not closed before.
+/// reverted. The store is not closed before. What takes much time or memory ends before that (`pintle_budget`).
 async fn run_detached<W>(
     request: &Arc<RequestContext>,
     write: impl FnOnce(Arc<RequestContext>) -> W,
@@ -64,8 +74,12 @@ where
     W: Future<Output = Result<Response, ApiError>> + Send + 'static,
 {
     let task = request.cluster.spawn_write(LargeWrite::new(request.clone(), write(request.clone())));
-    match request.wait_for_write(task).await? {
-        Ok(result) => result,
+    let waiting = DisconnectGuard(request);
+    let outcome = request.wait_for_write(task).await;
+    std::mem::forget(waiting);
+    match outcome? {
+        // Whatever error a write comes to without time or memory, the reason is the budget.
+        Ok(result) => result.map_err(|error| request.budget().exhausted().map_or(error, budget_error)),
         // The panic goes on in the request's own task, where it is logged and answered.
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

@@ -16,6 +16,7 @@ use crate::request::negotiate::Encoding;
 use crate::request::query::FieldValidation;
 use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
+use crate::request::work_memory::budget_error;
 
 /// The kind that a body must have: that of a resource, or another one with a schema (`Scale`, `DeleteOptions`).
 #[derive(Clone)]
@@ -248,6 +249,7 @@ pub(crate) fn decode(
         error => error,
     });
     recorder.trace.step(Step::Decoded);
+    pintle_budget::check().map_err(budget_error)?;
     decoded.map_err(|error| error.into_api_error(expected, body))
 }
 

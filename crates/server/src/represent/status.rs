@@ -19,6 +19,20 @@ pub(crate) struct ErrorStatus {
     pub(crate) retry_after: Option<u32>,
 }
 
+/// The longest message of a status, in bytes, and where its causes end. Errors repeat what the client has sent, and conflicts
+/// name every field.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+
+/// A message without the end that is too long.
+fn shortened(mut message: String) -> String {
+    if message.len() > MAX_TEXT_BYTES {
+        let omitted = message.len() - message.floor_char_boundary(MAX_TEXT_BYTES);
+        message.truncate(message.floor_char_boundary(MAX_TEXT_BYTES));
+        message.push_str(&format!("… and {omitted} bytes more"));
+    }
+    message
+}
+
 /// The response for a status of a webhook.
 fn denial(status: &Value) -> ErrorStatus {
     let code = status.int_at(&["code"]).and_then(|code| u16::try_from(code).ok());
@@ -95,7 +109,6 @@ pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
         ApiError::Invalid { kind, name, errors } => {
             details.named(name, &kind.group, &kind.kind);
             let causes: Vec<Cause> = errors
-                .0
                 .iter()
                 .map(|e| Cause { reason: e.kind.reason().into(), message: e.body(), field: e.field.clone() })
                 .collect();
@@ -149,7 +162,7 @@ pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
         "apiVersion": "v1",
         "metadata": Value::object(),
         "status": "Failure",
-        "message": error.to_string(),
+        "message": shortened(error.to_string()),
         "code": i64::from(code),
     };
     if !reason.is_empty() {
@@ -185,8 +198,14 @@ impl Details {
 
     fn causes(&mut self, causes: &[Cause]) {
         self.present = true;
+        let mut bytes = 0;
         let causes: Vec<Value> = causes
             .iter()
+            .take_while(|cause| {
+                let is_within = bytes <= MAX_TEXT_BYTES;
+                bytes += cause.message.len() + cause.field.len();
+                is_within
+            })
             .map(|cause| {
                 let mut object = Object::new();
                 for (key, value) in
@@ -235,6 +254,18 @@ mod tests {
     use pintle_registry::GroupResource;
 
     use super::*;
+
+    #[test]
+    fn the_size_of_a_status_is_bounded() {
+        let cause = |_| Cause { reason: "".into(), message: "é".repeat(MAX_TEXT_BYTES / 4), field: "f".to_owned() };
+        let causes: Vec<Cause> = (0..10).map(cause).collect();
+        let message = "é".repeat(MAX_TEXT_BYTES);
+        let status = error_status(&ApiError::ApplyConflict { message, causes }).status;
+        let message = status.str_at(&["message"]);
+        assert!(message.ends_with(&format!("é… and {MAX_TEXT_BYTES} bytes more")), "{}", message.len());
+        assert_eq!(status.items_at(&["details", "causes"]).len(), 2);
+        assert_eq!(shortened("short".to_owned()), "short");
+    }
 
     #[test]
     fn conflicts_of_generated_names_have_retry_after() {

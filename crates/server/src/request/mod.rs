@@ -1,5 +1,5 @@
 //! Parsing of requests: request info, query parameters and options, content negotiation, deadline, number of requests
-//! and size of bodies in flight, the recorder of warnings and audit annotations, and the trace of a request's steps.
+//! and size of bodies in flight, what the work for writes may use, the recorder of warnings and audit annotations, and the trace of a request's steps.
 //! This layer does not depend on the cluster.
 
 pub(crate) mod body_budget;
@@ -11,3 +11,4 @@ pub(crate) mod observed;
 pub(crate) mod query;
 pub(crate) mod recorder;
 pub(crate) mod trace;
+pub(crate) mod work_memory;

@@ -39,6 +39,10 @@ impl AdmissionRecorder for Recorder {
         }
     }
 
+    fn expect_long_work(&self) -> bool {
+        !self.is_large.swap(true, Ordering::Relaxed)
+    }
+
     /// As upstream (`checkKeyFormat`), a key that is not a qualified name with a prefix is left out.
     fn annotate(&self, key: &str, value: String) {
         if key.matches('/').count() != 1 || !label_key(key).is_empty() {
@@ -65,7 +69,7 @@ impl Recorder {
     /// Notes that the request has much to compute. If that is new, the task is polled again before it goes on, so that it can be
     /// polled in another way from now on. Returns whether it is new: time has passed then.
     pub(crate) async fn set_large(&self) -> bool {
-        let is_new = !self.is_large.swap(true, Ordering::Relaxed);
+        let is_new = self.expect_long_work();
         if is_new {
             tokio::task::yield_now().await;
         }

@@ -21,6 +21,7 @@ use crate::http::Response;
 use crate::represent::status_response;
 use crate::request::negotiate;
 use crate::request::query::WriteOptions;
+use crate::request::work_memory::budget_error;
 
 /// Runs the action of a create request. The namespace of `object` is that of the request.
 ///
@@ -77,7 +78,8 @@ async fn admit(
     let attributes = writer.attributes(AdmissionOperation::Create, resource, target, None, &client);
     writer.mutate(&attributes, object).await?;
     check(object)?;
-    writer.plugins.validate(&attributes, object).await
+    writer.plugins.validate(&attributes, object).await?;
+    pintle_budget::check().map_err(budget_error)
 }
 
 /// Checks the name of a binding against that of the pod in the path, if the path has one.

@@ -28,6 +28,7 @@ use crate::represent::{ResponseFormat, to_hub};
 use crate::request::negotiate;
 use crate::request::query::{WriteOptions, WriteVerb};
 use crate::request::trace::Step;
+use crate::request::work_memory::budget_error;
 
 /// How many generated names are tried before the create fails (upstream: `maxNameGenerationCreateAttempts`).
 const MAX_NAME_GENERATION_ATTEMPTS: usize = 8;
@@ -45,6 +46,7 @@ pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -
     let expected = ExpectedKind::of(resource);
     let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
     expected.set_defaults(&mut object);
+    pintle_budget::check().map_err(budget_error)?;
     metadata::wipe_system_fields(&mut object);
     metadata::ensure_namespace(&mut object, resource, &request.info.namespace)?;
     metadata::dedup_owner_references(&mut object, &request.recorder, false);
@@ -100,7 +102,10 @@ impl CreateOperation<'_> {
         writer.check_escalation(&hub, &object, None).await?;
         let is_generated = object.name().is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
         let mut attempts_left = if is_generated { MAX_NAME_GENERATION_ATTEMPTS } else { 1 };
+        let before = pintle_budget::mark();
         loop {
+            // What an earlier attempt has made is gone.
+            before.release_all_but(0);
             attempts_left -= 1;
             if attempts_left == 0 {
                 return self.attempt(&hub, &client, object, given, &resource_version).await;

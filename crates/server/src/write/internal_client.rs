@@ -1,8 +1,10 @@
 //! The server's own access to objects, for controllers, admission plugins and allocation hooks (upstream: the loopback
-//! client). It needs no authorization; strategies, validation and admission apply as for any client.
+//! client). It needs no authorization; strategies, validation and admission apply as for any client. Its writes are not limited
+//! by the budget of the request that causes them.
 
 use std::sync::Arc;
 
+use pintle_budget::unlimited;
 use pintle_controllers::{DeleteRequest, ObjectRef};
 use pintle_registry::{
     ApiError, BoxFuture, EquivalentResource, GroupResource, GroupVersionKind, ObjectClient, Resource, StoredObject,
@@ -90,8 +92,11 @@ impl InternalClient {
             ..Self::update_of(writer.for_cluster(&self.0), &hub, "status", target)
         };
         let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "status");
-        let updated = update.run(Self::update_with(&hub, managed_fields, compute)).await?;
-        VersionView::of(&self.0, &hub).tree(&updated).await
+        unlimited(async {
+            let updated = update.run(Self::update_with(&hub, managed_fields, compute)).await?;
+            VersionView::of(&self.0, &hub).tree(&updated).await
+        })
+        .await
     }
 
     /// Computes the new object, completes it and sets its managed fields.
@@ -146,7 +151,7 @@ impl InternalClient {
             Preconditions { uid: Some(request.uid.to_string()), version: Some(request.revision.to_string()) };
         let propagation = Some(request.propagation);
         let options = DeleteOptions { propagation, preconditions, ..DeleteOptions::default() };
-        delete_internally(&self.0, &hub, (&target.namespace, &target.name), &options).await
+        unlimited(delete_internally(&self.0, &hub, (&target.namespace, &target.name), &options)).await
     }
 
     async fn run_create(
@@ -157,10 +162,13 @@ impl InternalClient {
     ) -> Result<Value, ApiError> {
         let writer = InternalWriter::default();
         let operation = CreateOperation { writer: writer.for_cluster(&self.0), resource: hub };
-        let mut object = Self::complete(hub, object)?;
-        managed_fields.create(&mut object);
-        let created = operation.run(object).await?;
-        VersionView::of(&self.0, hub).tree(&created).await
+        unlimited(async {
+            let mut object = Self::complete(hub, object)?;
+            managed_fields.create(&mut object);
+            let created = operation.run(object).await?;
+            VersionView::of(&self.0, hub).tree(&created).await
+        })
+        .await
     }
 
     async fn run_update(
@@ -172,8 +180,11 @@ impl InternalClient {
     ) -> Result<Value, ApiError> {
         let writer = InternalWriter::default();
         let update = Self::update_of(writer.for_cluster(&self.0), hub, subresource, target);
-        let updated = update.run(compute).await?;
-        VersionView::of(&self.0, hub).tree(&updated).await
+        unlimited(async {
+            let updated = update.run(compute).await?;
+            VersionView::of(&self.0, hub).tree(&updated).await
+        })
+        .await
     }
 
     /// Sets the type and defaults of an object and normalises it, like one of a request: unset fields are omitted or null, as
@@ -218,7 +229,7 @@ impl ObjectClient for InternalClient {
         record: Value,
         revision: Option<u64>,
     ) -> BoxFuture<'a, Result<Option<u64>, ApiError>> {
-        Box::pin(async move { self.0.write_record(RANGES_PREFIX, name, &record, revision).await })
+        Box::pin(unlimited(async move { self.0.write_record(RANGES_PREFIX, name, &record, revision).await }))
     }
 
     fn refresh(&self) -> BoxFuture<'_, Result<(), ApiError>> {
@@ -249,7 +260,7 @@ impl ObjectClient for InternalClient {
     }
 
     fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>> {
-        Box::pin(async move {
+        Box::pin(unlimited(async move {
             let hub = self.0.hub_of(resource)?;
             let object = Self::complete(&hub, object)?;
             let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "");
@@ -259,7 +270,7 @@ impl ObjectClient for InternalClient {
                 Ok(object)
             };
             self.run_update(&hub, "", (object.namespace(), object.name()), compute).await
-        })
+        }))
     }
 
     fn update_status<'a>(
@@ -279,9 +290,9 @@ impl ObjectClient for InternalClient {
         namespace: &'a str,
         name: &'a str,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
+        Box::pin(unlimited(async move {
             let hub = self.0.hub_of(resource)?;
             delete_internally(&self.0, &hub, (namespace, name), &DeleteOptions::default()).await
-        })
+        }))
     }
 }

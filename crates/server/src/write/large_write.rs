@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use crate::context::RequestContext;
 use crate::http::PermitFuture;
 
-/// The future of a write, which may turn out to be large (`Recorder::set_large`).
+/// The future of a write, within its budget ([`RequestContext::budget`]), which may turn out to be large (`Recorder::set_large`).
 ///
 /// **Invariant:** nothing that a write awaits waits for a CPU permit. It might get one while its next poll waits for another,
 /// which would then never come.
@@ -32,6 +32,7 @@ impl<W: Future> Future for LargeWrite<W> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<W::Output> {
         let Self { request, write, pending_permit } = &mut *self;
+        let _entered = request.budget().enter();
         if !request.recorder.is_large() {
             return write.as_mut().poll(context);
         }

@@ -19,7 +19,7 @@ use super::internal_client::InternalClient;
 use super::managed_fields::{ManagedFieldsUpdater, differs_only_in_times};
 use super::metadata;
 use super::reservations::WriteReservations;
-use super::validate::{ApplicableRules, validate_and_admit};
+use super::validate::{ApplicableRules, check_budget, validate_and_admit};
 use super::writer::Writer;
 use crate::cluster::object_index::is_same_object;
 use crate::cluster::{Turn, check_key, object_key};
@@ -223,6 +223,7 @@ impl<'a> GuaranteedUpdate<'a> {
             true => None,
             false => contended_keys.wait_if_contended(|| self.store_key().into()).await,
         };
+        let before = pintle_budget::mark();
         loop {
             let Some(current) = self.current()? else {
                 if std::mem::replace(&mut is_current, true) {
@@ -231,6 +232,8 @@ impl<'a> GuaranteedUpdate<'a> {
                 self.catch_up().await?;
                 continue;
             };
+            // What an earlier attempt has made is gone.
+            before.release_all_but(0);
             if self.writer.recorder.set_large_by_length(current.json.len()).await {
                 continue;
             }
@@ -327,6 +330,7 @@ impl<'a> GuaranteedUpdate<'a> {
             None => Cow::Borrowed(old_view),
         };
         let mut object = writer.conversions.run_until_complete(cluster, resource, || compute(&live)).await?;
+        check_budget(writer)?;
         if self.uid_is_precondition {
             self.check_uid(&object, old.uid())?;
         }

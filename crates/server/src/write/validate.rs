@@ -13,6 +13,7 @@ use super::update::SubresourceView;
 use super::writer::Writer;
 use crate::represent::from_hub;
 use crate::request::trace::Step;
+use crate::request::work_memory::budget_error;
 
 /// The rules that validate a write.
 pub(super) struct ApplicableRules<'a> {
@@ -54,6 +55,7 @@ pub(super) async fn validate_and_admit(
     if errors.is_empty() && rules.subresource.is_none() {
         errors = writer.check_params(hub, object, old).await;
     }
+    check_budget(writer)?;
     metadata::check_errors(rules.resource, object, errors)?;
     let warnings = match (rules.subresource, old) {
         (Some(rules), Some(old)) => rules.warnings(context, object, old),
@@ -69,7 +71,19 @@ pub(super) async fn validate_and_admit(
         None => writer.plugins.validate(attributes, object).await,
     };
     writer.recorder.trace.step(Step::Validated);
-    admitted
+    admitted?;
+    check_budget(writer)
+}
+
+/// Fails if the work for the request was cut short. The object may lack defaults, and errors may not have been found.
+///
+/// # Errors
+/// The budget is exhausted.
+pub(super) fn check_budget(writer: &Writer<'_>) -> Result<(), ApiError> {
+    if writer.request.is_none() {
+        return Ok(());
+    }
+    pintle_budget::check().map_err(budget_error)
 }
 
 /// Returns the errors of the part of the validation that depends on the cluster.

@@ -5,7 +5,7 @@ use crate::object;
 
 #[track_caller]
 fn check(errors: &Errors, expect: &[&str]) {
-    assert_eq!(errors.0.iter().map(ToString::to_string).collect::<Vec<_>>(), expect);
+    assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expect);
 }
 
 fn object(metadata: Value) -> Value {
@@ -205,7 +205,7 @@ fn conditions_are_validated() {
         &["status.conditions[1].type: Duplicate value: \"Ready\""],
     );
     let errors = validate_condition(&object! {"type": "Ready", "status": "Yes", "reason": "-"}, &path);
-    let text = errors.0.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(
         text[..2],
         [

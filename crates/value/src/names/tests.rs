@@ -112,7 +112,7 @@ fn domains_are_validated() {
     let path = FieldPath::new("spec");
     #[track_caller]
     fn check(errors: &Errors, expect: &str) {
-        assert_eq!(errors.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "), expect);
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "), expect);
     }
     check(&fully_qualified_name(&path, "a.b.c"), "");
     check(&fully_qualified_name(&path, ""), "spec: Required value");

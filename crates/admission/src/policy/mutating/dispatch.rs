@@ -140,6 +140,7 @@ impl<'a> Dispatch<'a> {
                 return Err(ApiError::Internal(format!("failed to convert object: {why}")));
             }
         }
+        policy.definition.prepare_evaluation(attributes).await;
         let request = self.request.for_conditions(matched, policy.used_values());
         match policy.matches(&self.input(invocation, view, object, &request)?) {
             Ok(true) => {}
@@ -166,7 +167,9 @@ impl<'a> Dispatch<'a> {
                 Err(Failure::Denied(why)) => why.clone(),
                 Err(Failure::Request(error)) => error.to_string(),
             };
-            self.observe(policy, binding, &message, started.elapsed());
+            let elapsed = started.elapsed();
+            policy.definition.evaluated(elapsed);
+            self.observe(policy, binding, &message, elapsed);
             match mutated {
                 Ok(new) => {
                     self.is_mutated = true;
@@ -207,7 +210,6 @@ impl<'a> Dispatch<'a> {
             request,
             params: &invocation.params,
             authorizer: used.authorizer.then(|| self.request.authorizer()),
-            deadline: self.attributes.deadline,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Evaluates the policies that match a request, and does what their bindings say about failures (upstream:
 //! `policy/validating/dispatcher.go`).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pintle_admission_cel::EvaluationInput;
 use pintle_registry::ApiError;
@@ -85,7 +85,10 @@ impl<'a> Dispatch<'a> {
                     // An evaluation can take long. Other requests run between two of them.
                     tokio::task::yield_now().await;
                 }
+                policy.definition.prepare_evaluation(attributes).await;
+                let started = Instant::now();
                 let result = self.evaluate(policy, matched, versioned, params)?;
+                policy.definition.evaluated(started.elapsed());
                 attributes.check_deadline()?;
                 self.enforce(policy, binding, result, &mut annotations);
             }
@@ -111,7 +114,6 @@ impl<'a> Dispatch<'a> {
             request: &request,
             params,
             authorizer: used.authorizer.then(|| self.request.authorizer()),
-            deadline: self.attributes.deadline,
         };
         Ok(policy.evaluate(&input, &self.request.for_conditions(&matched, used)))
     }

@@ -9,6 +9,7 @@ mod result;
 mod scalars;
 mod type_check;
 
+use pintle_budget as budget;
 use pintle_value::{Errors, Value};
 
 use super::model::{Keyword, StructuralSchema};
@@ -54,6 +55,9 @@ impl SchemaNode<'_> {
 /// Validates a value and its descendants.
 fn check(node: SchemaNode<'_>, value: &Value, old: Option<OldValue<'_>>, path: &ValuePath<'_>) -> ValidationResult {
     let mut result = ValidationResult::default();
+    if budget::step().is_err() {
+        return result;
+    }
     if value.is_null() {
         result.merge(type_check::check_null(node, path));
         result.merge(enumeration(node, value, path));

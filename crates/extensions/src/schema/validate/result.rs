@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use pintle_value::field::{MAX_ERROR_BYTES, MAX_ERRORS};
 use pintle_value::{Errors, FieldError, FieldPath, Value, print};
 
 use crate::schema::value_path::ValuePath;
@@ -27,13 +28,31 @@ struct ValidationErrors {
     list: Vec<ValidationError>,
     /// The texts, indexed once there are many.
     known: HashSet<String>,
+    /// How long the texts and values are together, in bytes.
+    bytes: usize,
+    /// How many further errors were found.
+    omitted: usize,
 }
 
 impl ValidationErrors {
+    /// Whether further errors are only counted, as [`Errors`] does.
+    fn is_full(&self) -> bool {
+        self.list.len() >= MAX_ERRORS || self.bytes >= MAX_ERROR_BYTES
+    }
+
     fn push(&mut self, failure: ValidationError) {
-        if !self.is_known(&failure.text) {
+        if self.is_full() {
+            self.omitted += 1;
+        } else if !self.is_known(&failure.text) {
+            let value = failure.value.as_ref().and_then(Value::as_str).map_or(0, str::len);
+            self.bytes += failure.text.len() + value;
             self.list.push(failure);
         }
+    }
+
+    fn append(&mut self, others: ValidationErrors) {
+        self.omitted += others.omitted;
+        others.list.into_iter().for_each(|failure| self.push(failure));
     }
 
     /// True if the text is already recorded. Records it otherwise.
@@ -167,7 +186,12 @@ impl ValidationResult {
     fn fail(&mut self, path: &ValuePath<'_>, failure: impl FnOnce() -> ValidationError) {
         self.failed = true;
         if !path.is_silent() {
-            self.failures.get_or_insert_default().push(failure());
+            let failures = self.failures.get_or_insert_default();
+            if failures.is_full() {
+                failures.omitted += 1;
+            } else {
+                failures.push(failure());
+            }
         }
     }
 
@@ -189,7 +213,7 @@ impl ValidationResult {
         self.match_count += other.match_count;
         self.failed |= other.failed;
         match (&mut self.failures, other.failures) {
-            (Some(failures), Some(others)) => others.list.into_iter().for_each(|failure| failures.push(failure)),
+            (Some(failures), Some(others)) => failures.append(*others),
             (None, others) => self.failures = others,
             (Some(_), None) => {}
         }
@@ -209,7 +233,10 @@ impl ValidationResult {
 
     /// Converts the result to field errors of an object, or of one of its fields.
     pub(super) fn errors(self, field: Option<&str>) -> Errors {
-        self.failures.into_iter().flat_map(|failures| failures.list).map(|failure| failure.error(field)).collect()
+        let Some(failures) = self.failures else { return Errors::new() };
+        let mut errors: Errors = failures.list.into_iter().map(|failure| failure.error(field)).collect();
+        errors.omit(failures.omitted);
+        errors
     }
 }
 

@@ -129,7 +129,7 @@ mod tests {
         totals.add(&FieldPath::new("cheaper"), TOTAL_COST_LIMIT / 100 - 1);
         let mut errors = Errors::new();
         totals.validate(&mut errors, &FieldPath::new("schema"));
-        let fields: Vec<&str> = errors.0.iter().map(|error| error.field.as_str()).collect();
+        let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
         assert_eq!(fields, ["cheap", "rule[2]", "rule[4]", "rule[0]", "schema"]);
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn validate(root: Node<'_>, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
     validate_invariants(&mut errors, root, Level::Root, path);
     complete::validate(&mut errors, root, path);
-    errors.0.sort_by_cached_key(ToString::to_string);
+    errors.sort_by_text();
     errors
 }
 

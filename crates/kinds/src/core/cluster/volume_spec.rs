@@ -295,12 +295,11 @@ fn validate_iscsi(errors: &mut Errors, source: &Value, name: &str, path: &FieldP
     let mut source_errors = Errors::new();
     legacy::validate_iscsi(&mut source_errors, source, path, &PodOptions::default());
     let portal_path = path.child("targetPortal").to_string();
-    for mut error in source_errors.0.into_iter().filter(|error| error.field != portal_path) {
-        if error.detail.starts_with("must be valid format") {
-            "must be valid format".clone_into(&mut error.detail);
-        }
-        errors.push(error);
+    source_errors.retain(|error| error.field != portal_path);
+    for error in source_errors.iter_mut().filter(|error| error.detail.starts_with("must be valid format")) {
+        "must be valid format".clone_into(&mut error.detail);
     }
+    errors.append(source_errors);
     if let Some(reference) = source.get("secretRef") {
         require_fields(errors, reference, &["name"], &path.child("secretRef"));
     }

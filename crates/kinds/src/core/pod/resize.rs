@@ -165,7 +165,7 @@ fn validate_pod_level(errors: &mut Errors, rest: &mut Value, new: &Value, old: &
 }
 
 fn validate_order(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath<'_>) -> bool {
-    let before = errors.0.len();
+    let before = errors.count();
     for list in ["containers", "initContainers"] {
         let list_path = path.child(list);
         let (new, old) = (new.items_at(&[list]), old.items_at(&[list]));
@@ -180,7 +180,7 @@ fn validate_order(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPat
             }
         }
     }
-    errors.0.len() == before
+    errors.count() == before
 }
 
 fn was_removed(new: &Value, old: &Value, kind: &str) -> bool {

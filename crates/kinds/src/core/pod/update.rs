@@ -370,8 +370,11 @@ mod tests {
             &pod(&affinity(&format!(r#"[{{"matchExpressions":[{two}]}}]"#))),
             &pod(&affinity(&format!(r#"[{{"matchExpressions":[{one}]}}]"#))),
         );
-        assert_eq!(errors.0.len(), 1);
-        assert_eq!(errors.0[0].detail, "only additions are allowed (no mutations or deletions)");
+        assert_eq!(errors.count(), 1);
+        assert_eq!(
+            errors.iter().next().expect("an error").detail,
+            "only additions are allowed (no mutations or deletions)"
+        );
         check(
             &pod(r#","schedulingGates":[{"name":"h"}],"nodeSelector":{"a":"c"}"#),
             &pod(r#","schedulingGates":[{"name":"g"}],"nodeSelector":{"a":"b"}"#),

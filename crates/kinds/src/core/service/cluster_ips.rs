@@ -39,7 +39,7 @@ pub(super) fn check(rules: AddressRules, service: &Value, old: Option<&Value>) -
     check_families(&mut errors, &spec, service);
 
     let existing = old.map(cluster_ips).unwrap_or_default();
-    let before = errors.0.len();
+    let before = errors.count();
     for (i, ip) in plural.iter().enumerate() {
         if i > 0 || *ip != NONE {
             rules.validate_ip(&mut errors, &path.index(i), ip, &existing);
@@ -47,7 +47,7 @@ pub(super) fn check(rules: AddressRules, service: &Value, old: Option<&Value>) -
             errors.invalid(&path, shown(), "'None' must be the first and only value");
         }
     }
-    let malformed = errors.0.len() > before;
+    let malformed = errors.count() > before;
     if plural.len() > 2 {
         errors.invalid(&path, shown(), "may only hold up to 2 values");
     }

@@ -177,9 +177,9 @@ fn check_external_ips(
     let list = ["spec", "externalIPs"];
     let existing = old.map(|old| strings_at(old, &list)).unwrap_or_default();
     for (i, ip) in strings_at(service, &list).into_iter().enumerate() {
-        let before = errors.0.len();
+        let before = errors.count();
         rules.validate_ip(errors, &path.index(i), ip, &existing);
-        if errors.0.len() == before {
+        if errors.count() == before {
             validate_endpoint_ip(errors, &path.index(i), ip);
         }
     }

@@ -153,6 +153,9 @@ impl Cluster {
         let help = "Bytes of request bodies that are held in memory.";
         let held = self.bodies.held() as f64;
         out.family("pintle_request_body_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], held);
+        let help = "Bytes of memory that large writes have taken from what all writes share.";
+        let taken = self.work_memory.taken() as f64;
+        out.family("pintle_write_memory_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], taken);
         let Some(limit) = self.memory.limit() else { return };
         let help = "Memory that the process may use, in bytes (--memory-limit-mib).";
         out.family("pintle_memory_limit_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], limit as f64);

@@ -148,7 +148,7 @@ mod tests {
                  'NotIn'",
             ),
         ] {
-            let Errors(errors) = validate(&attributes(json), &FieldPath::new("a"));
+            let errors = validate(&attributes(json), &FieldPath::new("a"));
             let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
             assert_eq!(errors.join("; "), expect, "{json}");
         }

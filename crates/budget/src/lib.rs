@@ -1,0 +1,204 @@
+//! The budget of a request: how much memory its work may hold at once, how much processor time it may use, and when it
+//! has to end. A request enters its budget on the thread that works for it; code that may need much asks the budget of
+//! its thread. Without a budget, work is not limited.
+//!
+//! Two ways of asking exist. [`charge`] and [`step`] are for work that belongs to the request: when the budget is
+//! exhausted it stays exhausted, all later calls fail, and loops that cannot return an error just end. **Invariant:** a
+//! result that may have been cut short is used only after [`check`]. [`try_charge`] is for work that may fail alone,
+//! such as the evaluation of an expression.
+
+mod thread;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+pub use thread::{
+    Entered, KeptMemory, MemoryMark, charge, check, limit_memory, mark, spend, step, try_charge, unlimited,
+};
+
+/// Why work has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exhausted {
+    /// The work would hold more memory than the request may. The limit in bytes.
+    #[error("it needs more than {} MiB of memory", .0 >> 20)]
+    Memory(usize),
+    /// The process has no memory for the request beside the others at the moment.
+    #[error("other requests use the memory that it needs")]
+    Pool,
+    /// The work has used the processor for as long as the request may.
+    #[error("it needs more than {} ms of processor time", .0.as_millis())]
+    ProcessorTime(Duration),
+    /// The request had to be answered by now.
+    #[error("its time is over")]
+    Deadline,
+    /// Nobody waits for the answer.
+    #[error("its client has disconnected")]
+    Disconnected,
+}
+
+/// Where budgets get memory from: what all requests together may hold.
+pub trait MemoryPool: fmt::Debug + Send + Sync {
+    /// Takes bytes. Returns false if there are not as many.
+    fn take(&self, bytes: usize) -> bool;
+    /// Returns bytes that were taken.
+    fn give_back(&self, bytes: usize);
+}
+
+/// The limits of a budget.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The memory that the work may hold at once, in bytes.
+    pub memory: usize,
+    /// The processor time that it may use.
+    pub processor_time: Duration,
+}
+
+/// A budget. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Shared>);
+
+/// How much a budget takes from the pool at a time, in bytes. A request that needs less takes nothing.
+const POOL_CHUNK: usize = 2 << 20;
+
+/// The state of a budget.
+#[derive(Debug)]
+struct Shared {
+    pool: Option<Arc<dyn MemoryPool>>,
+    /// The memory that the work may hold at most, in bytes.
+    memory: AtomicUsize,
+    /// The bytes that it may hold without asking the pool again, what was not taken from the pool among them.
+    granted: AtomicUsize,
+    /// The bytes that were taken from the pool.
+    taken: AtomicUsize,
+    /// The bytes that the work holds, while no thread works for the request.
+    held: AtomicUsize,
+    max_time: Duration,
+    /// The processor time that was used, in nanoseconds.
+    used_time: AtomicU64,
+    deadline: OnceLock<Instant>,
+    /// The number of an [`Exhausted`], or 0.
+    exhausted: AtomicU8,
+    is_disconnected: AtomicBool,
+}
+
+impl Budget {
+    /// A budget with these limits, which takes memory from a pool if there is one.
+    #[must_use]
+    pub fn new(limits: Limits, pool: Option<Arc<dyn MemoryPool>>) -> Self {
+        let granted = if pool.is_some() { POOL_CHUNK.min(limits.memory) } else { limits.memory };
+        Self(Arc::new(Shared {
+            pool,
+            memory: AtomicUsize::new(limits.memory),
+            granted: AtomicUsize::new(granted),
+            taken: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
+            max_time: limits.processor_time,
+            used_time: AtomicU64::new(0),
+            deadline: OnceLock::new(),
+            exhausted: AtomicU8::new(0),
+            is_disconnected: AtomicBool::new(false),
+        }))
+    }
+
+    /// Sets when the work has to end. The first call counts.
+    pub fn set_deadline(&self, deadline: Instant) {
+        let _ = self.0.deadline.set(deadline);
+    }
+
+    /// Lets the work hold this many bytes more at once: what it does for a large request is larger.
+    pub fn allow_memory(&self, bytes: usize) {
+        self.0.memory.fetch_add(bytes, Ordering::Relaxed);
+        if self.0.pool.is_none() {
+            self.0.granted.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the budget that this many bytes were taken from the pool for it. It gives them back.
+    pub fn add_taken(&self, bytes: usize) {
+        self.0.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.0.granted.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Ends the work that goes on, because nobody waits for it. What does little is not noticed and ends by itself.
+    pub fn disconnect(&self) {
+        self.0.is_disconnected.store(true, Ordering::Relaxed);
+    }
+
+    /// Why the budget is exhausted, if it is.
+    #[must_use]
+    pub fn exhausted(&self) -> Option<Exhausted> {
+        self.0.exhausted()
+    }
+
+    /// Enters the budget on this thread, until the guard is dropped.
+    #[must_use]
+    pub fn enter(&self) -> Entered {
+        thread::enter(Some(self.0.clone()))
+    }
+}
+
+impl Shared {
+    fn exhausted(&self) -> Option<Exhausted> {
+        Some(match self.exhausted.load(Ordering::Relaxed) {
+            1 => Exhausted::Memory(self.memory.load(Ordering::Relaxed)),
+            2 => Exhausted::Pool,
+            3 => Exhausted::ProcessorTime(self.max_time),
+            4 => Exhausted::Deadline,
+            5 => Exhausted::Disconnected,
+            _ => return None,
+        })
+    }
+
+    fn set_exhausted(&self, why: Exhausted) {
+        let number = match why {
+            Exhausted::Memory(_) => 1,
+            Exhausted::Pool => 2,
+            Exhausted::ProcessorTime(_) => 3,
+            Exhausted::Deadline => 4,
+            Exhausted::Disconnected => 5,
+        };
+        // The first reason counts.
+        let _ = self.exhausted.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Makes room for the work to hold this many bytes. Returns what it may hold now.
+    fn grow(&self, held: usize) -> Result<usize, Exhausted> {
+        let max = self.memory.load(Ordering::Relaxed);
+        if held > max {
+            return Err(Exhausted::Memory(max));
+        }
+        let granted = self.granted.load(Ordering::Relaxed);
+        let missing = held.saturating_sub(granted).next_multiple_of(POOL_CHUNK);
+        if missing == 0 {
+            return Ok(granted);
+        }
+        if !self.pool.as_ref().is_none_or(|pool| pool.take(missing)) {
+            return Err(Exhausted::Pool);
+        }
+        self.taken.fetch_add(missing, Ordering::Relaxed);
+        Ok(self.granted.fetch_add(missing, Ordering::Relaxed).saturating_add(missing))
+    }
+
+    /// Whether the work has to end, after it has used more processor time.
+    fn use_time(&self, time: Duration) -> Result<(), Exhausted> {
+        let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let used = self.used_time.fetch_add(time, Ordering::Relaxed).saturating_add(time);
+        if u128::from(used) > self.max_time.as_nanos() {
+            return Err(Exhausted::ProcessorTime(self.max_time));
+        }
+        if self.deadline.get().is_some_and(|deadline| *deadline <= Instant::now()) {
+            return Err(Exhausted::Deadline);
+        }
+        if self.is_disconnected.load(Ordering::Relaxed) { Err(Exhausted::Disconnected) } else { Ok(()) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(pool) = &self.pool {
+            pool.give_back(*self.taken.get_mut());
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Requests that would cost a server without limits gigabytes or minutes (`pintle_integration::COSTLY_REQUESTS`). This is a test
+//! program of its own because it measures its process.
+
+use std::time::Duration;
+
+use pintle_integration::{COSTLY_REQUESTS, Cluster, CostlyRequest, run};
+
+/// The most memory that the process may take for any of the requests, in bytes: two of them at a time would fit into a small
+/// machine. Without limits they take from 1 to 47 GB.
+const MAX_MEMORY: usize = 600 << 20;
+/// The longest answer, in bytes. Errors repeat the values of the request, in their message and in their causes.
+const MAX_ANSWER: usize = 8 << 20;
+
+/// The largest resident memory of the process since it was reset, in bytes. `None` if the system does not report it.
+fn largest_memory() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib << 10)
+}
+
+fn reset_largest_memory() {
+    // Not every system lets a process do this. Then the largest memory is that of all requests.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// Creates the objects that a request needs, and waits until they are in force.
+async fn set_up(cluster: &Cluster, request: &CostlyRequest) {
+    for (path, object) in (request.setup)() {
+        let _ = cluster.post(path, object.to_string()).await.expect(201);
+    }
+    let collection = request.path.split('?').next().unwrap_or_default();
+    while cluster.get(collection).await.status != 200 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn costly_requests_end_within_their_budgets() {
+    run(async {
+        let cluster = Cluster::start().await;
+        for request in COSTLY_REQUESTS {
+            set_up(&cluster, request).await;
+            let body = (request.body)();
+            reset_largest_memory();
+            let response = cluster.request("POST", request.path).body(request.media_type, body).send().await;
+            let (code, length) = (response.status.as_u16(), response.body.len());
+            let text: String = response.text().chars().take(300).collect();
+            assert!(request.codes.contains(&code), "{}: {code} {text}", request.name);
+            assert!(length <= MAX_ANSWER, "{}: {length} bytes: {text}", request.name);
+            let memory = largest_memory();
+            assert!(memory.is_none_or(|bytes| bytes <= MAX_MEMORY), "{}: {memory:?} bytes", request.name);
+            // The server goes on, with the same connection.
+            let small = r#"{"metadata":{"generateName":"small-"},"data":{"a":"b"}}"#;
+            let _ = cluster.post("/api/v1/namespaces/default/configmaps", small).await.expect(201);
+        }
+    });
+}
+
+#[test]
+fn errors_of_an_object_are_counted_beyond_a_number() {
+    run(async {
+        let cluster = Cluster::start().await;
+        let finalizers = vec!["/"; 3000];
+        let object = serde_json::json!({"metadata": {"name": "a", "finalizers": finalizers}}).to_string();
+        let response = cluster.post("/api/v1/namespaces/default/configmaps", object).await.expect(422).json();
+        let message = response["message"].as_str().expect("a message");
+        assert!(
+            message.starts_with("ConfigMap \"a\" is invalid: [metadata.finalizers: Invalid value: \"/\": "),
+            "{message}"
+        );
+        assert!(message.ends_with(" more]"), "{message}");
+        assert_eq!(response["details"]["causes"].as_array().map(Vec::len), Some(1000));
+    });
+}
