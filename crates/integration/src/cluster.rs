@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use pintle::certificates::Certificates;
@@ -76,8 +75,7 @@ impl Cluster {
         let port = ReservedPort::reserve();
         let options = durable_options(&temp_dir, &port, options);
         let instance = ServerInstance::start(Some(program), options.clone()).await;
-        let certificates = Certificates::load_or_generate(temp_dir.path(), &[], SystemTime::now().into());
-        let certificates = certificates.expect("certificates");
+        let certificates = Certificates::load(temp_dir.path()).expect("certificates");
         let kubeconfig = std::fs::read_to_string(temp_dir.path().join("admin.kubeconfig")).expect("a kubeconfig");
         let url = format!("https://127.0.0.1:{}", port.number);
         Self {

@@ -2,23 +2,31 @@
 //! each attribute of a subject once, and a user's groups are several organizations.
 
 use pintle_auth::pem;
-use rcgen::{KeyPair, SigningKey};
+use rcgen::{
+    KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256, SignatureAlgorithm,
+    SigningKey,
+};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use yasna::models::{GeneralizedTime, ObjectIdentifier, UTCTime};
 use yasna::{DERWriter, Tag, construct_der};
 
-use crate::certificates::{CertificateAndKey, CertificateError, new_key, read_key, sec1_pem};
+use crate::certificates::{CertificateAndKey, CertificateError, new_key, read_key, sec1_pem, serial_number};
 
 const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
-const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
 const KEY_USAGE: &[u64] = &[2, 5, 29, 15];
 const EXTENDED_KEY_USAGE: &[u64] = &[2, 5, 29, 37];
 const CLIENT_AUTH: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 2];
+/// The identifiers of signature algorithms.
+const ALGORITHMS: [(&SignatureAlgorithm, &[u64]); 4] = [
+    (&PKCS_ECDSA_P256_SHA256, &[1, 2, 840, 10045, 4, 3, 2]),
+    (&PKCS_ECDSA_P384_SHA384, &[1, 2, 840, 10045, 4, 3, 3]),
+    (&PKCS_RSA_SHA256, &[1, 2, 840, 113_549, 1, 1, 11]),
+    (&PKCS_ED25519, &[1, 3, 101, 112]),
+];
 /// The first year of which times have four digits (RFC 5280).
 const FIRST_LONG_YEAR: i32 = 2050;
 
@@ -41,14 +49,39 @@ pub fn sign_client_certificate(
     not_before: OffsetDateTime,
     not_after: OffsetDateTime,
 ) -> Result<CertificateAndKey, CertificateError> {
+    let key = new_key()?;
+    let certificate = client_certificate(authority, &key, user, not_before, not_after)?;
+    Ok(CertificateAndKey { certificate, key: sec1_pem(&key)? })
+}
+
+/// Creates the client certificate of a user for a key.
+pub(crate) fn client_certificate(
+    authority: &CertificateAndKey,
+    key: &KeyPair,
+    user: CertificateUser<'_>,
+    not_before: OffsetDateTime,
+    not_after: OffsetDateTime,
+) -> Result<String, rcgen::Error> {
     let unreadable = || rcgen::Error::CouldNotParseCertificate;
     let issuer = CertificateDer::from_pem_slice(authority.certificate.as_bytes()).map_err(|_| unreadable())?;
     let (_, issuer) = X509Certificate::from_der(&issuer).map_err(|_| unreadable())?;
-    let (issuer_key, key) = (read_key(&authority.key)?, new_key()?);
+    let issuer_key = read_key(&authority.key)?;
+    let algorithm = ALGORITHMS.iter().find(|(algorithm, _)| *algorithm == issuer_key.algorithm());
+    let (algorithm, identifier) = algorithm.ok_or(rcgen::Error::UnsupportedSignatureAlgorithm)?;
+    let write_algorithm = |writer: DERWriter<'_>| {
+        writer.write_sequence(|writer| {
+            write_oid(writer.next(), identifier);
+            // RFC 4055: only algorithms of RSA have a parameter.
+            if *algorithm == &PKCS_RSA_SHA256 {
+                writer.next().write_null();
+            }
+        });
+    };
+    let serial = serial_number()?;
     let body = construct_der(|writer| {
         writer.write_sequence(|writer| {
             writer.next().write_tagged(Tag::context(0), |writer| writer.write_i8(2));
-            writer.next().write_bigint_bytes(&serial_number(&key), true);
+            writer.next().write_bigint_bytes(&serial, true);
             write_algorithm(writer.next());
             writer.next().write_der(issuer.subject().as_raw());
             writer.next().write_sequence(|writer| {
@@ -56,7 +89,7 @@ pub fn sign_client_certificate(
                 write_time(writer.next(), not_after);
             });
             write_subject(writer.next(), user);
-            writer.next().write_der(&rcgen::PublicKeyData::subject_public_key_info(&key));
+            writer.next().write_der(&rcgen::PublicKeyData::subject_public_key_info(key));
             writer.next().write_tagged(Tag::context(3), write_extensions);
         });
     });
@@ -68,23 +101,11 @@ pub fn sign_client_certificate(
             writer.next().write_bitvec_bytes(&signature, signature.len() * 8);
         });
     });
-    Ok(CertificateAndKey { certificate: pem::encode("CERTIFICATE", &certificate), key: sec1_pem(&key)? })
-}
-
-/// A number that is the certificate's own: a hash of its key, as rcgen makes it.
-fn serial_number(key: &KeyPair) -> [u8; 20] {
-    let mut serial = [0; 20];
-    serial.copy_from_slice(&Sha256::digest(key.public_key_raw())[..20]);
-    serial[0] = serial[0] & 0x7f | 0x40;
-    serial
+    Ok(pem::encode("CERTIFICATE", &certificate))
 }
 
 fn write_oid(writer: DERWriter<'_>, components: &[u64]) {
     writer.write_oid(&ObjectIdentifier::from_slice(components));
-}
-
-fn write_algorithm(writer: DERWriter<'_>) {
-    writer.write_sequence(|writer| write_oid(writer.next(), ECDSA_WITH_SHA256));
 }
 
 fn write_time(writer: DERWriter<'_>, time: OffsetDateTime) {

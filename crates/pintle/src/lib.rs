@@ -9,6 +9,7 @@ mod authorization;
 pub mod certificates;
 pub mod cgroup;
 mod client_certificate;
+mod cluster_keys;
 mod config_file;
 mod engine;
 mod kubeconfig;

@@ -7,20 +7,24 @@ use std::time::Duration;
 use pintle_store::{Clock, Timestamp};
 use time::OffsetDateTime;
 
-use crate::certificates::{CertificateError, write_private};
+use crate::certificates::{CertificateError, ClockBounds, KeyFolder, KeyPlan, write_private};
 use crate::kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 use crate::serving::{LOOPBACK_NAME, ServingError, ServingTls};
 
-/// How often the certificates are examined. They are renewed months before they expire.
-const INTERVAL: Duration = Duration::from_secs(3600);
+/// How often the certificates are examined. They are renewed months before they expire, but a clock that has been wrong may
+/// be right again at any time.
+const INTERVAL: Duration = Duration::from_secs(300);
 
 /// Renews the server's own certificates.
-#[derive(Debug)]
 pub(crate) struct CertificateRenewal {
     pub(crate) tls: Arc<ServingTls>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The time at which the server started.
+    pub(crate) started: OffsetDateTime,
     /// What the serving certificate is valid for.
     pub(crate) names: Vec<String>,
+    /// The private key of service accounts, in PEM.
+    pub(crate) service_account_key: String,
     /// Where the certificates are stored.
     pub(crate) data_dir: Option<PathBuf>,
     /// The file with the administrator's kubeconfig, which contains two of the certificates.
@@ -41,15 +45,17 @@ impl CertificateRenewal {
     }
 
     fn renew(&self) -> Result<(), ServingError> {
-        let mut certificates = self.tls.built_in();
-        let renewed = certificates.renew(&self.names, time_of(self.clock.now()))?;
-        if renewed.is_empty() {
+        let now = time_of(self.clock.now());
+        let data_dir = self.data_dir.as_deref();
+        let running = KeyFolder::of_running(data_dir, &self.tls.built_in(), &self.service_account_key)?;
+        let mut keys = KeyPlan::new(&running, None, &self.names, now)?;
+        if keys.is_unchanged() {
             return Ok(());
         }
-        self.tls.set_built_in(certificates, |certificates| {
-            if let Some(data_dir) = &self.data_dir {
-                certificates.write(data_dir, &renewed)?;
-            }
+        // The newest commit proves nothing here: this process makes it with the same clock.
+        keys.check_clock(now, ClockBounds::ServerStart(self.started))?;
+        self.tls.set_built_in(keys.certificates.clone(), |certificates| {
+            keys.write()?;
             match &self.kubeconfig {
                 Some(path) => write_private(path, &self.kubeconfig(certificates)),
                 None => Ok(()),

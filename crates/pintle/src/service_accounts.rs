@@ -217,6 +217,11 @@ pub(crate) struct ServiceAccountAuthentication {
 }
 
 impl ServiceAccountAuthentication {
+    /// The keys that verify tokens of service accounts.
+    pub(crate) fn keys(&self) -> &[PublicKey] {
+        &self.keys.0
+    }
+
     /// The issuers of tokens of service accounts.
     pub(crate) fn issuers(&self) -> &[Str] {
         &self.issuers

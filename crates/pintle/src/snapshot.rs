@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_store::{EmbeddedOptions, EmbeddedStore, Store, StoreSnapshot};
 
-use crate::certificates::{Certificates, read_service_account_key, write_service_account_key};
+use crate::certificates::{Certificates, KeyFolder};
 use crate::engine::KEY_PREFIX;
 use crate::migration;
 use crate::server::StartError;
@@ -33,12 +33,12 @@ impl Snapshot {
     /// # Errors
     /// The directory is not that of a server, or a server uses it.
     pub async fn read(data_dir: &Path) -> Result<Self, StartError> {
-        if !Certificates::exist_in(data_dir) {
+        let keys = KeyFolder::read(data_dir)?;
+        if keys.is_empty() {
             let why = format!("{} is not the data directory of a server", data_dir.display());
             return Err(StartError::Options(why));
         }
-        let certificates = Certificates::load(data_dir)?;
-        let service_account_key = read_service_account_key(data_dir)?;
+        let (certificates, service_account_key) = (keys.certificates()?, keys.service_account_key()?);
         let store = EmbeddedStore::open(data_dir, EmbeddedOptions::default())?;
         let unfinished = migration::unfinished(&store, KEY_PREFIX).await;
         let objects = StoreSnapshot::of(&store).await;
@@ -59,22 +59,15 @@ impl Snapshot {
         Ok(Self { objects, certificates: certificates.clone(), service_account_key: service_account_key.to_owned() })
     }
 
-    /// Writes the keys into a data directory that has none.
+    /// The keys with which a server runs whose folder has these files: what is missing there is taken from the snapshot.
     ///
     /// # Errors
-    /// The directory has the keys of another cluster, or cannot be written.
-    pub(crate) fn write_keys(&self, data_dir: &Path) -> Result<(), StartError> {
-        if !Certificates::exist_in(data_dir) {
-            // The certificates are written last: a directory that has them has all keys.
-            write_service_account_key(data_dir, &self.service_account_key)?;
-            return Ok(self.certificates.write_all(data_dir)?);
-        }
-        let is_same = Certificates::load(data_dir)?.authority.key == self.certificates.authority.key
-            && read_service_account_key(data_dir)? == self.service_account_key;
-        if !is_same {
-            let why = format!("the data directory {} has the keys of another cluster", data_dir.display());
-            return Err(StartError::Options(why));
-        }
-        Ok(())
+    /// The folder has the keys of another cluster.
+    pub(crate) fn keys_for(&self, stored: &KeyFolder) -> Result<KeyFolder, StartError> {
+        stored.completed_by(&self.certificates, &self.service_account_key).ok_or_else(|| {
+            let folder = stored.file("").display().to_string();
+            let why = format!("the folder {} has the keys of another cluster", folder.trim_end_matches('/'));
+            StartError::Options(why)
+        })
     }
 }

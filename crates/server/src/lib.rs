@@ -38,8 +38,8 @@ pub use access::{
     ReloadableJwtAuthenticators, TokenWebhookAuthenticator, WebhookAuthorizer, record_authorization_reload,
 };
 pub use cluster::{
-    Cluster, Component, KubeletOptions, MemoryBudget, MemoryUsage, ResidentMemory, SERVER_ADDRESSES_PREFIX,
-    ServiceAccountConfig, StorageMetrics, StorageOverride, TreeEncoder,
+    Cluster, Component, KubeletOptions, MemoryBudget, MemoryUsage, OWN_RECORDS_PREFIX, ResidentMemory,
+    SERVER_ADDRESSES_PREFIX, ServiceAccountConfig, StorageMetrics, StorageOverride, TreeEncoder,
 };
 pub use controllers::ControllerOptions;
 pub use handlers::version;

@@ -407,6 +407,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The keys that expire, and when.
     fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>>;
 
+    /// The time of the newest change by the clock of the server that committed it, if the engine records times.
+    fn newest_commit_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// Returns the reason if the store cannot serve reads or writes now.
     ///
     /// Does neither block nor do I/O, so that a health endpoint can call it for every request. An engine over the

@@ -1,6 +1,6 @@
 //! The commands that make credentials: `pintle kubeconfig` and `pintle token create`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,19 +44,6 @@ impl ServerFlags {
         }
         Ok(cluster)
     }
-
-    /// A certificate of the server and its key.
-    fn certificate(&self, name: &str) -> Result<CertificateAndKey, String> {
-        let directory = self.data_dir.join("pki");
-        Ok(CertificateAndKey {
-            certificate: read(&directory.join(format!("{name}.crt")))?,
-            key: read(&directory.join(format!("{name}.key")))?,
-        })
-    }
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// `pintle kubeconfig`.
@@ -81,7 +68,7 @@ impl KubeconfigCommand {
         if self.user.is_empty() || self.group.iter().any(String::is_empty) {
             return Err("the names of users and groups must not be empty".to_owned());
         }
-        let authority = self.server.certificate("ca")?;
+        let authority = CertificateAndKey::load_authority(&self.server.data_dir).map_err(|error| error.to_string())?;
         let now = OffsetDateTime::now_utc();
         let not_after = time::Duration::try_from(self.expires).ok().and_then(|expires| now.checked_add(expires));
         let not_after = not_after.ok_or("--expires: the duration is too long")?;
@@ -152,7 +139,8 @@ impl CreateToken {
     }
 
     async fn request(&self) -> Result<String, String> {
-        let (cluster, admin) = (self.server.administrators()?, self.server.certificate("admin")?);
+        let admin = CertificateAndKey::load_admin(&self.server.data_dir).map_err(|error| error.to_string())?;
+        let cluster = self.server.administrators()?;
         let address: Uri = cluster.server.parse().map_err(|error| format!("{}: {error}", cluster.server))?;
         let port = address.port_u16().unwrap_or(443);
         let dial = DialAddress { host: address.host().unwrap_or_default().trim_matches(['[', ']']).to_owned(), port };

@@ -50,6 +50,16 @@ pub enum StartError {
     /// The store cannot be read.
     #[error("failed to read the stored objects: {0}")]
     Unreadable(pintle_store::Error),
+    /// The cluster was served with other keys.
+    #[error(
+        "the cluster was served with other keys: the {differs}. Credentials that were signed with the others are refused \
+         here, and those of this server there. Copy the folder pki of the other server's data directory, or pass \
+         --accept-key-change to go on with these keys"
+    )]
+    OtherKeys {
+        /// Which keys.
+        differs: &'static str,
+    },
     /// The cluster cannot be started.
     #[error(transparent)]
     Cluster(#[from] ClusterError),

@@ -41,6 +41,11 @@ pub struct Options {
     pub engine: Engine,
     /// The objects and keys that the server begins with. Needs [`Engine::Memory`].
     pub from: Option<Arc<Snapshot>>,
+    /// Whether the server starts although the cluster was served with another authority or another key of service accounts
+    /// (`--accept-key-change`).
+    pub accept_key_change: bool,
+    /// Whether certificates are issued although the clock contradicts the store (`--accept-clock`).
+    pub accept_clock: bool,
     /// The IP address to listen on.
     pub bind_address: IpAddr,
     /// The port to listen on; 0 selects a free port.
@@ -147,6 +152,8 @@ impl Default for Options {
             data_dir: None,
             engine: Engine::Memory,
             from: None,
+            accept_key_change: false,
+            accept_clock: false,
             bind_address: IpAddr::from([127, 0, 0, 1]),
             port: 0,
             advertise_address: None,

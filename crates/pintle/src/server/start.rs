@@ -11,6 +11,7 @@ use pintle_server::http::Listener;
 use pintle_server::{ApiServer, ClusterConfig, ControllerOptions, Cors, StorageOverride, TreeEncoder};
 use pintle_store::{Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot};
 use pintle_supervisor::BackgroundTask;
+use time::OffsetDateTime;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -18,11 +19,13 @@ use super::runtime::OwnRuntime;
 use super::{Options, RunningServer, SHUTDOWN_GRACE_PERIOD, Server, StartError};
 use crate::access::AccessReload;
 use crate::advertise;
-use crate::certificates::{CertificateError, Certificates, service_account_key};
+use crate::certificates::{CertificateError, Certificates, KeyFolder, KeyPlan, newest_commit};
+use crate::cluster_keys::ServerKeys;
 use crate::engine::{Engine, wait_until_readable};
 use crate::migration;
 use crate::renewal::{CertificateRenewal, time_of};
 use crate::request_log::RequestLog;
+use crate::service_accounts::ServiceAccountSetup;
 use crate::serving::ServingTls;
 
 /// The name of the task that keeps the certificates of the server up to date.
@@ -70,8 +73,28 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let mut names = vec![hostname.to_lowercase()];
     names.extend(options.services.kubernetes_address().map(|address| address.to_string()));
     names.extend(advertised.iter().map(ToString::to_string));
-    let (certificates, account_key, opened) = load_certificates_and_open_stores(&options, &names)?;
-    let OpenedStores { store, overrides, encoder } = opened;
+    check_snapshot(&options)?;
+    // Nothing is written before it is certain that the server can run with its options and on its port.
+    let now = time_of(options.clock.now());
+    let data_dir = options.data_dir.clone();
+    let mut keys = plan_keys(&options, &names, now)?;
+    let tls = ServingTls::load(options.tls.clone(), keys.certificates.clone())?;
+    let address = SocketAddr::new(options.bind_address, options.port);
+    let bind = |error| StartError::Bind { address, error };
+    let listener = Listener::bind(address, tls.config(), options.listener.clone()).await.map_err(bind)?;
+    let address = listener.address().map_err(bind)?;
+    // A loopback address is advertised to nobody, but only there the server listens.
+    let is_anywhere = address.ip().is_unspecified() || options.advertise_address.is_some();
+    let external = advertised.as_ref().ok().filter(|_| is_anywhere).copied().unwrap_or(address.ip());
+    let external = SocketAddr::new(external, address.port());
+    let service_accounts = options.service_accounts.clone().load(&keys.service_account_key, &external.to_string());
+    let ServiceAccountSetup { config: account_config, authentication } =
+        service_accounts.map_err(StartError::Options)?;
+    let server_keys =
+        ServerKeys::new(&tls.client_authorities().0, account_config.issuer.public_key(), authentication.keys());
+    let (access, reload) = options.access.clone().build(&tls, &options.gates, &hostname, authentication)?;
+    let cors = Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?;
+    let OpenedStores { store, overrides, encoder } = open_stores(&options)?;
     let stores: Vec<Arc<dyn Store>> =
         std::iter::once(&store).chain(overrides.iter().map(|other| &other.store)).cloned().collect();
     for store in &stores {
@@ -82,19 +105,19 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
             return Err(StartError::Options(why));
         }
     }
-    let tls = ServingTls::load(options.tls, certificates.clone())?;
-    let address = SocketAddr::new(options.bind_address, options.port);
-    let bind = |error| StartError::Bind { address, error };
-    let listener = Listener::bind(address, tls.config(), options.listener).await.map_err(bind)?;
-    let address = listener.address().map_err(bind)?;
-    // A loopback address is advertised to nobody, but only there the server listens.
-    let is_anywhere = address.ip().is_unspecified() || options.advertise_address.is_some();
-    let external = advertised.as_ref().ok().filter(|_| is_anywhere).copied().unwrap_or(address.ip());
-    let external = SocketAddr::new(external, address.port());
-    let service_accounts = options.service_accounts.load(&account_key, &external.to_string());
-    let service_accounts = service_accounts.map_err(StartError::Options)?;
+    if data_dir.is_some() {
+        let (prefix, accepts_change) = (options.engine.key_prefix(), options.accept_key_change);
+        server_keys.check(&*store, prefix, accepts_change).await?;
+        if keys.issues() && !options.accept_clock {
+            let bounds = newest_commit(&*store, prefix).await.map_err(StartError::Unreadable)?;
+            keys.check_clock(now, bounds)?;
+            tls.set_built_in(keys.certificates.clone(), |_| Ok(()))?;
+        }
+        keys.write()?;
+        server_keys.record(&*store, prefix, accepts_change).await?;
+    }
+    let certificates = keys.certificates;
     let trust = options.register.then(|| options.access.authentication_trust(&tls));
-    let (access, reload) = options.access.build(&tls, &options.gates, &hostname, service_accounts.authentication)?;
     let mut observers = options.observers;
     let request_log = options.request_log.as_deref().map(RequestLog::open).transpose()?;
     observers.extend(request_log.iter().map(|log| log.observer()));
@@ -110,7 +133,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         limits: options.limits,
         recovery: options.recovery,
         access,
-        service_accounts: service_accounts.config,
+        service_accounts: account_config,
         runtime_config: options.runtime_config,
         services: options.services,
         admission: admission_configuration(options.admission, options.every_namespace_objects),
@@ -120,7 +143,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         gates: options.gates,
         allow_privileged: options.allow_privileged,
         rbac_bootstrap: options.rbac_bootstrap.unwrap_or_else(|| reload.authorization.uses_rbac()),
-        cors: Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?,
+        cors,
         controllers: ControllerOptions {
             controllers: options.controllers,
             root_ca: options.root_ca.unwrap_or_else(|| certificates.authority.certificate.clone()),
@@ -149,8 +172,10 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let renewal = Arc::new(CertificateRenewal {
         tls,
         clock: options.clock,
+        started: now,
         names,
-        data_dir: options.data_dir,
+        service_account_key: keys.service_account_key.clone(),
+        data_dir,
         kubeconfig: path.clone(),
         url: url.clone(),
     });
@@ -178,7 +203,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         kubeconfig: text,
         kubeconfig_path: path,
         start_time: started.elapsed(),
-        service_account_key: account_key,
+        service_account_key: keys.service_account_key,
         running: RunningServer {
             api_server,
             store,
@@ -207,73 +232,56 @@ impl OpenedStores {
     }
 }
 
-/// Loads the certificates and the key of service accounts, and opens the stores, in parallel, because each takes
-/// milliseconds.
-fn load_certificates_and_open_stores(
-    options: &Options,
-    names: &[String],
-) -> Result<(Certificates, String, OpenedStores), StartError> {
-    // The watch caches restore their history from the store after a restart.
-    let now = time_of(options.clock.now());
-    let retention = HistoryRetention { duration: options.history.duration, bytes: options.history.bytes as u64 };
-    let data_dir = options.data_dir.as_deref();
-    if let Some(path) = data_dir {
-        std::fs::create_dir_all(path).map_err(|error| CertificateError::File { path: path.to_owned(), error })?;
+/// Checks that there is a store for what the server begins with.
+fn check_snapshot(options: &Options) -> Result<(), StartError> {
+    if options.from.is_some() && (options.engine != Engine::Memory || options.store.is_some()) {
+        let why = "only the memory store can begin with the objects of a snapshot";
+        return Err(StartError::Options(why.to_owned()));
     }
+    Ok(())
+}
+
+/// Decides with which certificates and keys the server runs. Nothing is written.
+fn plan_keys(options: &Options, names: &[String], now: OffsetDateTime) -> Result<KeyPlan, StartError> {
+    let stored = match &options.data_dir {
+        Some(data_dir) => KeyFolder::read(data_dir)?,
+        None => KeyFolder::default(),
+    };
+    let seed = options.from.as_ref().map(|snapshot| snapshot.keys_for(&stored)).transpose()?;
+    Ok(KeyPlan::new(&stored, seed.as_ref(), names, now)?)
+}
+
+/// Opens the stores.
+fn open_stores(options: &Options) -> Result<OpenedStores, StartError> {
+    // The watch caches restore their history from the store after a restart.
+    let retention = HistoryRetention { duration: options.history.duration, bytes: options.history.bytes as u64 };
     let open = |path: &Path, durability| -> Result<Arc<dyn Store>, StartError> {
+        std::fs::create_dir_all(path).map_err(|error| CertificateError::File { path: path.to_owned(), error })?;
         let (clock, vfs) = (options.clock.clone(), options.vfs.clone());
         let embedded = EmbeddedOptions { retention, clock, vfs, durability, ..EmbeddedOptions::default() };
         Ok(Arc::new(EmbeddedStore::open(path, embedded)?))
     };
-    if let Some(snapshot) = &options.from {
-        if options.engine != Engine::Memory || options.store.is_some() {
-            return Err(StartError::Options(
-                "only the memory store can begin with the objects of a snapshot".to_owned(),
-            ));
+    Ok(match (&options.engine, &options.store, options.data_dir.as_deref()) {
+        (_, Some(store), None) => OpenedStores::only(store.clone()),
+        (Engine::Memory, ..) => {
+            let empty = StoreSnapshot::default();
+            let objects = options.from.as_ref().map_or(&empty, |snapshot| &snapshot.objects);
+            let store = MemoryStore::from_snapshot(objects, retention, options.clock.clone());
+            OpenedStores::only(Arc::new(store))
         }
-        if let Some(data_dir) = data_dir {
-            snapshot.write_keys(data_dir)?;
+        (Engine::Etcd(etcd), ..) => {
+            let form = etcd.stored_form(&options.gates)?;
+            OpenedStores {
+                store: Arc::new(etcd.open(&options.history, form.clone())?),
+                overrides: etcd.open_overrides(&options.history, &form)?,
+                encoder: Some(form),
+            }
         }
-    }
-    std::thread::scope(|scope| {
-        let certificates = scope.spawn(|| -> Result<_, CertificateError> {
-            if let Some(snapshot) = options.from.as_ref().filter(|_| data_dir.is_none()) {
-                let mut certificates = snapshot.certificates.clone();
-                certificates.renew(names, now)?;
-                return Ok((certificates, snapshot.service_account_key.clone()));
-            }
-            let certificates = match data_dir {
-                Some(path) => Certificates::load_or_generate(path, names, now)?,
-                None => Certificates::generate(names, now)?,
-            };
-            Ok((certificates, service_account_key(data_dir)?))
-        });
-        let stores = match (&options.engine, &options.store, data_dir) {
-            (_, Some(store), None) => OpenedStores::only(store.clone()),
-            (Engine::Memory, ..) => {
-                let empty = StoreSnapshot::default();
-                let objects = options.from.as_ref().map_or(&empty, |snapshot| &snapshot.objects);
-                let store = MemoryStore::from_snapshot(objects, retention, options.clock.clone());
-                OpenedStores::only(Arc::new(store))
-            }
-            (Engine::Etcd(etcd), ..) => {
-                let form = etcd.stored_form(&options.gates)?;
-                OpenedStores {
-                    store: Arc::new(etcd.open(&options.history, form.clone())?),
-                    overrides: etcd.open_overrides(&options.history, &form)?,
-                    encoder: Some(form),
-                }
-            }
-            (Engine::EmbeddedIn(folder), ..) => OpenedStores::only(open(&folder.path, folder.durability)?),
-            (Engine::Embedded, _, Some(path)) => OpenedStores::only(open(path, Durability::Synced)?),
-            (Engine::Embedded, _, None) => {
-                return Err(StartError::Options("the embedded store needs a data directory".to_owned()));
-            }
-        };
-        let (certificates, account_key) = certificates
-            .join()
-            .map_err(|_| StartError::Options("the thread that loads the certificates panicked".to_owned()))??;
-        Ok((certificates, account_key, stores))
+        (Engine::EmbeddedIn(folder), ..) => OpenedStores::only(open(&folder.path, folder.durability)?),
+        (Engine::Embedded, _, Some(path)) => OpenedStores::only(open(path, Durability::Synced)?),
+        (Engine::Embedded, _, None) => {
+            return Err(StartError::Options("the embedded store needs a data directory".to_owned()));
+        }
     })
 }
 

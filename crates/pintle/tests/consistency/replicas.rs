@@ -92,7 +92,10 @@ impl Replicas {
             config.health_timeout = Duration::from_millis(500);
             let advertise_address = Some([192, 0, 2, number as u8 + 1].into());
             let engine = Engine::Etcd(config);
-            let options = Options { engine, register: true, advertise_address, ..options.clone() };
+            // Each has keys of its own, which the clients of this test tell apart.
+            let accept_key_change = true;
+            let options =
+                Options { engine, register: true, advertise_address, accept_key_change, ..options.clone() };
             servers.push(Cluster::durable_with_options(options).await);
         }
         let random = SeededRandom::for_part(seed, "replicas", 0);

@@ -5,6 +5,7 @@ mod credentials;
 mod envtest;
 mod etcd;
 mod from;
+mod keys;
 mod migrate;
 mod overrides;
 mod runtime_config;

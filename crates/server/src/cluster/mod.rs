@@ -64,6 +64,7 @@ pub(crate) use self::metrics::{
     WatchSeries,
 };
 pub(crate) use self::objects::{check_key, object_key, tree, tree_keeping_text};
+pub use self::records::OWN_RECORDS_PREFIX;
 pub(crate) use self::records::{RANGES_PREFIX, RECORD_PREFIXES};
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
 pub use self::server_addresses::SERVER_ADDRESSES_PREFIX;

@@ -1,5 +1,5 @@
 //! Records that servers keep in the store beside the objects of the API, in upstream's form: their addresses
-//! (`masterleases`) and allocated numbers (`ranges`).
+//! (`masterleases`) and allocated numbers (`ranges`). Those under `pintle` are this server's own.
 
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_registry::ApiError;
@@ -11,8 +11,12 @@ use super::{Cluster, SERVER_ADDRESSES_PREFIX, store_error};
 /// The prefix of the records of allocated numbers. They are RangeAllocations.
 pub(crate) const RANGES_PREFIX: &str = "ranges";
 
+/// The prefix of the records that upstream does not have.
+pub const OWN_RECORDS_PREFIX: &str = "pintle";
+
 /// The prefixes of all records, also of those that only kube-apiserver keeps: the addresses at which servers reach each other.
-pub(crate) const RECORD_PREFIXES: [&str; 3] = [SERVER_ADDRESSES_PREFIX, RANGES_PREFIX, "peerserverleases"];
+pub(crate) const RECORD_PREFIXES: [&str; 4] =
+    [SERVER_ADDRESSES_PREFIX, RANGES_PREFIX, "peerserverleases", OWN_RECORDS_PREFIX];
 
 /// A record that is stored; `None` if it is broken.
 pub(super) fn decoded(record: &[u8]) -> Option<Value> {

@@ -536,6 +536,7 @@ impl<'c> Committer<'c> {
         for WrittenChange { change, time, size, expires, replaced_expiry } in transaction.changes {
             index.revision = change.revision;
             index.retention_tracker.record_change(change.revision, time, size);
+            index.newest_time = Some(time);
             if let Some(replaced) = replaced_expiry {
                 index.expiries.remove(&replaced);
             }

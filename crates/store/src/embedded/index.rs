@@ -94,6 +94,8 @@ pub(super) struct KeyIndex {
     keys: SortedEntries<IndexedKey>,
     pub(super) expiries: BTreeMap<(Timestamp, Revision), Key>,
     pub(super) retention_tracker: RetentionTracker,
+    /// The time of the newest change.
+    pub(super) newest_time: Option<Timestamp>,
     /// The number of running reads by revision.
     active_reads: BTreeMap<Revision, usize>,
 }
@@ -113,6 +115,7 @@ impl KeyIndex {
             keys: SortedEntries::default(),
             expiries: BTreeMap::new(),
             retention_tracker: RetentionTracker::new(retention),
+            newest_time: None,
             active_reads: BTreeMap::new(),
         };
         let mut rows: Vec<IndexedKey> = Vec::new();
@@ -126,6 +129,7 @@ impl KeyIndex {
                 index.revision = row.revision;
             }
             let (time, bytes) = (row.time, row.key.len() + row.size.unwrap_or(0));
+            index.newest_time = index.newest_time.max(Some(time));
             if row.revision > compact_revision {
                 index.retention_tracker.record_change(row.revision, time, bytes);
             }

@@ -443,6 +443,10 @@ impl Store for EmbeddedStore {
         })
     }
 
+    fn newest_commit_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
+        Box::pin(async { Ok(self.lock_open_index()?.newest_time) })
+    }
+
     fn health(&self) -> Result<(), Error> {
         self.shared.health.check(&self.shared.path)
     }

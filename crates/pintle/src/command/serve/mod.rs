@@ -75,6 +75,13 @@ pub(crate) struct Serve {
     /// this needs --storage-backend memory.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
+    /// Start although the certificate authority or the service account key is another one than that with which the cluster
+    /// was served. Credentials that were signed with the other are refused.
+    #[arg(long)]
+    accept_key_change: bool,
+    /// Issue certificates although the clock is behind the newest commit in the store, or more than a year ahead of it.
+    #[arg(long)]
+    accept_clock: bool,
     /// The IP address on which to listen for the --secure-port port.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     bind_address: IpAddr,
@@ -383,6 +390,8 @@ impl Serve {
             data_dir: Some(self.data_dir.clone()),
             engine,
             from,
+            accept_key_change: self.accept_key_change,
+            accept_clock: self.accept_clock,
             bind_address: self.bind_address,
             port: self.secure_port,
             advertise_address: self.advertise_address,

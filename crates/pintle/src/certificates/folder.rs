@@ -1,0 +1,282 @@
+//! The files of the folder `pki`: how they are read and written. What is in them decides [`KeyPlan`](super::KeyPlan).
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use pintle_auth::jwt::SigningKey;
+
+use super::details::CertificateDetails;
+use super::keys::read_key;
+use super::{CertificateAndKey, CertificateError, Certificates};
+
+/// The name of the folder in a data directory.
+const FOLDER: &str = "pki";
+/// The file of the private key of service accounts, and that of its public key.
+pub(super) const SERVICE_ACCOUNT_KEY: &str = "sa.key";
+pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "sa.pub";
+
+/// A certificate with its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The authority.
+    Authority,
+    /// The server.
+    Serving,
+    /// The administrator.
+    Admin,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 3] = [Self::Authority, Self::Serving, Self::Admin];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Authority => "ca",
+            Self::Serving => "apiserver",
+            Self::Admin => "admin",
+        }
+    }
+
+    pub(super) fn certificate_file(self) -> String {
+        format!("{}.crt", self.name())
+    }
+
+    pub(super) fn key_file(self) -> String {
+        format!("{}.key", self.name())
+    }
+}
+
+/// The files of a part that exist.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PartFiles {
+    pub(super) certificate: Option<String>,
+    pub(super) key: Option<String>,
+    /// Certificates that were replaced.
+    pub(super) predecessors: Vec<String>,
+}
+
+/// The files of the folder `pki` that exist, or those of a server that has no folder.
+#[derive(Clone, Default)]
+pub(crate) struct KeyFolder {
+    /// `None` if nothing is stored.
+    path: Option<PathBuf>,
+    parts: [PartFiles; 3],
+    pub(super) service_account_key: Option<String>,
+    pub(super) service_account_public_key: Option<String>,
+}
+
+impl KeyFolder {
+    /// Reads the folder of a data directory. Nothing needs to exist.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what its name says.
+    pub(crate) fn read(data_dir: &Path) -> Result<Self, CertificateError> {
+        let path = data_dir.join(FOLDER);
+        let mut folder = Self { path: Some(path.clone()), ..Self::default() };
+        for part in Part::ALL {
+            let is_certificate = |pem: &str| CertificateDetails::of(pem).is_some();
+            let files = PartFiles {
+                certificate: read(&path.join(part.certificate_file()), "not a certificate in PEM", is_certificate)?,
+                key: read(&path.join(part.key_file()), "not a private key that can be used", |pem| {
+                    read_key(pem).is_ok()
+                })?,
+                predecessors: predecessors(&path, part)?,
+            };
+            folder.parts[part as usize] = files;
+        }
+        let is_signing_key = |pem: &str| SigningKey::from_pem(pem.as_bytes()).is_ok();
+        folder.service_account_key =
+            read(&path.join(SERVICE_ACCOUNT_KEY), "not a private key of RSA or EC in PEM", is_signing_key)?;
+        folder.service_account_public_key = read(&path.join(SERVICE_ACCOUNT_PUBLIC_KEY), "", |_| true)?;
+        Ok(folder)
+    }
+
+    /// The files of a running server, and the predecessors of its certificates in its folder.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(crate) fn of_running(
+        data_dir: Option<&Path>,
+        running: &Certificates,
+        service_account_key: &str,
+    ) -> Result<Self, CertificateError> {
+        let mut folder = Self { path: data_dir.map(|data_dir| data_dir.join(FOLDER)), ..Self::default() };
+        if let Some(path) = &folder.path {
+            for part in Part::ALL {
+                folder.parts[part as usize].predecessors = predecessors(path, part)?;
+            }
+        }
+        let mut files = folder.completed_by(running, service_account_key).unwrap_or(folder);
+        files.service_account_public_key = Some(String::new());
+        Ok(files)
+    }
+
+    /// These files, and those of a running server for what is missing. `None` if the keys are others.
+    pub(crate) fn completed_by(&self, running: &Certificates, service_account_key: &str) -> Option<Self> {
+        let mut files = self.clone();
+        let pairs = [&running.authority, &running.serving, &running.admin];
+        for (part, pair) in Part::ALL.into_iter().zip(pairs) {
+            let PartFiles { certificate, key, .. } = &mut files.parts[part as usize];
+            // A certificate that is there belongs to a key that may be another one.
+            if key.get_or_insert_with(|| pair.key.clone()) == &pair.key && certificate.is_none() {
+                *certificate = Some(pair.certificate.clone());
+            }
+        }
+        let is_same = files.part(Part::Authority).key.as_deref() == Some(&*running.authority.key)
+            && files.service_account_key.get_or_insert_with(|| service_account_key.to_owned()) == service_account_key;
+        is_same.then_some(files)
+    }
+
+    pub(super) fn part(&self, part: Part) -> &PartFiles {
+        &self.parts[part as usize]
+    }
+
+    /// The path of a file.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.as_deref().unwrap_or(Path::new(FOLDER)).join(name)
+    }
+
+    /// True if no file of a certificate or key exists.
+    pub(crate) fn is_empty(&self) -> bool {
+        let has_part = self.parts.iter().any(|files| files.certificate.is_some() || files.key.is_some());
+        !has_part && self.service_account_key.is_none()
+    }
+
+    /// The key and the certificate of a part, which must exist.
+    ///
+    /// # Errors
+    /// One is missing, or they do not belong together.
+    pub(crate) fn pair(&self, part: Part) -> Result<CertificateAndKey, CertificateError> {
+        let PartFiles { certificate, key, .. } = self.part(part);
+        let pair = CertificateAndKey {
+            certificate: self.existing(certificate, &part.certificate_file())?,
+            key: self.existing(key, &part.key_file())?,
+        };
+        let details = CertificateDetails::of(&pair.certificate);
+        if read_key(&pair.key).is_ok_and(|key| details.is_some_and(|details| !details.is_of(&key))) {
+            let why = format!("it is not the certificate of {}", part.key_file());
+            return Err(CertificateError::Unusable { path: self.file(&part.certificate_file()), why });
+        }
+        Ok(pair)
+    }
+
+    /// All certificates, which must exist.
+    ///
+    /// # Errors
+    /// One is missing, or a pair does not belong together.
+    pub(crate) fn certificates(&self) -> Result<Certificates, CertificateError> {
+        let [authority, serving, admin] = Part::ALL.map(|part| self.pair(part));
+        Ok(Certificates { authority: authority?, serving: serving?, admin: admin? })
+    }
+
+    /// The private key of service accounts, which must exist.
+    ///
+    /// # Errors
+    /// It is missing.
+    pub(crate) fn service_account_key(&self) -> Result<String, CertificateError> {
+        self.existing(&self.service_account_key, SERVICE_ACCOUNT_KEY)
+    }
+
+    fn existing(&self, text: &Option<String>, name: &str) -> Result<String, CertificateError> {
+        let missing = || file_error(&self.file(name), io::ErrorKind::NotFound.into());
+        text.clone().ok_or_else(missing)
+    }
+
+    /// Writes a new private key. A key that is there meanwhile stays.
+    pub(super) fn write_key(&self, name: &str, pem: &str) -> Result<(), CertificateError> {
+        let Some(folder) = &self.path else { return Ok(()) };
+        fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
+        let path = folder.join(name);
+        let temporary = write_temporary(&path, pem).map_err(|error| file_error(&path, error))?;
+        // A link fails if there is a file, but not every file system has links.
+        let linked = match fs::hard_link(&temporary, &path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
+                fs::rename(&temporary, &path)
+            }
+            linked => {
+                let _ = fs::remove_file(&temporary);
+                linked
+            }
+        };
+        linked.map_err(|error| file_error(&path, error))
+    }
+
+    /// Writes a file that is no secret and replaces nothing that matters.
+    pub(super) fn write_file(&self, name: &str, text: &str) -> Result<(), CertificateError> {
+        match &self.path {
+            Some(folder) => write_private(&folder.join(name), text),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a certificate. The one that it replaces is kept under its serial number.
+    pub(super) fn write_certificate(
+        &self,
+        part: Part,
+        pem: &str,
+        replaced: Option<&str>,
+    ) -> Result<(), CertificateError> {
+        if let Some(replaced) = replaced {
+            let serial = CertificateDetails::of(replaced).map(|details| details.serial).unwrap_or_default();
+            self.write_file(&format!("{}.{serial}", part.certificate_file()), replaced)?;
+        }
+        self.write_file(&part.certificate_file(), pem)
+    }
+
+    /// Makes the names of the written files durable.
+    pub(super) fn sync(&self) -> Result<(), CertificateError> {
+        let Some(folder) = &self.path else { return Ok(()) };
+        fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| file_error(folder, error))
+    }
+}
+
+/// Reads a file, if it exists.
+fn read(path: &Path, problem: &str, is_usable: impl Fn(&str) -> bool) -> Result<Option<String>, CertificateError> {
+    match fs::read(path) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) if is_usable(&text) => Ok(Some(text)),
+            _ => Err(CertificateError::Unusable { path: path.to_owned(), why: problem.to_owned() }),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(file_error(path, error)),
+    }
+}
+
+/// The certificates of a part that were replaced. One that cannot be read is of no use.
+fn predecessors(folder: &Path, part: Part) -> Result<Vec<String>, CertificateError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(file_error(folder, error)),
+    };
+    let prefix = part.certificate_file() + ".";
+    let names = entries.filter_map(Result::ok).filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    Ok(names.filter_map(|entry| fs::read_to_string(entry.path()).ok()).collect())
+}
+
+pub(super) fn file_error(path: &Path, error: io::Error) -> CertificateError {
+    CertificateError::File { path: path.to_owned(), error }
+}
+
+/// Writes a text to a new file beside a path. Only its owner can read it.
+fn write_temporary(path: &Path, text: &str) -> io::Result<PathBuf> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = PathBuf::from(temporary);
+    let _ = fs::remove_file(&temporary);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    Ok(temporary)
+}
+
+/// Writes a file atomically. Only its owner can read it.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_private(path: &Path, text: &str) -> Result<(), CertificateError> {
+    let write = || fs::rename(write_temporary(path, text)?, path);
+    write().map_err(|error| file_error(path, error))
+}

@@ -1,0 +1,150 @@
+//! The server's own certificates and private keys: an authority, a serving certificate, the administrator's client
+//! certificate and the key that signs tokens of service accounts. They are created at the first start and stored in the
+//! folder `pki` of the data directory ([`KeyFolder`]). A private key is never written over, and never made anew where
+//! another file shows that there was one ([`KeyPlan`]).
+
+mod clock_check;
+mod details;
+mod folder;
+mod issue;
+mod keys;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pintle_value::time::Time;
+use time::OffsetDateTime;
+
+pub(crate) use self::clock_check::{ClockBounds, newest_commit};
+pub(crate) use self::details::CertificateDetails;
+pub(crate) use self::folder::KeyFolder;
+use self::folder::Part;
+pub use self::folder::write_private;
+pub use self::issue::CLOCK_SKEW;
+pub(crate) use self::issue::serial_number;
+pub(crate) use self::keys::{new_key, read_key, sec1_pem};
+pub(crate) use self::plan::KeyPlan;
+
+/// Why the certificates cannot be loaded or created.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        error: io::Error,
+    },
+    /// The content of a file cannot be used.
+    #[error("{}: {why}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A private key is gone.
+    #[error(
+        "{} is missing, but {} shows that there was one. A new key would invalidate all that the old one has signed: \
+         restore it from a backup, or move {} away to have new ones made",
+        path.display(), sibling.display(), sibling.display()
+    )]
+    KeyGone {
+        /// The file of the key.
+        path: PathBuf,
+        /// A file that belongs to it.
+        sibling: PathBuf,
+    },
+    /// A certificate has to be issued, but the clock is doubtful.
+    #[error(
+        "{} {why}, and no other is issued because the clock is doubtful: it says {now}, {doubt}. Set the clock, or pass \
+         --accept-clock if it is right", path.display()
+    )]
+    DoubtfulClock {
+        /// The file of the certificate.
+        path: PathBuf,
+        /// Why it has to be issued.
+        why: String,
+        /// The time of the clock.
+        now: String,
+        /// What the clock contradicts.
+        doubt: String,
+    },
+    /// A certificate cannot be created.
+    #[error("failed to create a certificate: {0}")]
+    Create(#[from] rcgen::Error),
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Clone)]
+pub struct CertificateAndKey {
+    /// The certificate.
+    pub certificate: String,
+    /// The key.
+    pub key: String,
+}
+
+impl CertificateAndKey {
+    /// Reads the authority from a data directory.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what its name says.
+    pub fn load_authority(data_dir: &Path) -> Result<Self, CertificateError> {
+        KeyFolder::read(data_dir)?.pair(Part::Authority)
+    }
+
+    /// Reads the administrator's certificate from a data directory.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what its name says.
+    pub fn load_admin(data_dir: &Path) -> Result<Self, CertificateError> {
+        KeyFolder::read(data_dir)?.pair(Part::Admin)
+    }
+}
+
+impl fmt::Debug for CertificateAndKey {
+    /// Does not print the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CertificateAndKey").finish_non_exhaustive()
+    }
+}
+
+/// The certificates for TLS and for the authentication of the administrator.
+#[derive(Clone, Debug)]
+pub struct Certificates {
+    /// The authority.
+    pub authority: CertificateAndKey,
+    /// The server.
+    pub serving: CertificateAndKey,
+    /// The administrator, a member of `system:masters`.
+    pub admin: CertificateAndKey,
+}
+
+impl Certificates {
+    /// Creates new certificates. `names` are host names and addresses that the serving certificate is valid for, in
+    /// addition to those of the loopback interface and of the service `kubernetes`. They are valid from `now` on.
+    ///
+    /// # Errors
+    /// The random source or the signature fails.
+    pub fn generate(names: &[String], now: OffsetDateTime) -> Result<Self, CertificateError> {
+        Ok(KeyPlan::new(&KeyFolder::default(), None, names, now)?.certificates)
+    }
+
+    /// Reads the certificates from a data directory as they are.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what its name says.
+    pub fn load(data_dir: &Path) -> Result<Self, CertificateError> {
+        KeyFolder::read(data_dir)?.certificates()
+    }
+}
+
+/// A time in the form of RFC 3339.
+fn rfc3339(time: OffsetDateTime) -> String {
+    Time::from_seconds(time.unix_timestamp()).rfc3339()
+}

@@ -1,0 +1,342 @@
+//! Decides from the files that exist which certificates and keys are made, and writes them.
+
+use std::path::Path;
+
+use rcgen::KeyPair;
+use time::{Duration, OffsetDateTime};
+
+use super::clock_check::ClockBounds;
+use super::details::{CertificateDetails, is_signed_by};
+use super::folder::{KeyFolder, Part, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBLIC_KEY};
+use super::issue::{self, hosts, is_own_authority};
+use super::keys::{new_key, read_key, sec1_pem};
+use super::{CertificateAndKey, CertificateError, Certificates, rfc3339};
+
+/// How long before its expiry the certificate of the authority is renewed. Clients need the new one.
+const AUTHORITY_RENEWAL: Duration = Duration::days(365);
+/// How long before their expiry the certificates that it signs are renewed.
+const LEAF_RENEWAL: Duration = Duration::days(90);
+
+/// Why a certificate does not stay as it is.
+#[derive(Clone, Debug)]
+struct Need {
+    /// As the predicate of a sentence about the file.
+    why: String,
+    /// False if the server can go on with the certificate.
+    is_urgent: bool,
+}
+
+impl Need {
+    fn urgent(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_urgent: true }
+    }
+
+    /// What is wrong with the validity of a certificate, if anything.
+    fn of_validity(details: &CertificateDetails, now: OffsetDateTime, renewal: Duration) -> Option<Self> {
+        let (not_before, not_after) = (rfc3339(details.not_before), rfc3339(details.not_after));
+        if details.not_before > now {
+            return Some(Self::urgent(format!("is not valid before {not_before}")));
+        }
+        let is_urgent = details.not_after < now;
+        let why = if is_urgent { format!("has expired at {not_after}") } else { format!("expires at {not_after}") };
+        (details.not_after < now + renewal).then_some(Self { why, is_urgent })
+    }
+}
+
+/// A certificate that replaces another one, or is the first.
+#[derive(Clone, Debug)]
+struct Change {
+    part: Part,
+    need: Need,
+    /// False for a predecessor that is used again.
+    is_issued: bool,
+    /// The certificate that is replaced.
+    previous: Option<String>,
+}
+
+/// The certificates and keys with which a server runs, and what has to be written for that.
+#[derive(Clone)]
+pub(crate) struct KeyPlan {
+    pub(crate) certificates: Certificates,
+    /// The private key of service accounts, in PEM.
+    pub(crate) service_account_key: String,
+    stored: KeyFolder,
+    changes: Vec<Change>,
+}
+
+/// The inputs of a plan.
+struct Planner<'p> {
+    files: &'p KeyFolder,
+    names: &'p [String],
+    now: OffsetDateTime,
+    changes: Vec<Change>,
+}
+
+impl KeyPlan {
+    /// Plans with the files that are `stored`, completed by those of `seed`. Each file is made from what exists: a
+    /// certificate from its key and the authority, a key only if nothing shows that there was one.
+    ///
+    /// # Errors
+    /// A private key is gone, the files contradict each other, or the random source or the signature fails.
+    pub(crate) fn new(
+        stored: &KeyFolder,
+        seed: Option<&KeyFolder>,
+        names: &[String],
+        now: OffsetDateTime,
+    ) -> Result<Self, CertificateError> {
+        let files = seed.unwrap_or(stored);
+        let mut planner = Planner { files, names, now, changes: Vec::new() };
+        let authority = planner.authority()?;
+        let serving = planner.leaf(Part::Serving, &authority)?;
+        let admin = planner.leaf(Part::Admin, &authority)?;
+        let service_account_key = match &files.service_account_key {
+            Some(key) => key.clone(),
+            None if files.service_account_public_key.is_some() => {
+                return Err(CertificateError::KeyGone {
+                    path: files.file(SERVICE_ACCOUNT_KEY),
+                    sibling: files.file(SERVICE_ACCOUNT_PUBLIC_KEY),
+                });
+            }
+            None => sec1_pem(&new_key()?)?,
+        };
+        let certificates = Certificates { authority, serving, admin };
+        Ok(Self { certificates, service_account_key, stored: stored.clone(), changes: planner.changes })
+    }
+
+    /// True if the certificates are those that are stored.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// True if certificates are issued.
+    pub(crate) fn issues(&self) -> bool {
+        self.changes.iter().any(|change| change.is_issued)
+    }
+
+    fn pair(&mut self, part: Part) -> &mut CertificateAndKey {
+        match part {
+            Part::Authority => &mut self.certificates.authority,
+            Part::Serving => &mut self.certificates.serving,
+            Part::Admin => &mut self.certificates.admin,
+        }
+    }
+
+    /// Decides whether certificates may be issued at the time of the clock. If it is doubtful, the server goes on with those
+    /// that it has.
+    ///
+    /// # Errors
+    /// The clock is doubtful, and the server cannot go on without a new certificate.
+    pub(crate) fn check_clock(&mut self, now: OffsetDateTime, bounds: ClockBounds) -> Result<(), CertificateError> {
+        let issued = |change: &&Change| change.is_issued;
+        let future = self.changes.iter().filter(issued).find_map(|change| {
+            let details = CertificateDetails::of(change.previous.as_deref()?)?;
+            let file = change.part.certificate_file();
+            (details.not_before > now).then(|| format!("but {file} was issued at {}", rfc3339(details.not_before)))
+        });
+        let Some(doubt) = bounds.doubt(now).or(future).filter(|_| self.issues()) else { return Ok(()) };
+        let urgent = self.changes.iter().filter(issued).find(|change| change.need.is_urgent).cloned();
+        for change in std::mem::take(&mut self.changes) {
+            match change.previous {
+                Some(previous) if change.is_issued => {
+                    let file = self.stored.file(&change.part.certificate_file());
+                    let reason = format!("the clock says {}, {doubt}", rfc3339(now));
+                    log("Refused to issue a certificate", &file, &previous, &change.need.why, Some(&reason));
+                    self.pair(change.part).certificate = previous;
+                }
+                _ => self.changes.push(change),
+            }
+        }
+        match urgent {
+            Some(Change { part, need, .. }) => Err(CertificateError::DoubtfulClock {
+                path: self.stored.file(&part.certificate_file()),
+                why: need.why,
+                now: rfc3339(now),
+                doubt,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what is not stored: private keys first, so that no certificate is without its key.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn write(&self) -> Result<(), CertificateError> {
+        let stored = &self.stored;
+        let Certificates { authority, serving, admin } = &self.certificates;
+        let pairs = [(Part::Authority, authority), (Part::Serving, serving), (Part::Admin, admin)];
+        let mut keys: Vec<(String, &str)> = Vec::new();
+        for (part, pair) in pairs.iter().filter(|(part, _)| stored.part(*part).key.is_none()) {
+            keys.push((part.key_file(), &pair.key));
+        }
+        if stored.service_account_key.is_none() {
+            keys.push((SERVICE_ACCOUNT_KEY.to_owned(), &self.service_account_key));
+        }
+        let mut is_written = !keys.is_empty();
+        for (name, pem) in keys {
+            stored.write_key(&name, pem)?;
+            tracing::warn!(file = %stored.file(&name).display(), "Wrote a new private key");
+        }
+        if stored.service_account_public_key.is_none() {
+            // Others may have made the key in a form that is not read here.
+            if let Ok(key) = read_key(&self.service_account_key) {
+                stored.write_file(SERVICE_ACCOUNT_PUBLIC_KEY, &key.public_key_pem())?;
+            }
+        }
+        for (part, pair) in pairs {
+            let replaced = stored.part(part).certificate.as_deref();
+            if replaced != Some(&pair.certificate) {
+                stored.write_certificate(part, &pair.certificate, replaced)?;
+                is_written = true;
+            }
+        }
+        if is_written {
+            stored.sync()?;
+        }
+        for change in &self.changes {
+            let certificate = &pairs[change.part as usize].1.certificate;
+            let message = match (change.is_issued, &change.previous) {
+                (false, _) => "Went back to a certificate that was replaced",
+                (true, Some(_)) => "Renewed a certificate",
+                (true, None) => "Issued a certificate",
+            };
+            log(message, &stored.file(&change.part.certificate_file()), certificate, &change.need.why, None);
+        }
+        Ok(())
+    }
+}
+
+/// Logs what was done with a certificate, `why`, and the `reason` if it was refused.
+fn log(message: &'static str, file: &Path, certificate: &str, why: &str, reason: Option<&str>) {
+    let Some(details) = CertificateDetails::of(certificate) else { return };
+    tracing::warn!(
+        file = %file.display(),
+        serial = details.serial,
+        not_before = rfc3339(details.not_before),
+        not_after = rfc3339(details.not_after),
+        why,
+        reason,
+        "{message}"
+    );
+}
+
+impl Planner<'_> {
+    /// The authority. Its key is the root of everything, so it is made anew only in an empty folder.
+    fn authority(&mut self) -> Result<CertificateAndKey, CertificateError> {
+        let files = self.files.part(Part::Authority);
+        let leaf_files = [Part::Serving, Part::Admin].into_iter().flat_map(|part| {
+            let files = self.files.part(part);
+            let certificate = files.certificate.as_ref().map(|_| part.certificate_file());
+            certificate.into_iter().chain(files.key.as_ref().map(|_| part.key_file()))
+        });
+        let certificate = files.certificate.as_ref().map(|_| Part::Authority.certificate_file());
+        let sibling = certificate.into_iter().chain(leaf_files).next();
+        let (pem, key) = self.key(Part::Authority, sibling)?;
+        let current = files.certificate.clone();
+        let file = self.files.file(&Part::Authority.certificate_file());
+        let unusable = |why: String| CertificateError::Unusable { path: file.clone(), why };
+        let details = current.as_deref().and_then(CertificateDetails::of);
+        if details.as_ref().is_some_and(|details| !details.is_of(&key)) {
+            return Err(unusable(format!("it is not the certificate of {}", Part::Authority.key_file())));
+        }
+        let (now, is_own) = (self.now, details.as_ref().is_none_or(is_own_authority));
+        let need = |pem: Option<&str>| match pem.and_then(CertificateDetails::of) {
+            None => Some(Need::urgent("is missing")),
+            Some(details) => Need::of_validity(&details, now, AUTHORITY_RENEWAL),
+        };
+        let stranger = [Part::Serving, Part::Admin].into_iter().find_map(|part| {
+            let details = CertificateDetails::of(self.files.part(part).certificate.as_deref()?)?;
+            (details.issuer != issue::authority_name()).then(|| (part.certificate_file(), details.issuer))
+        });
+        if let (None, Some((leaf, issuer))) = (&current, stranger) {
+            return Err(unusable(format!("it is missing, and {leaf} was issued by {issuer}: restore it")));
+        }
+        let certificate = self.certificate(Part::Authority, current, &key, None, need, |need| match is_own {
+            true => Ok(issue::authority(&key, now)?),
+            // Only the operator can renew what the operator has made.
+            false => Err(unusable(format!("it {}; this server has not made it and does not renew it", need.why))),
+        })?;
+        Ok(CertificateAndKey { certificate, key: pem })
+    }
+
+    /// A certificate that the authority signs.
+    fn leaf(&mut self, part: Part, authority: &CertificateAndKey) -> Result<CertificateAndKey, CertificateError> {
+        let files = self.files.part(part);
+        let (pem, key) = self.key(part, files.certificate.as_ref().map(|_| part.certificate_file()))?;
+        let (names, now) = (self.names, self.now);
+        let need = |pem: Option<&str>| {
+            let Some((pem, details)) = pem.and_then(|pem| Some((pem, CertificateDetails::of(pem)?))) else {
+                return Some(Need::urgent("is missing"));
+            };
+            if !details.is_of(&key) {
+                return Some(Need::urgent(format!("is not the certificate of {}", part.key_file())));
+            }
+            if !is_signed_by(pem, &authority.certificate) {
+                return Some(Need::urgent("was not signed by the authority"));
+            }
+            let is_complete = part != Part::Serving || hosts(names).iter().all(|host| details.names.contains(host));
+            let lacks_names = || Some(Need { why: "is not valid for all names".to_owned(), is_urgent: false });
+            Need::of_validity(&details, now, LEAF_RENEWAL).or_else(|| if is_complete { None } else { lacks_names() })
+        };
+        let issue = |_: &Need| match part {
+            Part::Serving => Ok(issue::serving(authority, &key, names, now)?),
+            _ => Ok(issue::admin(authority, &key, now)?),
+        };
+        let current = files.certificate.clone();
+        let certificate = self.certificate(part, current, &key, Some(&authority.certificate), need, issue)?;
+        Ok(CertificateAndKey { certificate, key: pem })
+    }
+
+    /// The key of a part. It is made if there is no `sibling`.
+    fn key(&self, part: Part, sibling: Option<String>) -> Result<(String, KeyPair), CertificateError> {
+        let path = self.files.file(&part.key_file());
+        match (&self.files.part(part).key, sibling) {
+            (Some(pem), _) => match read_key(pem) {
+                Ok(key) => Ok((pem.clone(), key)),
+                Err(error) => Err(CertificateError::Unusable { path, why: error.to_string() }),
+            },
+            (None, Some(sibling)) => Err(CertificateError::KeyGone { path, sibling: self.files.file(&sibling) }),
+            (None, None) => {
+                let key = new_key()?;
+                Ok((sec1_pem(&key)?, key))
+            }
+        }
+    }
+
+    /// The certificate with which the server runs: the current one if it is good, or else a predecessor that is, or else a
+    /// new one.
+    fn certificate(
+        &mut self,
+        part: Part,
+        current: Option<String>,
+        key: &KeyPair,
+        authority: Option<&str>,
+        need: impl Fn(Option<&str>) -> Option<Need>,
+        issue: impl Fn(&Need) -> Result<String, CertificateError>,
+    ) -> Result<String, CertificateError> {
+        let Some(found) = need(current.as_deref()) else { return Ok(current.unwrap_or_default()) };
+        let usable = self.files.part(part).predecessors.iter().filter_map(|pem| {
+            let details = CertificateDetails::of(pem)?;
+            let is_signed = authority.is_none_or(|authority| is_signed_by(pem, authority));
+            (details.is_valid_at(self.now) && details.is_of(key) && is_signed).then_some((details.not_after, pem))
+        });
+        let predecessor = usable.max_by_key(|(not_after, _)| *not_after).filter(|_| found.is_urgent);
+        if let Some((_, predecessor)) = predecessor {
+            let predecessor = predecessor.clone();
+            self.changes.push(Change { part, need: found, is_issued: false, previous: current });
+            return Ok(predecessor);
+        }
+        match (issue(&found), current) {
+            (Ok(certificate), previous) => {
+                self.changes.push(Change { part, need: found, is_issued: true, previous });
+                Ok(certificate)
+            }
+            (Err(error), Some(current)) if !found.is_urgent => {
+                let file = self.files.file(&part.certificate_file());
+                log("Cannot renew a certificate", &file, &current, &found.why, Some(&error.to_string()));
+                Ok(current)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+}
