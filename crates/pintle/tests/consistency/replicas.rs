@@ -94,8 +94,7 @@ impl Replicas {
             let engine = Engine::Etcd(config);
             // Each has keys of its own, which the clients of this test tell apart.
             let accept_key_change = true;
-            let options =
-                Options { engine, register: true, advertise_address, accept_key_change, ..options.clone() };
+            let options = Options { engine, register: true, advertise_address, accept_key_change, ..options.clone() };
             servers.push(Cluster::durable_with_options(options).await);
         }
         let random = SeededRandom::for_part(seed, "replicas", 0);
