@@ -8,6 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::certificates::CertificateAndKey;
 
+/// The field of an extension with the URL for clients on other machines.
+const ADVERTISED: &str = "advertised: ";
+
 /// How clients reach a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeconfigCluster {
@@ -15,6 +18,8 @@ pub struct KubeconfigCluster {
     pub server: String,
     /// The name that clients ask for, if it is not that of the URL.
     pub server_name: Option<String>,
+    /// The base URL for clients on other machines, if it is another one.
+    pub advertised: Option<String>,
     /// The authority of the server's certificate, in PEM, encoded with base64.
     authority: String,
 }
@@ -35,6 +40,7 @@ impl KubeconfigCluster {
         Self {
             server: server.to_owned(),
             server_name: server_name.map(str::to_owned),
+            advertised: None,
             authority: STANDARD.encode(authority),
         }
     }
@@ -50,6 +56,7 @@ impl KubeconfigCluster {
         Ok(Self {
             server: field("server: ").ok_or_else(missing)?,
             server_name: field("tls-server-name: "),
+            advertised: field(ADVERTISED),
             authority: field("certificate-authority-data: ").ok_or_else(missing)?,
         })
     }
@@ -65,7 +72,13 @@ impl KubeconfigCluster {
     /// The kubeconfig of a user, with the credentials inline.
     #[must_use]
     pub fn kubeconfig(&self, user: &str, credentials: KubeconfigCredentials<'_>) -> String {
-        let Self { server, server_name, authority } = self;
+        let Self { server, server_name, advertised, authority } = self;
+        let advertised = advertised.as_ref().map(|url| {
+            format!(
+                "    extensions:\n    - name: pintle\n      extension:\n        apiVersion: v1\n        kind: PintleServer\n        {ADVERTISED}{url}\n"
+            )
+        });
+        let advertised = advertised.unwrap_or_default();
         let server_name = server_name.as_ref().map(|name| format!("    tls-server-name: {name}\n")).unwrap_or_default();
         let credentials = match credentials {
             KubeconfigCredentials::Certificate(pair) => format!(
@@ -83,7 +96,7 @@ impl KubeconfigCluster {
              - name: pintle\n\
              \x20 cluster:\n\
              \x20   server: {server}\n\
-             \x20   certificate-authority-data: {authority}\n{server_name}\
+             \x20   certificate-authority-data: {authority}\n{server_name}{advertised}\
              users:\n\
              - name: {user}\n\
              \x20 user:\n{credentials}\

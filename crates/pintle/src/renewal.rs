@@ -31,6 +31,8 @@ pub(crate) struct CertificateRenewal {
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The base URL of the server.
     pub(crate) url: String,
+    /// The base URL for clients on other machines, if it is another one.
+    pub(crate) advertised_url: Option<String>,
 }
 
 impl CertificateRenewal {
@@ -66,7 +68,8 @@ impl CertificateRenewal {
     /// The administrator's kubeconfig.
     pub(crate) fn kubeconfig(&self, certificates: &crate::certificates::Certificates) -> String {
         let server_name = self.tls.has_certificate().then_some(LOOPBACK_NAME);
-        let cluster = KubeconfigCluster::new(&self.url, server_name, &certificates.authority.certificate);
+        let mut cluster = KubeconfigCluster::new(&self.url, server_name, &certificates.authority.certificate);
+        cluster.advertised.clone_from(&self.advertised_url);
         cluster.kubeconfig("admin", KubeconfigCredentials::Certificate(&certificates.admin))
     }
 

@@ -72,6 +72,8 @@ pub struct TlsOptions {
     /// The certificate for clients that ask for no other name (`--tls-cert-file`, `--tls-private-key-file`). `None`
     /// selects the built-in one.
     pub certificate: Option<CertificateFiles>,
+    /// Further names and addresses that the built-in certificate is valid for (`--tls-san`).
+    pub names: Vec<String>,
     /// Further certificates by name.
     pub named_certificates: Vec<NamedCertificate>,
     /// Certificate authorities whose client certificates are accepted beside those of the built-in one

@@ -1,5 +1,7 @@
 //! The commands that make credentials: `pintle kubeconfig` and `pintle token create`.
 
+use std::io::Write as _;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,7 +27,8 @@ struct ServerFlags {
     /// The data directory of the server.
     #[arg(long, value_name = "DIR", default_value = "pintle-data")]
     data_dir: PathBuf,
-    /// The URL of the server in the kubeconfig [default: that of admin.kubeconfig in --data-dir].
+    /// The URL of the server in the kubeconfig [default: the address that the server advertises if it listens at all
+    /// addresses, or else that of admin.kubeconfig in --data-dir].
     #[arg(long, value_name = "URL")]
     server: Option<Uri>,
 }
@@ -36,14 +39,36 @@ impl ServerFlags {
         KubeconfigCluster::read(&self.data_dir.join("admin.kubeconfig"))
     }
 
-    /// How the users of the kubeconfig reach it.
+    /// How the users of the kubeconfig reach it. Says on standard error which address that is, unless it was given.
     fn users(&self) -> Result<KubeconfigCluster, String> {
         let mut cluster = self.administrators()?;
-        if let Some(server) = &self.server {
-            cluster.server = server.to_string().trim_end_matches('/').to_owned();
-        }
+        cluster.server = match (&self.server, cluster.advertised.take()) {
+            (Some(server), _) => server.to_string().trim_end_matches('/').to_owned(),
+            (None, Some(url)) => {
+                note(&format!("the kubeconfig names the address that the server advertises, {url}; see --server"));
+                url
+            }
+            (None, None) => {
+                if is_loopback(&cluster.server) {
+                    let url = &cluster.server;
+                    note(&format!("the server listens on {url}, which other machines do not reach; see --server"));
+                }
+                cluster.server
+            }
+        };
         Ok(cluster)
     }
+}
+
+/// Tells the user something that is not the result of the command.
+fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "pintle: {text}");
+}
+
+/// True if a URL names an address of the loopback interface.
+fn is_loopback(url: &str) -> bool {
+    let host = url.parse::<Uri>().ok().and_then(|url| url.host().map(|host| host.trim_matches(['[', ']']).to_owned()));
+    host.and_then(|host| host.parse::<IpAddr>().ok()).is_some_and(|address| address.is_loopback())
 }
 
 /// `pintle kubeconfig`.

@@ -81,6 +81,8 @@ pub enum StartError {
 pub struct Server {
     /// The base URL.
     pub url: String,
+    /// The base URL for clients on other machines, if it is another one.
+    pub advertised_url: Option<String>,
     /// The certificates in use.
     pub certificates: Certificates,
     /// The administrator's kubeconfig.

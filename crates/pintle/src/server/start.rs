@@ -41,6 +41,7 @@ const REQUEST_LOG_TASK: &str = "request-log";
 /// What a start results in.
 pub(super) struct StartedServer {
     url: String,
+    advertised_url: Option<String>,
     certificates: Certificates,
     kubeconfig: String,
     kubeconfig_path: Option<PathBuf>,
@@ -53,6 +54,7 @@ impl StartedServer {
     pub(super) fn into_server(self, runtime: OwnRuntime) -> Server {
         Server {
             url: self.url,
+            advertised_url: self.advertised_url,
             certificates: self.certificates,
             kubeconfig: self.kubeconfig,
             kubeconfig_path: self.kubeconfig_path,
@@ -73,6 +75,8 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let mut names = vec![hostname.to_lowercase()];
     names.extend(options.services.kubernetes_address().map(|address| address.to_string()));
     names.extend(advertised.iter().map(ToString::to_string));
+    names.extend(Some(options.bind_address).filter(|address| !address.is_unspecified()).map(|ip| ip.to_string()));
+    names.extend(options.tls.names.iter().cloned());
     check_snapshot(&options)?;
     // Nothing is written before it is certain that the server can run with its options and on its port.
     let now = time_of(options.clock.now());
@@ -87,6 +91,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let is_anywhere = address.ip().is_unspecified() || options.advertise_address.is_some();
     let external = advertised.as_ref().ok().filter(|_| is_anywhere).copied().unwrap_or(address.ip());
     let external = SocketAddr::new(external, address.port());
+    let advertised_url = advertised_url(address, &advertised);
     let service_accounts = options.service_accounts.clone().load(&keys.service_account_key, &external.to_string());
     let ServiceAccountSetup { config: account_config, authentication } =
         service_accounts.map_err(StartError::Options)?;
@@ -178,6 +183,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         data_dir,
         kubeconfig: path.clone(),
         url: url.clone(),
+        advertised_url: advertised_url.clone(),
     });
     let text = renewal.write_kubeconfig()?;
     let mut background = JoinSet::new();
@@ -199,6 +205,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let task = tokio::spawn(listener.serve(api_server.clone(), accepting, stop.subscribe(), SHUTDOWN_GRACE_PERIOD));
     Ok(StartedServer {
         url,
+        advertised_url,
         certificates,
         kubeconfig: text,
         kubeconfig_path: path,
@@ -337,6 +344,12 @@ fn advertised_endpoint(advertised: Result<IpAddr, String>, port: u16) -> Option<
             None
         }
     }
+}
+
+/// The base URL for clients on other machines, if it is not that of the listen address.
+fn advertised_url(address: SocketAddr, advertised: &Result<IpAddr, String>) -> Option<String> {
+    let advertised = advertised.as_ref().ok().filter(|ip| !address.ip().is_loopback() && **ip != address.ip());
+    advertised.map(|ip| base_url(SocketAddr::new(*ip, address.port())))
 }
 
 /// The base URL of a listen address. The loopback address stands for a wildcard address.

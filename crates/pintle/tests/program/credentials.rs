@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::PROGRAM;
+use super::server::{Server, kubectl, printed as kubectl_prints, serve};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
@@ -61,6 +62,40 @@ async fn who_am_i(kubeconfig: &str) -> Value {
     let response = String::from_utf8_lossy(&response);
     let (_, body) = response.split_once("\r\n\r\n").expect("a response");
     serde_json::from_str::<Value>(body).expect("JSON")["status"]["userInfo"].take()
+}
+
+#[test]
+fn kubeconfigs_name_the_address_for_other_machines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data_dir = folder.path();
+    let note = |expect: &str| {
+        let output = pintle(data_dir, &["kubeconfig", "--user", "jane"]);
+        let notes = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(notes.contains(expect), "{notes}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let flags = ["--bind-address", "0.0.0.0", "--advertise-address", "192.0.2.9"];
+    let server = Server::start(data_dir, &[&flags[..], &["--tls-san", "Extra.example.com,2001:db8:0:0::7"]].concat());
+    let kubeconfig = note("names the address that the server advertises, https://192.0.2.9:");
+    assert!(field(&kubeconfig, "server").starts_with("https://192.0.2.9:"), "{kubeconfig}");
+    // On this machine the administrator's kubeconfig goes on with the loopback address.
+    for name in ["127.0.0.1", "192.0.2.9", "extra.example.com", "2001:db8::7"] {
+        kubectl_prints(data_dir, &["--tls-server-name", name, "get", "namespaces"]);
+    }
+    let refused = kubectl(data_dir, &["--tls-server-name", "other.example.com", "get", "namespaces"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    server.stop();
+    // The certificate follows the addresses, for the same key.
+    let key = std::fs::read(data_dir.join("pki/apiserver.key")).expect("a key");
+    let server = Server::start(data_dir, &["--bind-address", "127.0.0.2"]);
+    kubectl_prints(data_dir, &["get", "namespaces"]);
+    let kubeconfig = note("which other machines do not reach");
+    assert!(field(&kubeconfig, "server").starts_with("https://127.0.0.2:"), "{kubeconfig}");
+    server.stop();
+    assert_eq!(std::fs::read(data_dir.join("pki/apiserver.key")).expect("a key"), key);
+    let output = serve(data_dir, &["--tls-san", "a b"]).output().expect("the program runs");
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(text.contains("--tls-san: \"a b\" is neither a host name nor an IP address"), "{text}");
 }
 
 #[test]

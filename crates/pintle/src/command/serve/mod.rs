@@ -25,6 +25,7 @@ use pintle_cache::HistoryLimits;
 use pintle_gates::{FeatureGatesFlag, Gates};
 use pintle_server::RequestLimits;
 use pintle_server::http::{ListenerOptions, TlsProtocols};
+use pintle_value::names::dns1123_subdomain;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -123,6 +124,10 @@ pub(crate) struct Serve {
     /// counts, and patterns count before names of certificates.
     #[arg(long, value_name = "CERT,KEY[:DOMAIN,...]", value_parser = NamedCertificate::parse)]
     tls_sni_cert_key: Vec<NamedCertificate>,
+    /// Further host names and IP addresses, comma separated, for which the server's own certificate is valid. It is always
+    /// valid for the bind and advertise addresses, the host name and the service "kubernetes".
+    #[arg(long, value_name = "NAME,...", alias = "tls-extra-sans")]
+    tls_san: Vec<StringSlice>,
     /// The lowest TLS version: VersionTLS12 or VersionTLS13.
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
     tls_min_version: String,
@@ -430,6 +435,7 @@ impl Serve {
                     .tls_cert_file
                     .zip(self.tls_private_key_file)
                     .map(|(certificate, key)| CertificateFiles { certificate, key }),
+                names: certificate_names(StringSlice::concat(&self.tls_san))?,
                 named_certificates: self.tls_sni_cert_key,
                 client_ca: self.authentication.client_ca_file,
                 request_header_ca: self.authentication.requestheader_client_ca_file,
@@ -451,6 +457,20 @@ impl Serve {
             ..Options::default()
         })
     }
+}
+
+/// The host names and addresses of `--tls-san` in the form in which certificates have them.
+fn certificate_names(names: Vec<String>) -> Result<Vec<String>, String> {
+    let normal = |name: &String| {
+        let name = name.trim().to_ascii_lowercase();
+        let is_name = dns1123_subdomain(name.strip_prefix("*.").unwrap_or(&name)).is_empty();
+        match name.parse::<IpAddr>() {
+            Ok(address) => Ok(address.to_string()),
+            Err(_) if is_name => Ok(name),
+            Err(_) => Err(format!("--tls-san: {name:?} is neither a host name nor an IP address")),
+        }
+    };
+    names.iter().map(normal).collect()
 }
 
 /// The memory limit in bytes, for a value of `--memory-limit-mib`. Of the limit of the control group a part is left for
@@ -527,6 +547,9 @@ fn print_banner(server: &Server, engine: &Engine, data_dir: &Path) -> std::io::R
     writeln!(out, "pintle {} (Kubernetes API v1.36)", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "store:      {store}")?;
     writeln!(out, "url:        {}", server.url)?;
+    if let Some(url) = &server.advertised_url {
+        writeln!(out, "advertised: {url}")?;
+    }
     writeln!(out, "ready in:   {:.1} ms", server.start_time.as_secs_f64() * 1000.0)?;
     writeln!(out, "kubeconfig: {path}")?;
     writeln!(out, "try:        kubectl --kubeconfig {path} get namespaces")?;
