@@ -42,7 +42,7 @@ pub use cluster::{
     SERVER_ADDRESSES_PREFIX, ServiceAccountConfig, StorageMetrics, StorageOverride, TreeEncoder,
 };
 pub use controllers::ControllerOptions;
-pub use handlers::version;
+pub use handlers::{BuildInfo, set_build_info, version};
 pub use http::Cors;
 pub use observe::{
     InjectedFailure, Intervention, ObservedAnswer, ObservedConnection, ObservedRequest, RedactedBody, RequestBody,

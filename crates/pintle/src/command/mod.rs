@@ -14,6 +14,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use pintle_server::BuildInfo;
+use pintle_value::time::Time;
 
 use self::credentials::{KubeconfigCommand, TokenCommand};
 use self::envtest::EnvtestCommand;
@@ -45,6 +47,11 @@ enum Command {
 
 /// Runs the program under whose name the binary was called.
 pub(crate) fn run() -> ExitCode {
+    pintle_server::set_build_info(BuildInfo {
+        commit: env!("PINTLE_BUILD_COMMIT"),
+        tree_state: env!("PINTLE_BUILD_STATE"),
+        date: Time::from_seconds(env!("PINTLE_BUILD_DATE").parse().unwrap_or(0)),
+    });
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     match Path::new(&program).file_name().and_then(|name| name.to_str()) {

@@ -21,7 +21,7 @@ use crate::context::RequestContext;
 use crate::http::{Response, page_not_found};
 use crate::objects::{Routing, model};
 
-pub use version::version;
+pub use version::{BuildInfo, set_build_info, version};
 
 /// Routes a request to its handler.
 ///
