@@ -114,8 +114,8 @@ fn an_etcd_that_asks_for_certificates_is_used() {
     let folder = tempfile::tempdir().expect("a folder");
     let [authority, certificate, key] =
         [tls.certificate_authority(), tls.certificate(), tls.key()].map(|file| file.display().to_string());
+    // As for kube-apiserver, the servers are enough.
     let flags = [
-        ["--storage-backend", "etcd3"],
         ["--etcd-servers", &etcd.url()],
         ["--etcd-cafile", &authority],
         ["--etcd-certfile", &certificate],
@@ -149,7 +149,11 @@ fn wrong_flags_of_etcd_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     for (flags, expect) in [
         (&["--storage-backend", "etcd3"][..], "--etcd-servers must be specified"),
-        (&["--etcd-servers-overrides", "/events#http://a:1"], "--etcd-servers-overrides needs --storage-backend etcd3"),
+        (&["--etcd-servers-overrides", "/events#http://a:1"], "--etcd-servers must be specified"),
+        (
+            &["--storage-backend", "memory", "--etcd-servers-overrides", "/events#http://a:1"],
+            "--etcd-servers-overrides needs --storage-backend etcd3",
+        ),
         (
             &[
                 "--storage-backend",
@@ -162,15 +166,15 @@ fn wrong_flags_of_etcd_are_refused() {
             "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, semicolon \
              separated",
         ),
-        (&["--etcd-servers", "http://127.0.0.1:1"], "--etcd-servers needs --storage-backend etcd3"),
+        (
+            &["--storage-backend", "embedded", "--etcd-servers", "http://127.0.0.1:1"],
+            "--etcd-servers needs --storage-backend etcd3",
+        ),
         (
             &["--storage-backend", "etcd3", "--etcd-servers", "http://127.0.0.1:1", "--etcd-cafile", "/no/file"],
             "/no/file: No such file or directory",
         ),
-        (
-            &["--storage-backend", "etcd3", "--etcd-servers", "http://127.0.0.1:1"],
-            "failed to read the stored objects: the store is unavailable: ",
-        ),
+        (&["--etcd-servers", "http://127.0.0.1:1"], "failed to read the stored objects: the store is unavailable: "),
     ] {
         let output = serve(folder.path(), flags).output().expect("the program runs");
         let found = String::from_utf8_lossy(&output.stderr);

@@ -67,9 +67,9 @@ pub(crate) struct Serve {
     /// The directory for the stored objects, the certificates and the kubeconfig.
     #[arg(long, value_name = "DIR", default_value = "pintle-data")]
     data_dir: PathBuf,
-    /// The storage backend for persistence.
-    #[arg(long, alias = "storage", value_enum, default_value = "embedded")]
-    storage_backend: StorageBackend,
+    /// The storage backend for persistence [default: etcd3 with --etcd-servers, or else embedded].
+    #[arg(long, alias = "storage", value_enum)]
+    storage_backend: Option<StorageBackend>,
     #[command(flatten)]
     etcd: EtcdFlags,
     /// Start with the objects and keys of a server that does not run, from its data directory. They are read into memory, so
@@ -335,14 +335,14 @@ impl Serve {
     }
 
     fn engine(&self) -> Result<Engine, String> {
+        let names_etcd = self.etcd.names_servers() || self.etcd.names_overrides();
         match self.storage_backend {
-            StorageBackend::Etcd3 => Ok(Engine::Etcd(self.etcd.config()?)),
-            _ if self.etcd.names_servers() => Err("--etcd-servers needs --storage-backend etcd3".to_owned()),
-            _ if self.etcd.names_overrides() => {
-                Err("--etcd-servers-overrides needs --storage-backend etcd3".to_owned())
-            }
-            StorageBackend::Embedded => Ok(Engine::Embedded),
-            StorageBackend::Memory => Ok(Engine::Memory),
+            Some(StorageBackend::Etcd3) => Ok(Engine::Etcd(self.etcd.config()?)),
+            None if names_etcd => Ok(Engine::Etcd(self.etcd.config()?)),
+            Some(_) if self.etcd.names_servers() => Err("--etcd-servers needs --storage-backend etcd3".to_owned()),
+            Some(_) if names_etcd => Err("--etcd-servers-overrides needs --storage-backend etcd3".to_owned()),
+            None | Some(StorageBackend::Embedded) => Ok(Engine::Embedded),
+            Some(StorageBackend::Memory) => Ok(Engine::Memory),
         }
     }
 
