@@ -9,30 +9,38 @@ mod migrate;
 mod serve;
 mod string_slice;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use pintle_server::BuildInfo;
 use pintle_value::time::Time;
 
 use self::credentials::{KubeconfigCommand, TokenCommand};
-use self::envtest::EnvtestCommand;
+use self::envtest::{EnvtestCommand, refusal_of};
 use self::migrate::MigrateCommand;
 use self::serve::ServeCommand;
 
+/// The command that runs if none is named.
+const SERVE: &str = "serve";
+/// How many letters of a flag may be wrong for a suggestion.
+const MAX_SLIPS: usize = 2;
+
 /// A Kubernetes API server in one binary.
 #[derive(Parser)]
-#[command(version, about, after_help = "Without a command, pintle runs 'pintle serve' with its defaults.")]
+#[command(version, about, after_help = "Without a command, pintle runs 'pintle serve' with the flags that follow.")]
 struct CommandLine {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Serve the Kubernetes API.
+    #[command(after_help = envtest::missing_help())]
     Serve(Box<ServeCommand>),
     /// Print a kubeconfig for a user, with a new client certificate of the server's own authority.
     Kubeconfig(KubeconfigCommand),
@@ -63,14 +71,66 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn run_command() -> ExitCode {
-    match CommandLine::parse().command {
-        Some(Command::Serve(serve)) => serve.run(),
-        Some(Command::Kubeconfig(command)) => print_result(command.run()),
-        Some(Command::Token(command)) => print_result(command.run()),
-        Some(Command::Migrate(command)) => print_result(command.run()),
-        Some(Command::Envtest(command)) => print_result(command.run()),
-        None => ServeCommand::from_defaults().run(),
+    let arguments = with_command(std::env::args_os().collect());
+    let is_serve = arguments.get(1).is_some_and(|command| command == SERVE);
+    let line = CommandLine::try_parse_from(arguments).unwrap_or_else(|error| explained(error, is_serve).exit());
+    match line.command {
+        Command::Serve(serve) => serve.run(),
+        Command::Kubeconfig(command) => print_result(command.run()),
+        Command::Token(command) => print_result(command.run()),
+        Command::Migrate(command) => print_result(command.run()),
+        Command::Envtest(command) => print_result(command.run()),
     }
+}
+
+/// The arguments with the command that is meant if there is none: flags are those of `pintle serve`.
+fn with_command(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_serve = match arguments.get(1).map(|first| first.to_string_lossy()) {
+        None => true,
+        Some(first) => {
+            first.starts_with("--") && !["--help", "--version"].contains(&&*first) || first.starts_with("-v")
+        }
+    };
+    if is_serve {
+        arguments.insert(arguments.len().min(1), SERVE.into());
+    }
+    arguments
+}
+
+/// The error of a command line. One about a flag that `pintle serve` does not have says why if kube-apiserver has it, and
+/// suggests another one only for a slip of the pen.
+fn explained(mut error: clap::Error, is_serve: bool) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
+    let flag = flag.split('=').next().unwrap_or_default().to_owned();
+    let refusal = flag.strip_prefix("--").filter(|_| is_serve).and_then(|name| refusal_of(&name.replace('_', "-")));
+    if let Some(refusal) = refusal {
+        return clap::Error::raw(ErrorKind::UnknownArgument, refusal + "\n");
+    }
+    let is_slip = matches!(
+        error.get(ContextKind::SuggestedArg),
+        Some(ContextValue::String(suggested)) if distance(&flag, suggested) <= MAX_SLIPS
+    );
+    if !is_slip {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    error
+}
+
+/// How many letters have to be inserted, removed or replaced to make one text of another (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, letter) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, other_letter) in other.bytes().enumerate() {
+            let replaced = diagonal + usize::from(letter != other_letter);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 /// Prints the result of a command.
@@ -86,4 +146,54 @@ fn print_result(result: Result<String, String>) -> ExitCode {
 fn fail(error: &(impl std::fmt::Display + ?Sized)) -> ExitCode {
     let _ = writeln!(std::io::stderr(), "pintle: {error}");
     ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_command_the_flags_are_those_of_serve() {
+        let check = |line: &str, expect: &str| {
+            let arguments = with_command(line.split(' ').map(OsString::from).collect());
+            assert_eq!(arguments.join(&OsString::from(" ")), expect);
+        };
+        check("pintle", "pintle serve");
+        check("pintle --data-dir x", "pintle serve --data-dir x");
+        check("pintle -v 3", "pintle serve -v 3");
+        for unchanged in
+            ["pintle serve --data-dir x", "pintle --help", "pintle -h", "pintle --version", "pintle -V", "pintle token"]
+        {
+            check(unchanged, unchanged);
+        }
+    }
+
+    #[test]
+    fn flags_that_are_not_supported_say_why() {
+        let check = |line: &str, expect: &str| {
+            let error = CommandLine::try_parse_from(line.split(' ')).err().expect("an error");
+            let text = explained(error, line.starts_with("pintle serve ")).to_string();
+            let first = text.lines().take_while(|line| !line.starts_with("Usage")).collect::<Vec<_>>().join("\n");
+            assert_eq!(first.trim_end(), expect, "{line}");
+        };
+        check("pintle serve --audit-policy-file x", "error: --audit-policy-file is not supported: nothing is audited");
+        check("pintle serve --audit-log-path=-", "error: --audit-log-path is not supported: nothing is audited");
+        check("pintle serve --audit_log_path -", "error: --audit-log-path is not supported: nothing is audited");
+        check("pintle serve --profiling=false", "error: --profiling would have no effect: profiles are not served");
+        check(
+            "pintle serve --cert-dir x",
+            "error: --cert-dir is a flag of the kube-apiserver of 'pintle envtest' only",
+        );
+        let unknown = |flag: &str| format!("error: unexpected argument '{flag}' found");
+        check("pintle serve --authorization-file x", &unknown("--authorization-file"));
+        check("pintle kubeconfig --audit-policy-file x", &unknown("--audit-policy-file"));
+        let tip = "\n\n  tip: a similar argument exists: '--bind-address'";
+        check("pintle serve --bind-adress x", &(unknown("--bind-adress") + tip));
+    }
+
+    #[test]
+    fn help_names_what_is_missing() {
+        let help = CommandLine::try_parse_from(["pintle", "serve", "--help"]).err().expect("a text").to_string();
+        assert!(help.contains("Not supported yet:\n  authentication: ") && help.contains(" audit,"), "{help}");
+    }
 }

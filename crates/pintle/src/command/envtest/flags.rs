@@ -24,7 +24,7 @@ pub(super) enum Arity {
 
 /// What a flag does here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
+pub(super) enum Effect {
     /// What it does in the original program.
     Honoured,
     /// Nothing. The program runs all the same.
@@ -43,9 +43,11 @@ pub(super) struct Flag {
     pub(super) arity: Arity,
     pub(super) default: &'static str,
     description: &'static str,
-    effect: Effect,
+    pub(super) effect: Effect,
     /// Why it is accepted or refused, or what differs.
-    why: &'static str,
+    pub(super) why: &'static str,
+    /// The feature that is not there yet, after its area.
+    pub(super) missing: &'static str,
 }
 
 /// The flags of a program, in the order of its help text.
@@ -124,13 +126,20 @@ impl FlagValues {
 }
 
 impl FlagTable {
-    /// Reads a table: one line a flag, with tabs between section, name, type, arity, default, description, effect and
-    /// reason. Lines that begin with `#` are comments. A line that has another form is left out, which a test rules out.
+    /// Reads a table: one line a flag, with tabs between section, name, type, arity, default, description, effect,
+    /// reason and, if the table has them, missing feature. Lines that begin with `#` are comments. A line that has another form is left out, which a test rules out.
     pub(super) fn from_tsv(text: &'static str) -> Self {
         let flag = |line: &'static str| {
             let columns: Vec<&'static str> = line.split('\t').collect();
-            let [section, name, value_type, arity, default, description, effect, why] = *columns.as_slice() else {
+            let [section, name, value_type, arity, default, description, effect, why, ref rest @ ..] =
+                *columns.as_slice()
+            else {
                 return None;
+            };
+            let missing = match rest {
+                [] => "",
+                [missing] => missing,
+                _ => return None,
             };
             let arity = match arity {
                 "bool" => Arity::Bool,
@@ -144,7 +153,7 @@ impl FlagTable {
                 "refused" => Effect::Refused,
                 _ => return None,
             };
-            Some(Flag { section, name, value_type, arity, default, description, effect, why })
+            Some(Flag { section, name, value_type, arity, default, description, effect, why, missing })
         };
         Self { flags: text.lines().filter(|line| !line.starts_with('#')).filter_map(flag).collect() }
     }
@@ -161,7 +170,7 @@ impl FlagTable {
         self.flags.iter().filter(|flag| flag.effect == Effect::Honoured).map(|flag| flag.name)
     }
 
-    fn find(&self, name: &str) -> Option<&Flag> {
+    pub(super) fn find(&self, name: &str) -> Option<&Flag> {
         self.flags.iter().find(|flag| flag.name == name)
     }
 

@@ -81,7 +81,7 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 }
 
 /// The flags of kube-apiserver 1.36.
-fn table() -> FlagTable {
+pub(super) fn table() -> FlagTable {
     FlagTable::from_tsv(include_str!("kube-apiserver-flags.tsv"))
 }
 

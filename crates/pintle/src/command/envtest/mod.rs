@@ -6,6 +6,7 @@ mod flag_values;
 mod flags;
 mod integers;
 mod kube_apiserver;
+mod unsupported;
 
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -17,6 +18,7 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use self::etcd::run as etcd;
 pub(crate) use self::kube_apiserver::run as kube_apiserver;
+pub(crate) use self::unsupported::{missing_help, refusal_of};
 
 /// The names of the programs in the folder.
 pub(crate) const KUBE_APISERVER: &str = "kube-apiserver";

@@ -289,11 +289,6 @@ struct ServeOnly {
 }
 
 impl ServeCommand {
-    /// The flags with their defaults.
-    pub(crate) fn from_defaults() -> Self {
-        ServeOnly::parse_from(["pintle"]).serve
-    }
-
     /// Runs the server until a signal ends it.
     pub(crate) fn run(self) -> ExitCode {
         let Self { serve, values } = self;
