@@ -1,10 +1,10 @@
-//! Keeps the condition of local APIServices: they are always available. Without an aggregation layer nothing is known of
-//! the others, and their status stays as it is.
+//! Keeps the condition of APIServices. Local ones are always available. Without an aggregation layer the others are not; but
+//! a kube-apiserver over the same etcd may reach their services, so what it writes while this server runs stays.
 
 use std::sync::{Arc, Weak};
 
 use pintle_cache::WatchScope;
-use pintle_kinds::{api_services_resource, is_local_api_service, set_local_availability};
+use pintle_kinds::{api_services_resource, has_own_availability, is_local_api_service, set_availability};
 use pintle_registry::ApiError;
 use pintle_value::{Str, Value};
 
@@ -18,25 +18,33 @@ use crate::work_queue::{ReconcileResult, WorkQueue};
 const QUEUE: &str = "LocalAvailabilityController";
 const FAILURE: &str = "Failed to update the status of an APIService, will retry";
 
+/// An APIService whose condition may have to be written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Candidate {
+    name: Str,
+    /// True for one that this server has found when it started: who wrote its condition may be gone.
+    is_from_start: bool,
+}
+
 /// Runs the controller until the cluster is gone.
 pub(super) async fn run(client: Weak<dyn ClusterClient>) {
     let Some((mut informer, mut queue)) = client.upgrade().map(|client| {
         let source = InformerSource::new((), api_services_resource(), WatchScope::All);
-        let queue: WorkQueue<Str> = WorkQueue::new(MAX_CONCURRENT, client.work_queues().queue(QUEUE));
+        let queue: WorkQueue<Candidate> = WorkQueue::new(MAX_CONCURRENT, client.work_queues().queue(QUEUE));
         (Informer::new(&client, vec![source]), queue)
     }) else {
         return;
     };
     loop {
-        queue.start_with(&client, FAILURE, |client, name| async move { reconcile(&client, &name).await });
+        queue.start_with(&client, FAILURE, |client, candidate| async move { reconcile(&client, &candidate).await });
         tokio::select! {
             event = informer.next() => match event {
                 Some(InformerEvent::Added((), services)) => {
-                    services.iter().for_each(|service| queue.add(service.name().into()));
+                    services.iter().for_each(|service| queue.add(candidate(service.name(), true)));
                 }
                 Some(InformerEvent::Changed(events)) => {
                     let changed = events.iter().filter_map(|(_, event)| event.object.as_ref());
-                    changed.for_each(|service| queue.add(service.name().into()));
+                    changed.for_each(|service| queue.add(candidate(service.name(), false)));
                 }
                 Some(InformerEvent::Reset(())) => {}
                 None => return,
@@ -46,13 +54,18 @@ pub(super) async fn run(client: Weak<dyn ClusterClient>) {
     }
 }
 
-async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
+fn candidate(name: &str, is_from_start: bool) -> Candidate {
+    Candidate { name: name.into(), is_from_start }
+}
+
+async fn reconcile(client: &Arc<dyn ClusterClient>, candidate: &Candidate) -> Result<ReconcileResult, ApiError> {
+    let Candidate { name, is_from_start } = candidate;
     let Some(service) = find(client, &service_ref(name)) else { return Ok(ReconcileResult::Done) };
-    let now = client.now();
+    let (now, is_from_start) = (client.now(), *is_from_start);
     let restore = move |current: &Value| {
         let mut restored = current.clone();
-        if is_local_api_service(current) {
-            set_local_availability(&mut restored, now);
+        if is_from_start || is_local_api_service(current) || has_own_availability(current) {
+            set_availability(&mut restored, now);
         }
         restored
     };

@@ -194,7 +194,7 @@ fn services_of_definitions_are_kept_at_any_time() {
 }
 
 #[test]
-fn the_status_of_other_services_stays_as_it_is() {
+fn services_that_others_serve_are_unavailable() {
     run(async {
         let cluster = Cluster::with_options(options()).await;
         let service = json!({
@@ -204,9 +204,18 @@ fn the_status_of_other_services_stays_as_it_is() {
                 "service": {"namespace": "kube-system", "name": "metrics"},
             },
         });
-        let created = cluster.post(SERVICES, service.to_string()).await.expect(201).json();
-        assert_eq!(created["status"], json!({}));
+        let created = cluster.post(SERVICES, service.to_string()).await.expect(201);
+        let warning = created.headers.get("warning").expect("a warning").to_str().expect("a text").to_owned();
+        assert!(warning.contains("this server has no aggregation layer yet"), "{warning}");
+        assert_eq!(created.json()["status"], json!({}));
         ready(&cluster).await;
+        let reason = |service: Option<&Value>| {
+            service.map_or(Value::Null, |service| service["status"]["conditions"][0]["reason"].clone())
+        };
+        wait_until(&cluster, "v1.metrics.example.com", |service| reason(service) == "AggregationNotSupported").await;
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        let unavailable = "aggregator_unavailable_apiservice{name=\"v1.metrics.example.com\"} 1\n";
+        assert!(metrics.contains(unavailable), "{metrics}");
         let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
         let table = cluster.request("GET", SERVICES).header("accept", table).send().await.expect(200).json();
         let columns: Vec<&Value> =
@@ -216,7 +225,19 @@ fn the_status_of_other_services_stays_as_it_is() {
         let row = |name: &str| rows.iter().map(|row| &row["cells"]).find(|cells| cells[0] == name).expect("a row");
         assert_eq!((&row("v1.apps")[1], &row("v1.apps")[2]), (&json!("Local"), &json!("True")));
         let remote = row("v1.metrics.example.com");
-        assert_eq!((&remote[1], &remote[2]), (&json!("kube-system/metrics"), &json!("Unknown")));
+        // What another server writes stays while this one runs.
+        let passed = json!({"status": {"conditions": [{"type": "Available", "status": "True", "reason": "Passed"}]}});
+        patch(&cluster, &format!("{}/status", path("v1.metrics.example.com")), passed).await;
+        let more = json!({"metadata": {"labels": {"a": "b"}}});
+        patch(&cluster, &path("v1.metrics.example.com"), more).await;
+        let local = json!({"status": {"conditions": []}});
+        patch(&cluster, &format!("{}/status", path("v1.apps")), local).await;
+        wait_until(&cluster, "v1.apps", |service| reason(service) == "Local").await;
+        assert_eq!(reason(Some(&get(&cluster, "v1.metrics.example.com").await)), "Passed");
+        assert_eq!(
+            (&remote[1], &remote[2]),
+            (&json!("kube-system/metrics"), &json!("False (AggregationNotSupported)"))
+        );
         cluster.stop().await;
     });
 }

@@ -5,7 +5,7 @@ use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrateg
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::local::{is_local_api_service, set_local_availability};
+use super::local::{REMOTE_WARNING, is_local_api_service, set_availability};
 use crate::generic::{keep_old, reset_fields_with_metadata};
 use crate::validation::invalid_each;
 
@@ -27,7 +27,7 @@ impl Strategy for ApiServiceStrategy {
         object.set("status", Value::object());
         if is_local_api_service(object) {
             // Local API services are available immediately.
-            set_local_availability(object, context.now);
+            set_availability(object, context.now);
         }
     }
 
@@ -70,6 +70,10 @@ impl Strategy for ApiServiceStrategy {
 
     fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
         self.validate(context, object)
+    }
+
+    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
+        if is_local_api_service(object) { Vec::new() } else { vec![REMOTE_WARNING.to_owned()] }
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
@@ -194,5 +198,7 @@ mod tests {
         let mut remote = object(r#"{"spec":{"version":"v1","service":{}},"status":{"conditions":[{}]}}"#);
         ApiServiceStrategy.prepare_for_create(&context(), &mut remote);
         assert_eq!(remote["status"], Value::object());
+        assert!(ApiServiceStrategy.warnings(&context(), &local, None).is_empty());
+        assert_eq!(ApiServiceStrategy.warnings(&context(), &remote, None), [REMOTE_WARNING]);
     }
 }

@@ -104,25 +104,51 @@ fn available(service: &Value) -> Option<usize> {
     conditions.iter().position(|condition| condition.str_at(&["type"]) == "Available")
 }
 
-/// Gives a local APIService its condition. The time of the last transition stays if the status does.
-pub fn set_local_availability(service: &mut Value, now: Time) {
-    let status = ("status", "True");
-    let texts = [("reason", "Local"), ("message", "Local APIServices are always available")];
+/// The condition of an APIService: status, reason and message.
+type Availability = (&'static str, &'static str, &'static str);
+
+/// The condition of a version that this server serves itself.
+const LOCAL: Availability = ("True", "Local", "Local APIServices are always available");
+/// The condition of a version that only its service could serve.
+const REMOTE: Availability = (
+    "False",
+    "AggregationNotSupported",
+    "this server has no aggregation layer yet: requests for this version are not forwarded to the service",
+);
+
+/// What the writer of an APIService with a service is warned of.
+pub(super) const REMOTE_WARNING: &str = "spec.service: this server has no aggregation layer yet: requests for this version \
+                                         are not forwarded to the service, and the APIService stays unavailable";
+
+/// True if the condition of an APIService is missing or was written by this server, and not by a kube-apiserver over the same
+/// etcd, which may be able to reach the service.
+#[must_use]
+pub fn has_own_availability(service: &Value) -> bool {
+    let condition = available(service).and_then(|index| service.items_at(&["status", "conditions"]).get(index));
+    condition.is_none_or(|condition| [LOCAL.1, REMOTE.1].contains(&condition.str_at(&["reason"])))
+}
+
+/// Gives an APIService its condition. The time of the last transition stays if the status does.
+pub fn set_availability(service: &mut Value, now: Time) {
+    let (status, reason, message) = if is_local_api_service(service) { LOCAL } else { REMOTE };
     let index = available(service);
     let mut conditions = service.items_at(&["status", "conditions"]).to_vec();
     match index.and_then(|index| conditions.get_mut(index)) {
         Some(condition) => {
-            if condition.str_at(&[status.0]) != status.1 {
-                condition.set(status.0, status.1);
+            if condition.str_at(&["status"]) != status {
+                condition.set("status", status);
                 condition.set("lastTransitionTime", now.rfc3339());
             }
-            texts.iter().for_each(|(field, text)| condition.set(field, *text));
+            condition.set("reason", reason);
+            condition.set("message", message);
         }
-        None => {
-            let mut condition = object! { "type": "Available", "lastTransitionTime": now.rfc3339() };
-            std::iter::once(&status).chain(&texts).for_each(|(field, text)| condition.set(field, *text));
-            conditions.push(condition);
-        }
+        None => conditions.push(object! {
+            "type": "Available",
+            "lastTransitionTime": now.rfc3339(),
+            "status": status,
+            "reason": reason,
+            "message": message,
+        }),
     }
     service.set_at(&["status", "conditions"], conditions);
 }
@@ -164,7 +190,7 @@ mod tests {
         let good = r#""reason":"Local","message":"Local APIServices are always available""#;
         let check = |before: &str, expect: &str| {
             let mut service = object(&format!(r#"{{"status":{{"conditions":[{before}]}}}}"#));
-            set_local_availability(&mut service, now);
+            set_availability(&mut service, now);
             assert_eq!(service, object(&format!(r#"{{"status":{{"conditions":[{expect}]}}}}"#)), "{before}");
             assert!(is_available_api_service(&service), "{before}");
         };
@@ -175,5 +201,27 @@ mod tests {
         check(&before.replace("Local\"", "Other\""), &before);
         check(&before.replace("True", "False"), &epoch);
         check(r#"{"type":"Other","status":"False"}"#, &format!(r#"{{"type":"Other","status":"False"}},{epoch}"#));
+    }
+
+    #[test]
+    fn a_version_that_only_a_service_could_serve_is_not_available() {
+        let now = Time::from_seconds(0);
+        let mut service = object(r#"{"spec":{"service":{"namespace":"n","name":"s"}}}"#);
+        assert!(has_own_availability(&service));
+        set_availability(&mut service, now);
+        let condition = &service["status"]["conditions"][0];
+        assert_eq!(
+            (condition.str_at(&["status"]), condition.str_at(&["reason"])),
+            ("False", "AggregationNotSupported")
+        );
+        assert!(has_own_availability(&service) && !is_available_api_service(&service));
+        // One that has got a service was local before.
+        let local = r#"{"type":"Available","status":"True","reason":"Local"}"#;
+        let mut service = object(&format!(r#"{{"spec":{{"service":{{}}}},"status":{{"conditions":[{local}]}}}}"#));
+        assert!(has_own_availability(&service));
+        set_availability(&mut service, now);
+        assert!(!is_available_api_service(&service));
+        let passed = r#"{"type":"Available","status":"True","reason":"Passed"}"#;
+        assert!(!has_own_availability(&object(&format!(r#"{{"status":{{"conditions":[{passed}]}}}}"#))));
     }
 }

@@ -9,7 +9,7 @@ use pintle_registry::Strategy;
 
 pub use self::local::{
     ApiServiceManagement, api_service_name, api_services_resource, built_in_api_services, custom_api_service,
-    is_available_api_service, is_local_api_service, set_local_availability,
+    has_own_availability, is_available_api_service, is_local_api_service, set_availability,
 };
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {

@@ -94,6 +94,13 @@ impl Cluster {
 
     /// The stored APIServices of versions that this server serves itself; `None` if the server keeps none.
     fn local_api_services(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Value>> {
+        let mut services = self.stored_api_services(is_wanted)?;
+        services.retain(is_local_api_service);
+        Some(services)
+    }
+
+    /// The stored APIServices; `None` if the server keeps none.
+    fn stored_api_services(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Value>> {
         if !self.api_service_registration.is_enabled.load(Ordering::Relaxed) {
             return None;
         }
@@ -101,20 +108,17 @@ impl Cluster {
         let stored = self.watch_cache(registry.hub_of(&api_services_resource())?).ok()?;
         let fields = Projection::of(FIELDS);
         let services = stored.objects(KeyRange::All).filter(|object| is_wanted(object.name()));
-        let services = services.filter_map(|object| fields.read(&object.json));
-        Some(services.filter(is_local_api_service).collect())
+        Some(services.filter_map(|object| fields.read(&object.json)).collect())
     }
 
-    /// Writes which APIServices are unavailable. Upstream counts those that become unavailable, too, but local ones never
-    /// do.
+    /// Writes which APIServices are unavailable.
     pub(crate) fn write_api_services(&self, out: &mut Exposition) {
-        let mut services = self.local_api_services(|_| true).unwrap_or_default();
-        services.retain(is_available_api_service);
+        let mut services = self.stored_api_services(|_| true).unwrap_or_default();
         services.sort_by(|a, b| a.name().cmp(b.name()));
         for service in services {
             let help = "Whether an APIService is unavailable, by name.";
             out.family("aggregator_unavailable_apiservice", Kind::Gauge, Stability::Alpha, help)
-                .value(&[("name", service.name())], 0.0);
+                .value(&[("name", service.name())], if is_available_api_service(&service) { 0.0 } else { 1.0 });
         }
     }
 
