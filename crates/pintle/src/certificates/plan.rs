@@ -1,5 +1,6 @@
 //! Decides from the files that exist which certificates and keys are made, and writes them.
 
+use std::panic::resume_unwind;
 use std::path::Path;
 
 use rcgen::KeyPair;
@@ -172,10 +173,17 @@ impl KeyPlan {
         if stored.service_account_key.is_none() {
             keys.push((SERVICE_ACCOUNT_KEY.to_owned(), &self.service_account_key));
         }
-        let mut is_written = !keys.is_empty();
-        for (name, pem) in keys {
-            stored.write_key(&name, pem)?;
-            tracing::warn!(file = %stored.file(&name).display(), "Wrote a new private key");
+        for (name, _) in &keys {
+            tracing::warn!(file = %stored.file(name).display(), "Writing a new private key");
+        }
+        let changed =
+            pairs.iter().filter(|(part, pair)| stored.part(*part).certificate.as_ref() != Some(&pair.certificate));
+        let changed: Vec<_> = changed.collect();
+        let is_written = !keys.is_empty() || !changed.is_empty();
+        // Each file is synced, so those that do not depend on each other are written at the same time.
+        write_all(keys.iter().map(|(name, pem)| || stored.write_key(name, pem)))?;
+        if !keys.is_empty() {
+            stored.sync()?;
         }
         if stored.service_account_public_key.is_none() {
             // Others may have made the key in a form that is not read here.
@@ -183,13 +191,9 @@ impl KeyPlan {
                 stored.write_file(SERVICE_ACCOUNT_PUBLIC_KEY, &key.public_key_pem())?;
             }
         }
-        for (part, pair) in pairs {
-            let replaced = stored.part(part).certificate.as_deref();
-            if replaced != Some(&pair.certificate) {
-                stored.write_certificate(part, &pair.certificate, replaced)?;
-                is_written = true;
-            }
-        }
+        write_all(changed.iter().map(|(part, pair)| {
+            || stored.write_certificate(*part, &pair.certificate, stored.part(*part).certificate.as_deref())
+        }))?;
         if is_written {
             stored.sync()?;
         }
@@ -204,6 +208,18 @@ impl KeyPlan {
         }
         Ok(())
     }
+}
+
+/// Writes files at the same time, and waits for all of them.
+fn write_all<W>(writes: impl Iterator<Item = W>) -> Result<(), CertificateError>
+where
+    W: FnOnce() -> Result<(), CertificateError> + Send,
+{
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = writes.map(|write| scope.spawn(write)).collect();
+        let results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results.fold(Ok(()), Result::and)
+    })
 }
 
 /// Logs what was done with a certificate, `why`, and the `reason` if it was refused.
@@ -224,13 +240,9 @@ impl Planner<'_> {
     /// The authority. Its key is the root of everything, so it is made anew only in an empty folder.
     fn authority(&mut self) -> Result<CertificateAndKey, CertificateError> {
         let files = self.files.part(Part::Authority);
-        let leaf_files = [Part::Serving, Part::Admin].into_iter().flat_map(|part| {
-            let files = self.files.part(part);
-            let certificate = files.certificate.as_ref().map(|_| part.certificate_file());
-            certificate.into_iter().chain(files.key.as_ref().map(|_| part.key_file()))
-        });
-        let certificate = files.certificate.as_ref().map(|_| Part::Authority.certificate_file());
-        let sibling = certificate.into_iter().chain(leaf_files).next();
+        // A key without a certificate was signed by nobody: a first start may have been cut off.
+        let sibling = Part::ALL.into_iter().find(|part| self.files.part(*part).certificate.is_some());
+        let sibling = sibling.map(Part::certificate_file);
         let (pem, key) = self.key(Part::Authority, sibling)?;
         let current = files.certificate.clone();
         let file = self.files.file(&Part::Authority.certificate_file());

@@ -84,6 +84,29 @@ fn no_private_key_changes_whichever_file_is_missing() {
 }
 
 #[test]
+fn a_first_start_that_was_cut_off_is_completed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    start(folder.path(), &names(), now()).expect("new files");
+    let complete = files(folder.path());
+    // Keys are written at the same time, before everything else.
+    for kept in [&["admin.key"][..], &["apiserver.key", "sa.key"], &["ca.key", "sa.key"], &["sa.key", "sa.pub"]] {
+        for (name, text) in &complete {
+            let path = folder.path().join("pki").join(name);
+            match kept.contains(&name.as_str()) {
+                true => std::fs::write(&path, text).expect("the file is written"),
+                false => std::fs::remove_file(&path).or_else(|_| std::fs::exists(&path).map(drop)).expect("no file"),
+            }
+        }
+        start(folder.path(), &names(), now()).expect("all files");
+        let after = files(folder.path());
+        assert_eq!(after.len(), complete.len());
+        for name in kept {
+            assert_eq!(after[*name], complete[*name], "{name}");
+        }
+    }
+}
+
+#[test]
 fn an_authority_of_the_operator_is_used_and_never_replaced() {
     let rsa = include_str!("testdata/rsa.key");
     let p384 = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).expect("a key").serialize_pem();

@@ -81,7 +81,10 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     // Nothing is written before it is certain that the server can run with its options and on its port.
     let now = time_of(options.clock.now());
     let data_dir = options.data_dir.clone();
-    let mut keys = plan_keys(&options, &names, now)?;
+    let refused = |error: &dyn std::fmt::Display| {
+        tracing::warn!(%error, "Refused to make or to replace keys and certificates");
+    };
+    let mut keys = plan_keys(&options, &names, now).inspect_err(|error| refused(error))?;
     let tls = ServingTls::load(options.tls.clone(), keys.certificates.clone())?;
     let address = SocketAddr::new(options.bind_address, options.port);
     let bind = |error| StartError::Bind { address, error };
@@ -115,7 +118,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         server_keys.check(&*store, prefix, accepts_change).await?;
         if keys.issues() && !options.accept_clock {
             let bounds = newest_commit(&*store, prefix).await.map_err(StartError::Unreadable)?;
-            keys.check_clock(now, bounds)?;
+            keys.check_clock(now, bounds).inspect_err(|error| refused(error))?;
             tls.set_built_in(keys.certificates.clone(), |_| Ok(()))?;
         }
         keys.write()?;
