@@ -73,11 +73,9 @@ impl KubeconfigCluster {
     #[must_use]
     pub fn kubeconfig(&self, user: &str, credentials: KubeconfigCredentials<'_>) -> String {
         let Self { server, server_name, advertised, authority } = self;
-        let advertised = advertised.as_ref().map(|url| {
-            format!(
-                "    extensions:\n    - name: pintle\n      extension:\n        apiVersion: v1\n        kind: PintleServer\n        {ADVERTISED}{url}\n"
-            )
-        });
+        let advertised = advertised
+            .as_ref()
+            .map(|url| format!("    extensions:\n    - name: pintle\n      extension:\n        {ADVERTISED}{url}\n"));
         let advertised = advertised.unwrap_or_default();
         let server_name = server_name.as_ref().map(|name| format!("    tls-server-name: {name}\n")).unwrap_or_default();
         let credentials = match credentials {

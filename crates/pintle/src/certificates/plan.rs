@@ -63,6 +63,7 @@ pub(crate) struct KeyPlan {
     pub(crate) service_account_key: String,
     stored: KeyFolder,
     changes: Vec<Change>,
+    now: OffsetDateTime,
 }
 
 /// The inputs of a plan.
@@ -101,7 +102,7 @@ impl KeyPlan {
             None => sec1_pem(&new_key()?)?,
         };
         let certificates = Certificates { authority, serving, admin };
-        Ok(Self { certificates, service_account_key, stored: stored.clone(), changes: planner.changes })
+        Ok(Self { certificates, service_account_key, stored: stored.clone(), changes: planner.changes, now })
     }
 
     /// True if the certificates are those that are stored.
@@ -206,6 +207,18 @@ impl KeyPlan {
             };
             log(message, &stored.file(&change.part.certificate_file()), certificate, &change.need.why, None);
         }
+        let details = CertificateDetails::of(&authority.certificate).filter(|details| !is_own_authority(details));
+        if let Some(need) = details.and_then(|details| Need::of_validity(&details, self.now, AUTHORITY_RENEWAL)) {
+            let (file, reason) =
+                (Part::Authority.certificate_file(), "this server has not made it and does not renew it");
+            log(
+                "The authority has to be renewed",
+                &stored.file(&file),
+                &authority.certificate,
+                &need.why,
+                Some(reason),
+            );
+        }
         Ok(())
     }
 }
@@ -254,7 +267,8 @@ impl Planner<'_> {
         let (now, is_own) = (self.now, details.as_ref().is_none_or(is_own_authority));
         let need = |pem: Option<&str>| match pem.and_then(CertificateDetails::of) {
             None => Some(Need::urgent("is missing")),
-            Some(details) => Need::of_validity(&details, now, AUTHORITY_RENEWAL),
+            // Only the operator can renew what the operator has made.
+            Some(details) => Need::of_validity(&details, now, AUTHORITY_RENEWAL).filter(|n| is_own || n.is_urgent),
         };
         let stranger = [Part::Serving, Part::Admin].into_iter().find_map(|part| {
             let details = CertificateDetails::of(self.files.part(part).certificate.as_deref()?)?;
@@ -265,7 +279,6 @@ impl Planner<'_> {
         }
         let certificate = self.certificate(Part::Authority, current, &key, None, need, |need| match is_own {
             true => Ok(issue::authority(&key, now)?),
-            // Only the operator can renew what the operator has made.
             false => Err(unusable(format!("it {}; this server has not made it and does not renew it", need.why))),
         })?;
         Ok(CertificateAndKey { certificate, key: pem })
@@ -338,17 +351,8 @@ impl Planner<'_> {
             self.changes.push(Change { part, need: found, is_issued: false, previous: current });
             return Ok(predecessor);
         }
-        match (issue(&found), current) {
-            (Ok(certificate), previous) => {
-                self.changes.push(Change { part, need: found, is_issued: true, previous });
-                Ok(certificate)
-            }
-            (Err(error), Some(current)) if !found.is_urgent => {
-                let file = self.files.file(&part.certificate_file());
-                log("Cannot renew a certificate", &file, &current, &found.why, Some(&error.to_string()));
-                Ok(current)
-            }
-            (Err(error), _) => Err(error),
-        }
+        let certificate = issue(&found)?;
+        self.changes.push(Change { part, need: found, is_issued: true, previous: current });
+        Ok(certificate)
     }
 }
