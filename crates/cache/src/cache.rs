@@ -37,6 +37,12 @@ const PINNED_EXTRA: HistoryLimits = HistoryLimits { duration: Duration::from_sec
 
 /// Extracts what the cache needs to know of stored values. Runs once per change, outside the commit path.
 pub trait Indexer: Send + Sync + 'static {
+    /// Returns the form in which the cache keeps a stored value. Called for the changes of a collection in their order, and
+    /// before [`index`](Self::index).
+    fn kept(&self, _prefix: &str, _key: &str, _revision: u64, value: Bytes) -> Bytes {
+        value
+    }
+
     /// Returns what selectors and encoders need to know of a stored object.
     ///
     /// # Errors
@@ -48,6 +54,7 @@ impl dyn Indexer {
     /// The state of a key after a change.
     fn index_change(&self, prefix: &str, key: &Key, revision: u64, value: Option<Bytes>, stale: bool) -> NewState {
         let Some(value) = value else { return NewState::Deleted };
+        let value = self.kept(prefix, key, revision, value);
         match self.index(prefix, &value) {
             Ok(index) => NewState::Object(Object::new(key.clone(), revision, value, index).with_stale(stale)),
             Err(error) => {

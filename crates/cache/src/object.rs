@@ -15,7 +15,8 @@ use crate::selectable_values::SelectableValues;
 /// holds offsets into the JSON instead of copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectIndex {
-    /// The offset in the JSON at which `"resourceVersion":"…",` is inserted.
+    /// The offset in the JSON at which the resourceVersion is inserted: the start of a member of the metadata, or its
+    /// closing brace.
     pub resource_version_offset: u32,
     /// The offset at which the JSON of an item of a typed list starts: after the opening brace, kind and apiVersion.
     pub item_offset: u32,
@@ -80,10 +81,10 @@ impl Object {
         let offset = (self.index.resource_version_offset as usize).min(self.json.len());
         let (before, after) = self.json.split_at(offset);
         const MEMBER: &[u8] = b"\"uid\":\"";
-        // In declaration order it precedes the resourceVersion, unless it is the last member.
+        // In declaration order it precedes the resourceVersion.
         let value = match after.strip_prefix(MEMBER) {
             Some(value) => memchr::memchr(b'"', value).map(|end| &value[..end]),
-            None => before.strip_suffix(b"\",").and_then(|before| {
+            None => before.strip_suffix(b",").unwrap_or(before).strip_suffix(b"\"").and_then(|before| {
                 let start = memchr::memrchr(b'"', before)? + 1;
                 before[..start].ends_with(MEMBER).then(|| &before[start..])
             }),
@@ -140,11 +141,36 @@ impl Object {
         let end = part.end.min(self.json.len());
         let split = (self.index.resource_version_offset as usize).min(end);
         let start = part.start.min(split);
-        out.extend_from_slice(&self.json[start..split]);
-        out.extend_from_slice(b"\"resourceVersion\":\"");
-        push_decimal(out, revision);
-        out.extend_from_slice(b"\",");
+        self.index.write_with_resource_version(&self.json, start..split, out, |out| {
+            out.push(b'"');
+            push_decimal(out, revision);
+            out.push(b'"');
+        });
         out.extend_from_slice(&self.json[split..end]);
+    }
+}
+
+impl ObjectIndex {
+    /// Appends a part of the JSON that ends at the offset of the resourceVersion, and then the resourceVersion with the value
+    /// that `write` appends.
+    pub fn write_with_resource_version(
+        &self,
+        json: &[u8],
+        part: Range<usize>,
+        out: &mut Vec<u8>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let is_last = json.get(part.end).is_none_or(|next| *next == b'}');
+        let is_first = json[..part.end].last() == Some(&b'{');
+        out.extend_from_slice(&json[part]);
+        if is_last && !is_first {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"resourceVersion\":");
+        write(out);
+        if !is_last {
+            out.push(b',');
+        }
     }
 }
 
@@ -304,13 +330,37 @@ mod tests {
     }
 
     #[test]
+    fn the_resource_version_is_inserted_anywhere_in_the_metadata() {
+        for (json, expect) in [
+            (r#"{"metadata":{^"uid":"u"}}"#, r#"{"metadata":{"resourceVersion":"7","uid":"u"}}"#),
+            (r#"{"metadata":{"uid":"u",^"a":1}}"#, r#"{"metadata":{"uid":"u","resourceVersion":"7","a":1}}"#),
+            (r#"{"metadata":{"uid":"u"^}}"#, r#"{"metadata":{"uid":"u","resourceVersion":"7"}}"#),
+            (r#"{"metadata":{^},"a":1}"#, r#"{"metadata":{"resourceVersion":"7"},"a":1}"#),
+        ] {
+            let offset = json.find('^').unwrap() as u32;
+            let index = ObjectIndex { resource_version_offset: offset, ..ObjectIndex::default() };
+            let object = Object::new("k".into(), 7, json.replace('^', "").into(), index);
+            let mut out = Vec::new();
+            object.write_json(0, 7, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), expect);
+            // A part that begins there, and one that ends there.
+            let mut out = Vec::new();
+            object.write_json_range(offset..offset, 7, &mut out);
+            assert!(String::from_utf8_lossy(&out).contains(r#""resourceVersion":"7""#));
+        }
+    }
+
+    #[test]
     fn the_uid_is_a_neighbour_of_the_resource_version() {
         // The place of the resourceVersion is marked, in declaration order and in sorted order.
         for (json, expect) in [
             (r#"{"metadata":{"name":"a","uid":"u",^"labels":{}}}"#, "u"),
             (r#"{"metadata":{"name":"a",^"uid":"u"}}"#, "u"),
             (r#"{"metadata":{"name":"a",^"selfLink":"","uid":"u"}}"#, ""),
+            (r#"{"metadata":{"name":"a","uid":"u"^}}"#, "u"),
             (r#"{"metadata":{"name":"a",^"labels":{}}}"#, ""),
+            (r#"{"metadata":{"name":"a"^}}"#, ""),
+            (r#"{"metadata":{^}}"#, ""),
             (r#"{"metadata":{"uid":"",^"labels":{}}}"#, ""),
             (r#"^{"#, ""),
         ] {

@@ -156,7 +156,8 @@ fn successor(prefix: &str) -> Option<String> {
 pub struct Record {
     /// The key.
     pub key: Key,
-    /// The value as the writer gave it, that is after [`crate::ValueTransformer::transform_from_storage`].
+    /// The value as the writer gave it, that is after [`crate::ValueTransformer::transform_from_storage`]. If that has failed
+    /// while many records were read, [`crate::unreadable_reason`] tells why.
     pub value: Bytes,
     /// The revision of the change that wrote this value.
     pub mod_revision: Revision,
@@ -312,7 +313,7 @@ pub struct StoredChange {
     pub revision: Revision,
     /// The changed key.
     pub key: Key,
-    /// The new value; `None` is a deletion, by a writer or because the time to live passed.
+    /// The new value, see [`Record::value`]; `None` is a deletion, by a writer or because the time to live passed.
     pub value: Option<Bytes>,
     /// The stored form of the value is stale, see [`Record::stale`]. Only the retained history has stale values: a live
     /// change has just been transformed.

@@ -27,4 +27,6 @@ pub use memory::MemoryStore;
 pub use metrics::StoreMetrics;
 pub use retention::HistoryRetention;
 pub use snapshot::StoreSnapshot;
-pub use transformer::{IdentityTransformer, StoredValue, TransformError, TransformedValue, ValueTransformer};
+pub use transformer::{
+    IdentityTransformer, StoredValue, TransformError, TransformedValue, ValueTransformer, unreadable_reason,
+};

@@ -1,6 +1,7 @@
 //! The interface for encryption at rest: converts values to and from their stored form. Modelled on kube-apiserver's
 //! value transformers (upstream: `k8s.io/apiserver/pkg/storage/value`), which also report a stale stored form.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -33,6 +34,20 @@ pub struct TransformedValue {
     pub stale: bool,
 }
 
+/// The first byte of what stands for a value that cannot be read. No JSON begins with it.
+const UNREADABLE: u8 = 0;
+
+/// What stands for a value among others if it cannot be transformed, so that they can be read.
+pub(crate) fn unreadable_value(error: &TransformError) -> Bytes {
+    [&[UNREADABLE], error.0.as_bytes()].concat().into()
+}
+
+/// Why a value could not be transformed, if this stands for one.
+#[must_use]
+pub fn unreadable_reason(value: &[u8]) -> Option<Cow<'_, str>> {
+    value.strip_prefix(&[UNREADABLE]).map(String::from_utf8_lossy)
+}
+
 /// The reason why a value cannot be transformed. The text goes to the log and contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -59,6 +74,11 @@ pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the value of a stored form, and whether that form is stale.
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError>;
+
+    /// True if a value that was read is the one that was written. A transformer may read an object in another order of members.
+    fn is_as_written(&self, read: &[u8], written: &[u8]) -> bool {
+        read == written
+    }
 
     /// Returns the values of many stored forms, in order. May use all processors.
     fn transform_all_from_storage(&self, stored: &[(Key, Bytes)]) -> Vec<Result<TransformedValue, TransformError>> {

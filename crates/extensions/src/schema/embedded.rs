@@ -4,6 +4,7 @@
 use pintle_catalog::shared;
 use pintle_schema::{Problems, normalise};
 use pintle_value::metadata::validate_object_meta_at;
+use pintle_value::print::go_type;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::model::{Flags, StructuralSchema};
@@ -68,6 +69,28 @@ impl StructuralSchema {
         // The remaining metadata is well-formed.
         if let Err(error) = self.read(object, InvalidMetadata::Drop, Nulls::Drop) {
             tracing::warn!(%error, "Failed to decode stored custom resource");
+        }
+    }
+
+    /// Decodes the metadata of a stored object, whatever its kind is. Malformed fields are dropped.
+    ///
+    /// # Errors
+    /// The metadata is missing or not an object.
+    pub fn repair_metadata(object: &mut Value) -> Result<(), MalformedObject> {
+        match object.get_mut("metadata") {
+            Some(metadata @ (Value::Object(_) | Value::Null)) => {
+                let given = metadata.clone();
+                if read_metadata(metadata).is_ok() {
+                    return Ok(());
+                }
+                *metadata = given;
+                drop_unreadable(metadata);
+                read_metadata(metadata).map(drop).map_err(MalformedObject::Metadata)
+            }
+            other => {
+                let found = other.map_or("<nil>", |value| go_type(value));
+                Err(MalformedObject::Metadata(format!("invalid metadata: expected object, got {found}")))
+            }
         }
     }
 

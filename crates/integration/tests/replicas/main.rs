@@ -2,6 +2,7 @@
 
 mod old_versions;
 mod slow_store;
+mod stored_by_others;
 mod swap;
 
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_store::{Error, Key, KeyInterval, Record, Revision, Timestamp, ValueTransformer};
+use pintle_store::{Key, KeyInterval, Record, Revision, Timestamp, ValueTransformer, unreadable_reason};
 use sha2::{Digest as _, Sha256};
 
 use super::progress::ProgressLogger;
@@ -119,11 +119,7 @@ impl Inventory {
         while let Some((records, remaining)) = pages.next(source, Some(revision)).await? {
             for record in records {
                 let Some(path) = source.path(&record.key) else { continue };
-                let value = match readable(source, &record, revision).await? {
-                    Ok(value) => values.checked(path, &value),
-                    Err(why) => Err(why),
-                };
-                match value {
+                match readable(&record).and_then(|value| values.checked(path, &value)) {
                     Ok((value, stored_size)) => {
                         bytes += value.len() as u64;
                         items.push(Item {
@@ -160,16 +156,9 @@ impl Inventory {
     }
 }
 
-/// The value of a record that was read among others. A value that the store could not transform is empty there.
-async fn readable(source: &Side, record: &Record, at: Revision) -> Result<Result<Bytes, String>, MigrationError> {
-    if !record.value.is_empty() {
-        return Ok(Ok(record.value.clone()));
-    }
-    match source.store.get(record.key.clone(), Some(at)).await {
-        Ok(_) => Ok(Ok(record.value.clone())),
-        Err(Error::Transform { detail, .. }) => Ok(Err(detail)),
-        Err(error) => Err(source.error()(error)),
-    }
+/// The value of a record that was read among others.
+fn readable(record: &Record) -> Result<Bytes, String> {
+    unreadable_reason(&record.value).map_or_else(|| Ok(record.value.clone()), |why| Err(why.into_owned()))
 }
 
 /// Reads the keys of an interval page by page, without the mark of a migration.

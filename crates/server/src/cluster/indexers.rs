@@ -1,7 +1,7 @@
 //! The indexers of the watch caches: selectable fields and offsets of stored objects. Resources are added and removed
 //! while objects are written, so the rules are found by the collection's prefix.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,10 +9,14 @@ use pintle_cache::{Indexer, ObjectIndex, SelectableValues};
 use pintle_codec::json::{self, Projection};
 use pintle_codec::yaml;
 use pintle_locks::{Mutex, RwLock};
-use pintle_registry::{Resource, Strategy};
+use pintle_registry::{MultiVersion, Resource, Strategy};
+use pintle_store::unreadable_reason;
 use pintle_value::{Str, Value};
 
-use super::object_index::{self, ObjectOffsets};
+use super::object_index::{self, ObjectOffsets, is_kind_first};
+
+/// The prefix of the keys of definitions.
+const DEFINITIONS_PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Indexes stored objects by the rules of their collections.
 #[derive(Default)]
@@ -20,9 +24,18 @@ pub(crate) struct Indexers {
     /// The rules of collections with selectable fields.
     field_indexers: RwLock<HashMap<Str, Arc<FieldIndexer>>>,
     /// The collections of custom resources.
-    custom: RwLock<HashSet<Str>>,
+    custom: RwLock<HashMap<Str, CustomCollection>>,
     /// The fields of objects that are being written, by the address of their JSON.
     written: Mutex<HashMap<usize, WrittenFields>>,
+}
+
+/// What is known of the definition of a collection.
+#[derive(Default)]
+struct CustomCollection {
+    /// The revision of its newest definition that is stored.
+    newest: u64,
+    /// The versions of a definition, which may be an older one.
+    versions: Option<Arc<dyn MultiVersion>>,
 }
 
 /// The selectable fields of an object that is being written.
@@ -57,7 +70,7 @@ impl Indexers {
     pub(crate) fn set(&self, resource: &Resource) -> bool {
         let Some(collection) = resource.collection() else { return false };
         if !resource.built_in {
-            self.custom.write().insert(collection.prefix.clone());
+            self.custom.write().entry(collection.prefix.clone()).or_default().versions.clone_from(&resource.versions);
         }
         let sources = resource.strategy.selectable_field_sources();
         if sources.is_empty() {
@@ -86,7 +99,11 @@ impl Indexers {
     }
 
     fn decode_error(&self, prefix: &str, stored: &[u8]) -> String {
-        if self.custom.read().contains(prefix) { custom_decode_error(stored) } else { built_in_decode_error(stored) }
+        if self.custom.read().contains_key(prefix) {
+            custom_decode_error(stored)
+        } else {
+            built_in_decode_error(stored)
+        }
     }
 
     /// Removes the rules of a collection. Returns false if there were none.
@@ -96,9 +113,51 @@ impl Indexers {
     }
 }
 
+impl Indexers {
+    /// Notes that a definition is stored. Its name is the plural and the group.
+    fn note_definition(&self, name: &str, revision: u64) {
+        let Some((plural, group)) = name.split_once('.') else { return };
+        let mut custom = self.custom.write();
+        let collection = custom.entry(format!("{group}/{plural}").into()).or_default();
+        collection.newest = collection.newest.max(revision);
+    }
+
+    /// The versions of the newest definition of a collection.
+    fn newest_versions(&self, prefix: &str) -> Option<Arc<dyn MultiVersion>> {
+        let custom = self.custom.read();
+        let CustomCollection { newest, versions } = custom.get(prefix)?;
+        versions.clone().filter(|versions| versions.definition_revision() >= *newest)
+    }
+
+    /// A custom resource whose kind comes first, with its members sorted. `None` if a read changes it.
+    fn sorted_if_complete(versions: &dyn MultiVersion, json: &[u8]) -> Option<Bytes> {
+        let stored = decode_object(json)?;
+        let mut read = stored.clone();
+        versions.prune_and_default_stored(&mut read);
+        (versions.contains(stored.api_version()) && read == stored).then(|| json::encode(&stored).into())
+    }
+}
+
 impl Indexer for Indexers {
+    /// A custom resource from an etcd, where it is not known whether its definition changes what is read, is kept as one that was
+    /// written here, if its definition changes nothing. Definitions come before the objects that are stored under them, but they
+    /// are read later, so only the newest one decides.
+    fn kept(&self, prefix: &str, key: &str, revision: u64, value: Bytes) -> Bytes {
+        if prefix == DEFINITIONS_PREFIX {
+            self.note_definition(key, revision);
+        }
+        if !is_kind_first(&value) {
+            return value;
+        }
+        let versions = self.newest_versions(prefix);
+        versions.and_then(|versions| Self::sorted_if_complete(&*versions, &value)).unwrap_or(value)
+    }
+
     fn index(&self, prefix: &str, json: &[u8]) -> Result<ObjectIndex, String> {
         // Only check that the JSON is not truncated. The rest is not validated here.
+        if let Some(why) = unreadable_reason(json) {
+            return Err(why.into_owned());
+        }
         let decode_error = || self.decode_error(prefix, json);
         let json = Some(json).filter(|json| json.ends_with(b"}")).ok_or_else(decode_error)?;
         let field_indexer = self.field_indexers.read().get(prefix).cloned();
@@ -132,7 +191,7 @@ impl Indexer for Indexers {
 }
 
 /// Why stored bytes are not a built-in object: the message of upstream's decoder.
-fn built_in_decode_error(stored: &[u8]) -> String {
+pub(crate) fn built_in_decode_error(stored: &[u8]) -> String {
     let value = if stored.trim_ascii_start().starts_with(b"{") {
         json::decode(stored, json::DecodeOptions::default())
             .map(|decoded| decoded.value)
@@ -150,7 +209,7 @@ fn built_in_decode_error(stored: &[u8]) -> String {
 }
 
 /// Why stored bytes are not a custom resource.
-fn custom_decode_error(stored: &[u8]) -> String {
+pub(crate) fn custom_decode_error(stored: &[u8]) -> String {
     let value = match json::decode(stored, json::DecodeOptions::default()) {
         Ok(decoded) => decoded.value,
         Err(error) => return error.to_string(),
@@ -185,6 +244,77 @@ fn decode_object(json: &[u8]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The versions of a definition whose schema has a default.
+    struct Versions {
+        definition: u64,
+    }
+
+    impl MultiVersion for Versions {
+        fn storage_version(&self) -> &str {
+            "a.b/v1"
+        }
+        fn contains(&self, version: &str) -> bool {
+            version == "a.b/v1"
+        }
+        fn conversion(&self) -> &pintle_registry::Conversion {
+            &pintle_registry::Conversion::None
+        }
+        fn types(&self, _: &str) -> Option<&pintle_schema::Schema> {
+            None
+        }
+        fn identical_versions(&self, _: &str) -> Vec<&str> {
+            Vec::new()
+        }
+        fn versions_with(&self, _: &str) -> Vec<&str> {
+            Vec::new()
+        }
+        fn definition_revision(&self) -> u64 {
+            self.definition
+        }
+        fn lacks_default(&self, _: &Value) -> bool {
+            false
+        }
+        fn prune_and_default_stored(&self, object: &mut Value) {
+            object.set_default("spec", 1);
+        }
+        fn prune_converted(&self, _: &mut Value) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn objects_that_a_read_does_not_change_are_kept_at_their_version() {
+        let indexers = Indexers::default();
+        let prefix = "b/as";
+        let define = |definition: u64| {
+            let versions: Arc<dyn MultiVersion> = Arc::new(Versions { definition });
+            indexers.custom.write().entry(prefix.into()).or_default().versions = Some(versions);
+        };
+        let kept = |json: &'static str| {
+            let kept = indexers.kept(prefix, "n/a", 9, Bytes::from_static(json.as_bytes()));
+            String::from_utf8_lossy(&kept).into_owned()
+        };
+        let note = |revision| indexers.kept(DEFINITIONS_PREFIX, "as.b", revision, Bytes::from_static(b"{}"));
+        let complete = r#"{"kind":"A","apiVersion":"a.b/v1","metadata":{},"spec":2}"#;
+        let sorted = r#"{"apiVersion":"a.b/v1","kind":"A","metadata":{},"spec":2}"#;
+        let incomplete = r#"{"kind":"A","apiVersion":"a.b/v1","metadata":{}}"#;
+        let unknown = r#"{"kind":"A","apiVersion":"a.b/v9","metadata":{},"spec":2}"#;
+        assert_eq!(kept(complete), complete, "no definition is known");
+        note(5);
+        define(5);
+        for (json, expect) in [(complete, sorted), (sorted, sorted), (incomplete, incomplete), (unknown, unknown)] {
+            assert_eq!(kept(json), expect);
+        }
+        note(7);
+        assert_eq!(kept(complete), complete, "the newest definition is not known yet");
+        define(5);
+        assert_eq!(kept(complete), complete);
+        define(7);
+        assert_eq!(kept(complete), sorted);
+        assert!(!indexers.remove(prefix));
+        assert_eq!(kept(complete), complete);
+    }
 
     /// The messages were recorded from upstream's servers with such values in etcd.
     #[test]

@@ -51,7 +51,7 @@ use self::conversion_cache::ConversionCache;
 use self::documents::Documents;
 use self::flags::Flags;
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
-pub(crate) use self::indexers::Indexers;
+pub(crate) use self::indexers::{Indexers, built_in_decode_error, custom_decode_error};
 pub use self::kubelets::KubeletOptions;
 pub(crate) use self::kubelets::{KubeletAddress, KubeletClient, join_host_port};
 use self::lazy::Lazy;

@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use pintle_codec::json::{JsonCursor, Projection};
-use pintle_value::Object;
+use pintle_codec::json::{DecodeOptions, JsonCursor, Projection};
+use pintle_value::{Object, Str, Value};
 
 /// The offsets that a scan finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ impl ObjectOffsets {
     }
 }
 
-/// Scans the JSON of an object. Returns `None` if the JSON is not that of an object with a uid, or if no kind and
-/// apiVersion precede its metadata, as they do in both orders of members.
+/// Scans the JSON of an object. Returns `None` if the JSON is not an object with metadata, or if no kind and apiVersion precede
+/// its metadata, as they do in both orders of members.
 pub(crate) fn scan_object(json: &[u8]) -> Option<ObjectOffsets> {
     scan(json, None).map(|(offsets, _)| offsets)
 }
@@ -41,6 +41,7 @@ fn scan(json: &[u8], fields: Option<&Projection>) -> Option<(ObjectOffsets, Obje
     let mut item_offset = 1;
     let mut before_metadata = true;
     let (mut has_kind, mut has_version) = (false, false);
+    let mut is_sorted = false;
     let is_name = |value: &[u8]| value.len() > 2 && value.starts_with(b"\"");
     let mut metadata = None;
     let mut selected = Object::new();
@@ -50,7 +51,7 @@ fn scan(json: &[u8], fields: Option<&Projection>) -> Option<(ObjectOffsets, Obje
         let mut member = cursor.clone();
         match name {
             b"metadata" if has_kind && has_version => {
-                let found = scan_metadata(&mut cursor, fields.is_none())?;
+                let found = scan_metadata(&mut cursor, is_sorted, fields.is_none())?;
                 if fields.is_none() {
                     return Some((ObjectOffsets::new(found, if before_metadata { item_offset } else { 1 }), selected));
                 }
@@ -58,7 +59,10 @@ fn scan(json: &[u8], fields: Option<&Projection>) -> Option<(ObjectOffsets, Obje
             }
             b"metadata" => return None,
             b"kind" => has_kind = is_name(cursor.value()?),
-            b"apiVersion" => has_version = is_name(cursor.value()?),
+            b"apiVersion" => {
+                has_version = is_name(cursor.value()?);
+                is_sorted = !has_kind;
+            }
             _ => {
                 before_metadata &= metadata.is_some();
                 if wanted.is_none() {
@@ -87,20 +91,7 @@ fn scan(json: &[u8], fields: Option<&Projection>) -> Option<(ObjectOffsets, Obje
 /// Moves the kind of an object to its start. Such an object is at no version as it is stored: it does not begin with
 /// the prefix of one, so it is pruned and defaulted at each read.
 pub(crate) fn with_kind_first(json: &Bytes) -> Bytes {
-    let mut cursor = JsonCursor::new(json);
-    let mut find_kind = || -> Option<Range<usize>> {
-        cursor.byte(b'{')?;
-        loop {
-            let start = cursor.offset();
-            let name = cursor.name()?;
-            cursor.value()?;
-            if name == b"kind" {
-                return Some(start..cursor.offset());
-            }
-            cursor.byte(b',')?;
-        }
-    };
-    match find_kind() {
+    match member_with(json, |name| name == b"kind") {
         Some(kind) if kind.start > 1 => {
             [b"{", &json[kind.clone()], b",", &json[1..kind.start - 1], &json[kind.end..]].concat().into()
         }
@@ -108,50 +99,114 @@ pub(crate) fn with_kind_first(json: &Bytes) -> Bytes {
     }
 }
 
+/// True if the kind of an object comes first, see [`with_kind_first`].
+pub(crate) fn is_kind_first(json: &[u8]) -> bool {
+    json.starts_with(b"{\"kind\"")
+}
+
+/// Moves the kind of an object to its place among sorted members: undoes [`with_kind_first`].
+pub(crate) fn with_kind_sorted(json: &[u8]) -> Vec<u8> {
+    let follows = |name: &[u8]| match memchr::memchr(b'\\', name) {
+        None => *name > b"kind"[..],
+        // The order is the one of the text without escapes.
+        Some(_) => unescaped(name).is_none_or(|name| name.as_str() > "kind"),
+    };
+    let kind = member_with(json, |name| name == b"kind").filter(|kind| kind.start == 1);
+    let Some(kind) = kind.filter(|kind| json.get(kind.end) == Some(&b',')) else { return json.to_vec() };
+    let first = kind.end + 1;
+    match member_with(json, follows) {
+        Some(next) => [b"{", &json[first..next.start], &json[kind], b",", &json[next.start..]].concat(),
+        None => {
+            let end = json.len() - 1;
+            [b"{", &json[first..end], b",", &json[kind], b"}"].concat()
+        }
+    }
+}
+
+/// A name without its escapes.
+fn unescaped(name: &[u8]) -> Option<Str> {
+    let text = [b"\"", name, b"\""].concat();
+    match pintle_codec::json::decode(&text, DecodeOptions::default()).ok()?.value {
+        Value::String(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// The first member of an object whose name, with its escapes, is accepted.
+fn member_with(json: &[u8], accepts: impl Fn(&[u8]) -> bool) -> Option<Range<usize>> {
+    let mut cursor = JsonCursor::new(json);
+    cursor.byte(b'{')?;
+    loop {
+        let start = cursor.offset();
+        let name = cursor.name()?;
+        cursor.value()?;
+        if accepts(name) {
+            return Some(start..cursor.offset());
+        }
+        cursor.byte(b',')?;
+    }
+}
+
 /// True if two encodings are equal but for the place of the kind, see [`with_kind_first`].
 pub(crate) fn is_same_object(a: &Bytes, b: &[u8]) -> bool {
-    let begins_with_kind = |json: &[u8]| json.starts_with(b"{\"kind\"");
-    let may_be_same = a.len() == b.len() && begins_with_kind(a) != begins_with_kind(b);
+    let may_be_same = a.len() == b.len() && is_kind_first(a) != is_kind_first(b);
     a == b || (may_be_same && with_kind_first(a) == with_kind_first(&Bytes::copy_from_slice(b)))
 }
 
 /// Returns the offset of the resourceVersion in `metadata`, and the labels. In declaration order the resourceVersion
-/// follows the uid; in sorted order it precedes it. The cursor may stay within the metadata if the rest is unused.
-fn scan_metadata(cursor: &mut JsonCursor<'_>, is_rest_unused: bool) -> Option<(u32, Range<u32>)> {
+/// follows the uid; in sorted order it precedes it. If there is a uid, it is a neighbour. `is_sorted` is true if the members of
+/// the object are sorted; otherwise those of the metadata may be sorted all the same, see [`with_kind_first`]. The cursor may
+/// stay within the metadata if the rest is unused.
+fn scan_metadata(cursor: &mut JsonCursor<'_>, is_sorted: bool, is_rest_unused: bool) -> Option<(u32, Range<u32>)> {
     cursor.byte(b'{')?;
-    let mut sorted = true;
+    let mut sorted = is_sorted;
     let mut first = true;
-    let mut resource_version_offset = None;
     let mut labels = 0..0;
+    // The start and the end of the member.
+    let mut uid = None;
     let mut self_link = None;
-    loop {
+    // Where the members begin that follow the resourceVersion in declaration order.
+    let mut declared = None;
+    while cursor.peek()? != b'}' || !first {
         let start = offset(cursor)?;
         let name = cursor.name()?;
+        let precedes = matches!(name, b"name" | b"generateName" | b"namespace" | b"selfLink" | b"uid");
+        if first {
+            // In sorted order, other members precede the name.
+            sorted |= !precedes;
+        }
+        first = false;
+        if !precedes {
+            declared.get_or_insert(start);
+        }
         if name == b"managedFields" && !sorted && is_rest_unused {
             // Nothing follows it in declaration order, and it is often half of the object.
-            return Some((resource_version_offset?, labels));
+            let after_uid = |(_, end): (u32, u32)| end + 1;
+            return Some((uid.map(after_uid).or(declared)?, labels));
         }
         let value = offset(cursor)?;
         cursor.value()?;
         match name {
-            b"uid" => {
-                let last = cursor.peek()? != b',';
-                let before = self_link.filter(|_| sorted).unwrap_or(start);
-                resource_version_offset = Some(if sorted || last { before } else { offset(cursor)? + 1 });
-            }
+            b"uid" => uid = Some((start, offset(cursor)?)),
             // Only results of dry runs have it.
             b"selfLink" => self_link = Some(start),
             b"labels" => labels = value + 1..offset(cursor)?.checked_sub(1)?,
-            // In sorted order, other members precede the name.
-            b"name" | b"generateName" | b"namespace" if first => sorted = false,
             _ => {}
         }
-        first = false;
         if cursor.byte(b',').is_none() {
-            cursor.byte(b'}')?;
-            return Some((resource_version_offset?, labels));
+            break;
         }
     }
+    let end = offset(cursor)?;
+    cursor.byte(b'}')?;
+    let at = match uid {
+        Some((start, _)) if sorted => self_link.unwrap_or(start),
+        // Behind the comma, if other members follow.
+        Some((_, after)) => (after + 1).min(end),
+        None if is_sorted => self_link.unwrap_or(end),
+        None => declared.unwrap_or(end),
+    };
+    Some((at, labels))
 }
 
 /// The cursor's offset.
@@ -183,6 +238,38 @@ mod tests {
             r#"{"apiVersion":"v1","kind":"A","metadata":{"creationTimestamp":"t","name":"n","rv","uid":"u"}}"#,
             r#""metadata":{"creationTimestamp":"t","name":"n","uid":"u"}}"#,
         );
+        check(
+            r#"{"apiVersion":"v1","kind":"A","metadata":{"name":"n","ownerReferences":[],"uid":"u"}}"#,
+            r#"{"apiVersion":"v1","kind":"A","metadata":{"name":"n","ownerReferences":[],"rv","uid":"u"}}"#,
+            r#""metadata":{"name":"n","ownerReferences":[],"uid":"u"}}"#,
+        );
+    }
+
+    /// Upstream serves such objects, which only others can have stored.
+    #[test]
+    fn objects_without_a_uid_have_an_offset() {
+        for (metadata, expect) in [
+            ("{}", ["{^}", "{^}"]),
+            (r#"{"name":"n"}"#, [r#"{"name":"n"^}"#, r#"{"name":"n"^}"#]),
+            (r#"{"name":"n","labels":{}}"#, [r#"{"name":"n",^"labels":{}}"#, r#"{"name":"n","labels":{}^}"#]),
+            (r#"{"labels":{},"name":"n"}"#, [r#"{^"labels":{},"name":"n"}"#, r#"{"labels":{},"name":"n"^}"#]),
+            (r#"{"generation":1}"#, [r#"{^"generation":1}"#, r#"{"generation":1^}"#]),
+            (r#"{"name":"n","uid":"u"}"#, [r#"{"name":"n","uid":"u"^}"#, r#"{"name":"n",^"uid":"u"}"#]),
+            (r#"{"uid":"u"}"#, [r#"{"uid":"u"^}"#, r#"{^"uid":"u"}"#]),
+            (
+                r#"{"name":"n","managedFields":[]}"#,
+                [r#"{"name":"n",^"managedFields":[]}"#, r#"{"name":"n","managedFields":[]^}"#],
+            ),
+        ] {
+            let heads =
+                [r#"{"kind":"A","apiVersion":"v1","metadata":"#, r#"{"apiVersion":"v1","kind":"A","metadata":"#];
+            for (head, expect) in heads.into_iter().zip(expect) {
+                let mut json = format!("{head}{metadata},\"x\":1}}");
+                let found = scan_object(json.as_bytes()).expect("an object").resource_version_offset;
+                json.insert(found as usize, '^');
+                assert_eq!(json, format!("{head}{expect},\"x\":1}}"));
+            }
+        }
     }
 
     #[test]
@@ -197,7 +284,13 @@ mod tests {
             (r#"{"apiVersion":"a/v1"}"#, r#"{"apiVersion":"a/v1"}"#),
         ];
         for (json, expect) in cases {
-            assert_eq!(with_kind_first(&Bytes::from_static(json.as_bytes())), expect.as_bytes());
+            let moved = with_kind_first(&Bytes::from_static(json.as_bytes()));
+            assert_eq!(moved, expect.as_bytes());
+            let is_sorted = json.starts_with(r#"{"apiVersion""#);
+            assert_eq!(
+                with_kind_sorted(&moved),
+                if is_sorted { json } else { r#"{"apiVersion":"a/v1","kind":"A"}"# }.as_bytes()
+            );
         }
     }
 
@@ -248,13 +341,16 @@ mod tests {
     }
 
     #[test]
-    fn json_without_a_uid_or_a_type_and_truncated_json_are_rejected() {
+    fn json_without_metadata_or_a_type_and_truncated_json_are_rejected() {
         for json in [
             "",
             "{",
             "[]",
-            r#"{"kind":"A","apiVersion":"v1","metadata":{}}"#,
+            r#"{"kind":"A","apiVersion":"v1"}"#,
+            r#"{"kind":"A","apiVersion":"v1","metadata":[]}"#,
             r#"{"kind":"A","apiVersion":"v1","metadata":{"uid":"#,
+            r#"{"kind":"A","apiVersion":"v1","metadata":{"uid":"u","#,
+            r#"{"kind":"A","apiVersion":"v1","metadata":{"uid":"u",}}"#,
             r#"{"a":"\"#,
             r#"{"metadata":{"uid":"u"}}"#,
             r#"{"kind":"A","metadata":{"uid":"u"}}"#,

@@ -37,7 +37,7 @@ pub(crate) struct ExpectedKind<'a> {
 /// A set of kinds that upstream decodes together (upstream: `runtime.Scheme`).
 pub(crate) struct KindScheme {
     /// Its name in messages: the place in upstream's source where it is made.
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// The versions whose kinds it knows. All versions if there are none.
     versions: &'static [&'static str],
     /// More kinds that it knows, with their versions.
@@ -493,7 +493,7 @@ fn check_kind(
 }
 
 /// Returns the name of the Go package of a group's internal types.
-pub(super) fn internal_package(group: &str) -> &str {
+pub(crate) fn internal_package(group: &str) -> &str {
     match group {
         "" | "events.k8s.io" => "core",
         group => group.split_once('.').map_or(group, |(first, _)| first),

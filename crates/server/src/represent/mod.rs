@@ -9,6 +9,8 @@ mod list_writer;
 mod message;
 mod source;
 pub(crate) mod status;
+mod stored_custom;
+mod stored_encoding;
 mod stored_form;
 mod table;
 

@@ -1,6 +1,7 @@
 //! The form of objects in etcd, which is kube-apiserver's: objects of built-in kinds as Protobuf at upstream's storage version,
 //! those of custom kinds, definitions and API services as JSON (upstream: `--storage-media-type`, `storage/etcd3`). The
-//! server itself works with the JSON of the hub version.
+//! server itself works with the JSON of the hub version. What others have stored is read in every form that upstream's decoder
+//! accepts (upstream: `NewStorageCodec`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,9 +17,11 @@ use pintle_store::{Key, StoredValue, TransformError, TransformedValue, ValueTran
 use pintle_value::Value;
 use pintle_value::threads::map_parallel;
 
-use super::to_hub;
-use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX, TreeEncoder};
-use crate::objects::decode::set_defaults;
+use super::stored_encoding::EncodedObject;
+use super::{stored_custom, to_hub};
+use crate::cluster::object_index::is_same_object;
+use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX, TreeEncoder, built_in_decode_error};
+use crate::objects::decode::{KindScheme, internal_package, set_defaults};
 use crate::objects::encode::encode_exact;
 
 /// The groups whose objects upstream keeps as JSON: their servers have codecs of their own.
@@ -118,24 +121,44 @@ impl StoredForm {
         ends.filter_map(|end| self.collections.get(&path[..end])).last()
     }
 
+    fn is_custom(&self, key: &str) -> bool {
+        key.strip_prefix(&self.root).is_some_and(stored_custom::is_custom)
+    }
+
     /// Decodes an object of any version to the hub version. It is stale unless it has the media type and the version in which
     /// objects are written: an update that changes nothing writes it all the same, as upstream, so that all objects can be
     /// brought to today's form.
     fn decode(&self, collection: &StoredCollection, stored: &[u8]) -> Result<TransformedValue, String> {
         let StoredCollection { hub, written } = collection;
         let (version, stale, mut object);
-        if stored.starts_with(&protobuf::PREFIX) {
+        let encoded = EncodedObject::of(stored);
+        if let Some(stored) = encoded.protobuf() {
             let envelope = protobuf::open_envelope(stored).map_err(|error| error.to_string())?;
-            stale = written.as_ref().is_none_or(|written| written.api_version != envelope.api_version);
-            version = self.version_of(&envelope.api_version, &envelope.kind)?;
+            stale = encoded.is_unpacked()
+                || written.as_ref().is_none_or(|written| written.api_version != envelope.api_version);
+            // Upstream takes a missing kind for the one of the collection.
+            let kind = if envelope.kind.is_empty() { &*hub.kind } else { &*envelope.kind };
+            version = self.version_of(&envelope.api_version, kind, hub)?;
             let Schema { types, root } = version.schema();
             object = protobuf::decode_object(&envelope, types, *root).map_err(|error| error.to_string())?;
+            object.set("kind", kind);
         } else {
-            stale = written.is_some();
-            let tree = json::decode(stored, DecodeOptions::default()).map_err(|error| error.to_string())?.value;
-            version = self.version_of(tree.api_version(), tree.kind())?;
+            let stored = encoded.bytes();
+            stale = encoded.is_unpacked() || written.is_some() || !stored.ends_with(b"\n");
+            let tree = json::decode(stored, DecodeOptions::default()).map_err(|_| built_in_decode_error(stored))?.value;
+            let mut meta = json::type_meta(&tree).map_err(|_| built_in_decode_error(stored))?;
+            if meta.kind.is_empty() && !meta.api_version.is_empty() {
+                meta.kind = hub.kind.clone();
+            }
+            if meta.kind.is_empty() || meta.api_version.is_empty() {
+                return Err(built_in_decode_error(stored));
+            }
+            version = self.version_of(&meta.api_version, &meta.kind, hub)?;
             let Schema { types, root } = version.schema();
             object = json::decode_typed(stored, types, *root).map_err(|error| error.to_string())?.value;
+            // The names of the members that tell the type may be in any case.
+            object.set("kind", meta.kind);
+            object.set("apiVersion", meta.api_version);
         }
         version.convert_to_served(&mut object)?;
         let resource = &version.resource;
@@ -146,6 +169,7 @@ impl StoredForm {
         }
         if !resource.group_version().eq(&hub.group_version()) {
             object = to_hub(resource, hub, object);
+            set_defaults(hub, &mut object);
         }
         // Upstream keeps neither, and sets them when an object is read.
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -158,23 +182,42 @@ impl StoredForm {
         Ok(TransformedValue { value: Bytes::copy_from_slice(&json), stale })
     }
 
-    fn version_of(&self, api_version: &str, kind: &str) -> Result<&ReadVersion, String> {
+    /// The version as which an object of a collection is read.
+    fn version_of(&self, api_version: &str, kind: &str, hub: &Resource) -> Result<&ReadVersion, String> {
         let mut kinds = self.versions.get(api_version).into_iter().flatten();
         let found = kinds.find(|version| version.resource.kind == kind);
-        found.ok_or_else(|| format!("no kind \"{kind}\" is registered for version \"{api_version}\""))
+        let found = found.ok_or_else(|| {
+            format!(
+                "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"{}\"",
+                KindScheme::LEGACY.name
+            )
+        })?;
+        if found.resource.kind != hub.kind {
+            let hub = format!("{}.{}", internal_package(&hub.group), hub.kind);
+            let from = format!("{}.{kind}", api_version.rsplit('/').next().unwrap_or_default());
+            return Err(format!("converting ({from}) to ({hub}): unknown conversion"));
+        }
+        Ok(found)
     }
 
     fn encode(&self, collection: &StoredCollection, json: Bytes) -> Option<StoredValue> {
         let Some(written) = &collection.written else {
             let mut versions = collection.hub.strategy.unserved_versions().iter();
             let written = versions.find_map(|version| Some((version.api_version, version.from_served?)));
-            // As JSON, objects of built-in kinds are normalised when they are read.
-            let stored = |bytes| StoredValue { bytes, is_exact: false };
-            let Some((api_version, from_served)) = written else { return Some(stored(json)) };
+            let Some((api_version, from_served)) = written else {
+                let bytes = [&json, &b"\n"[..]].concat().into();
+                // As JSON, objects of built-in kinds are normalised when they are read.
+                return Some(StoredValue { bytes, is_exact: false });
+            };
             let mut object = json::decode(&json, DecodeOptions::STORED).ok()?.value;
             object.set("apiVersion", api_version);
             from_served(&mut object);
-            return Some(stored(json::encode(&object).into()));
+            let Schema { types, root } =
+                self.version_of(api_version, &collection.hub.kind, &collection.hub).ok()?.schema();
+            let mut bytes = Vec::with_capacity(json.len());
+            json::encode_typed(&object, types, *root, &mut bytes);
+            bytes.push(b'\n');
+            return Some(StoredValue { bytes: bytes.into(), is_exact: false });
         };
         written.encode(&collection.hub.kind, |Schema { types, root }, out| {
             protobuf::encode_json_checked(&json, &mut Tape::default(), types, *root, out)
@@ -274,7 +317,8 @@ impl ValueTransformer for StoredForm {
             Some(collection) => {
                 self.encode(collection, value).ok_or_else(|| TransformError("the object is not JSON".to_owned()))
             }
-            None => Ok(StoredValue { is_exact: !value.ends_with(b"\n"), bytes: value }),
+            None if self.is_custom(key) => Ok(stored_custom::write(&value)),
+            None => Ok(StoredValue::exact(value)),
         }
     }
 
@@ -294,12 +338,17 @@ impl ValueTransformer for StoredForm {
 
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
         let Some(collection) = self.collection(key) else {
-            // Go's JSON ends with a line break.
-            let json = stored.strip_suffix(b"\n").filter(|json| json.starts_with(b"{")).unwrap_or(&stored);
+            if self.is_custom(key) {
+                return stored_custom::read(&stored).map_err(TransformError);
+            }
             // The memory of an answer of etcd is freed as a whole.
-            return Ok(TransformedValue { value: Bytes::copy_from_slice(json), stale: false });
+            return Ok(TransformedValue { value: Bytes::copy_from_slice(&stored), stale: false });
         };
         self.decode(collection, &stored).map_err(TransformError)
+    }
+
+    fn is_as_written(&self, read: &[u8], written: &[u8]) -> bool {
+        read == written || is_same_object(&Bytes::copy_from_slice(read), written)
     }
 
     fn transform_all_from_storage(&self, stored: &[(Key, Bytes)]) -> Vec<Result<TransformedValue, TransformError>> {
@@ -358,7 +407,11 @@ mod tests {
                 r#"{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1","metadata":{"name":"v1.a"},"spec":{"groupPriorityMinimum":1,"versionPriority":1},"status":{}}"#,
                 b"{\"kind\":\"APIService\"",
             ),
-            ("/registry/example.com/things/n/a", r#"{"kind":"Thing"}"#, b"{\"kind\":\"Thing\"}"),
+            (
+                "/registry/example.com/things/n/a",
+                r#"{"kind":"Thing","apiVersion":"example.com/v1","metadata":{"name":"a"}}"#,
+                b"{\"apiVersion\":\"example.com/v1\",\"kind\":\"Thing\",\"metadata\":{\"name\":\"a\"}}\n",
+            ),
             (
                 "/registry/masterleases/10.0.0.1",
                 r#"{"kind":"Endpoints","apiVersion":"v1","metadata":{"generation":2},"subsets":[{"addresses":[{"ip":"10.0.0.1"}]}]}"#,
@@ -420,8 +473,8 @@ mod tests {
             ("configmaps/n/a", map("", r#","unknown":1"#), false),
             ("configmaps/n/a", map(r#","generation":0"#, ""), false),
             ("configmaps/n/a", map(r#","namespace":"""#, ""), false),
-            ("example.com/things/n/a", "{}".to_owned(), true),
-            ("example.com/things/n/a", "{}\n".to_owned(), false),
+            ("unknown/things/n/a", "{}".to_owned(), true),
+            ("unknown/things/n/a", "{}\n".to_owned(), true),
         ] {
             let key = format!("/registry/{key}");
             let stored = form.transform_to_storage(&key, json.clone().into()).expect("stored");
@@ -504,9 +557,11 @@ mod tests {
             read("/registry/apiregistration.k8s.io/apiservices/v1.a", service),
             Ok(service.replace("v1beta1", "v1"))
         );
+        let things = "/registry/example.com/things/n/a";
+        let thing = "{\"metadata\": {}, \"apiVersion\": \"example.com/v1\", \"kind\": \"Thing\"}\n";
         assert_eq!(
-            read("/registry/example.com/things/n/a", "{\"kind\":\"Thing\"}\n").as_deref(),
-            Ok(r#"{"kind":"Thing"}"#)
+            read(things, thing).as_deref(),
+            Ok(r#"{"kind":"Thing","apiVersion":"example.com/v1","metadata":{}}"#)
         );
         // An update that changes nothing brings such values to today's form, and leaves others.
         let form = form();
@@ -519,7 +574,11 @@ mod tests {
         assert!(!is_stale(&written));
         let error =
             read("/registry/configmaps/n/a", &b"k8s\0\x0a\x09\x0a\x02v9\x12\x03Pod"[..]).expect_err("no such version");
-        assert_eq!(error, r#"no kind "Pod" is registered for version "v9""#);
+        let scheme = r#"in scheme "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30""#;
+        assert_eq!(error, format!(r#"no kind "Pod" is registered for version "v9" {scheme}"#));
+        let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"1"}}"#;
+        let error = read("/registry/configmaps/n/a", pod).expect_err("another kind");
+        assert_eq!(error, "converting (v1.Pod) to (core.ConfigMap): unknown conversion");
         for broken in [&b""[..], b"k8s\0", b"k8s\0\xff", b"{", b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x05\x0a"]
         {
             assert!(read("/registry/configmaps/n/a", broken).is_err(), "{broken:?}");

@@ -70,7 +70,7 @@ impl ObjectChange {
 /// An object in the form of the watch cache, for a response that is made of the same bytes.
 pub(crate) fn cached_object(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
     let offsets =
-        object_index::scan_object(&json).ok_or_else(|| ApiError::Internal("the object has no uid".to_owned()))?;
+        object_index::scan_object(&json).ok_or_else(|| ApiError::Internal("the object has no metadata".to_owned()))?;
     let index = ObjectIndex {
         resource_version_offset: offsets.resource_version_offset,
         item_offset: offsets.item_offset,
@@ -103,12 +103,12 @@ pub(crate) fn dry_run_object(key: &str, json: Bytes, resource_version: &str) -> 
     if resource_version.is_empty() {
         return Ok(object);
     }
-    let (before, after) = object.json.split_at(object.index.resource_version_offset as usize);
-    let mut json = before.to_vec();
-    json.extend_from_slice(b"\"resourceVersion\":");
-    pintle_codec::json::write_string(resource_version, &mut json);
-    json.push(b',');
-    json.extend_from_slice(after);
+    let offset = (object.index.resource_version_offset as usize).min(object.json.len());
+    let mut json = Vec::with_capacity(object.json.len() + resource_version.len() + 24);
+    object.index.write_with_resource_version(&object.json, 0..offset, &mut json, |out| {
+        pintle_codec::json::write_string(resource_version, out);
+    });
+    json.extend_from_slice(&object.json[offset..]);
     cached_object(key, 0, json.into())
 }
 

@@ -32,6 +32,7 @@ use self::health::{Health, ProbeLimits, probe};
 use self::leases::Leases;
 use self::revisions::RevisionReader;
 use self::written::WrittenValues;
+use crate::transformer::unreadable_value;
 use crate::{
     Change, ChangeFeed, Compare, Condition, Error, IdentityTransformer, Key, KeyInterval, Op, RangeResponse, Record,
     Revision, Store, StoreFuture, StoreMetrics, StoredChange, StoredValue, Timestamp, TransformedValue,
@@ -188,7 +189,7 @@ impl Codec {
         Ok(record(key, &found, value))
     }
 
-    /// Records. A value that cannot be transformed is empty, so that the others can be read.
+    /// Records. What stands for a value that cannot be transformed tells why, so that the others can be read.
     fn records(&self, found: Vec<api::KeyValue>) -> Vec<Record> {
         let (stored, found): (Vec<(Key, Bytes)>, Vec<api::KeyValue>) = found
             .into_iter()
@@ -199,7 +200,7 @@ impl Codec {
         let records = records.map(|(((key, _), found), value)| {
             let value = value.unwrap_or_else(|error| {
                 tracing::error!(%key, revision = found.mod_revision, %error, "Failed to transform a stored value");
-                TransformedValue { value: Bytes::new(), stale: false }
+                TransformedValue { value: unreadable_value(&error), stale: false }
             });
             record(key, &found, value)
         });
@@ -238,7 +239,8 @@ impl Codec {
         let value = self.written.take(key, stored)?;
         if cfg!(debug_assertions) || revision % CHECKED_VALUES == 0 {
             let decoded = self.transformer.transform_from_storage(key, stored.clone());
-            let is_same = decoded.is_ok_and(|decoded| decoded.value == value && !decoded.stale);
+            let is_same =
+                decoded.is_ok_and(|decoded| self.transformer.is_as_written(&decoded.value, &value) && !decoded.stale);
             debug_assert!(is_same, "{key} is not read as it was written: {}", String::from_utf8_lossy(&value));
             if !is_same {
                 tracing::error!(%key, revision, "A value is not read as it was written");

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use pintle_etcd_process::EtcdProcess;
 use pintle_store::{
     Change, Error, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store, StoredValue, TransformError,
-    TransformedValue, ValueTransformer,
+    TransformedValue, ValueTransformer, unreadable_reason,
 };
 use serde_json::json;
 
@@ -231,17 +231,24 @@ async fn a_value_that_cannot_be_read_does_not_hide_others() {
     }
     let error = store.get(Key::from("/b"), None).await.unwrap_err();
     assert_eq!(error.to_string(), "the value of /b cannot be transformed: who wrote this?");
-    let values = |values: Vec<Bytes>| values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect();
+    let values = |values: Vec<Bytes>| {
+        let text = |value: &Bytes| match unreadable_reason(value) {
+            Some(why) => format!("unreadable: {why}"),
+            None => String::from_utf8_lossy(value).into_owned(),
+        };
+        values.iter().map(text).collect()
+    };
+    let expect = ["1", "unreadable: who wrote this?", "3"];
     let range = store.range(KeyInterval::all(), None, None).await.unwrap().records;
     let found: Vec<String> = values(range.into_iter().map(|record| record.value).collect());
-    assert_eq!(found, ["1", "", "3"]);
+    assert_eq!(found, expect);
     let mut feed = store.changes(Revision::EMPTY).await.unwrap();
     let mut changes = Vec::new();
     while changes.len() < 3 {
         changes.extend(feed.next_batch().await.unwrap().changes);
     }
     let found: Vec<String> = values(changes.into_iter().flat_map(|change| change.value).collect());
-    assert_eq!(found, ["1", "", "3"]);
+    assert_eq!(found, expect);
     // It can be written anew.
     store.commit(Change::put("/b", "2")).await.unwrap();
     assert!(store.get(Key::from("/b"), None).await.unwrap().is_some());
