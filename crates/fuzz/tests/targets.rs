@@ -10,10 +10,11 @@ const STACK: usize = 256 << 20;
 /// The total length of the inputs for each target. The length limits the time better than the number of inputs.
 const TOTAL_INPUT_BYTES: usize = 3 << 20;
 
-/// The length that an input counts at least. One of writes is measured again and again.
+/// The length that an input counts at least. One of writes is measured again and again, and of a spelling only the seed.
 fn min_length(target: &FuzzTarget) -> usize {
     match target.name {
         "quota_writes" => 2_048,
+        "stored_spelling" => 512,
         _ => 64,
     }
 }
@@ -97,5 +98,7 @@ targets!(
     impersonation_headers,
     admission_review,
     mutation,
+    stored_object,
+    stored_spelling,
     quota_writes
 );

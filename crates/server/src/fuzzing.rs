@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::HeaderValue;
 use http::request::Parts;
 use pintle_admission::objects::{Decoding, ObjectInterfaces};
@@ -12,10 +13,13 @@ use pintle_auth::review::ReviewVersion;
 use pintle_auth::{AuthenticationError, AuthenticationResult, Authorization};
 use pintle_gates::Gates;
 use pintle_registry::{ApiError, BoxFuture, GroupVersionKind, Registry, Resource};
+use pintle_store::ValueTransformer as _;
 use pintle_value::{Str, Value};
 use tokio::time::Instant;
 
+use crate::cluster::object_index::scan_object;
 use crate::read::continue_token;
+use crate::represent::StoredForm;
 use crate::request::deadline::RequestDeadline;
 use crate::request::info::RequestInfo;
 use crate::request::negotiate::{self, EndpointRestrictions};
@@ -91,6 +95,19 @@ impl ObjectInterfaces for RegistryObjects {
     fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>) {
         self.objects().encode(resource, object, kind, out);
     }
+}
+
+/// The JSON that the watch cache gets of a value in etcd.
+///
+/// # Errors
+/// The reason why the value cannot be read, which is the error of requests for it.
+///
+/// # Panics
+/// Panics if what is read cannot be served.
+pub fn read_stored(form: &StoredForm, key: &str, stored: &[u8]) -> Result<Bytes, String> {
+    let read = form.transform_from_storage(key, Bytes::copy_from_slice(stored)).map_err(|error| error.0)?.value;
+    assert!(scan_object(&read).is_some(), "{}", read.escape_ascii());
+    Ok(read)
 }
 
 /// Parses everything that handlers read from a request's method, URI and headers.

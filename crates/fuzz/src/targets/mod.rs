@@ -19,6 +19,7 @@ mod scalar;
 mod schema;
 mod selector;
 mod spdy;
+mod stored;
 mod token;
 mod webhook;
 mod yaml;
@@ -122,6 +123,8 @@ pub const TARGETS: &[FuzzTarget] = &[
         seeds: admission_webhook::admission_review_seeds,
     },
     FuzzTarget { name: "mutation", run: mutating_policy::mutation, seeds: mutating_policy::mutation_seeds },
+    FuzzTarget { name: "stored_object", run: stored::object, seeds: stored::object_seeds },
+    FuzzTarget { name: "stored_spelling", run: stored::spelling, seeds: stored::spelling_seeds },
     FuzzTarget { name: "quota_writes", run: quota::writes, seeds: quota::writes_seeds },
 ];
 
