@@ -91,7 +91,8 @@ pub trait Strategy: Send + Sync {
         Ok(())
     }
 
-    /// Converts an object from this version to the hub version. The caller sets kind and apiVersion.
+    /// Converts an object from this version to the hub version. The caller sets kind and apiVersion, and the defaults of the
+    /// hub version where the object is stored. A conversion sets none: a field that an apply has pruned would come back.
     fn convert_to_hub(&self, _object: &mut Value) {}
 
     /// Converts an object from the hub version to this version. The caller sets kind and apiVersion.

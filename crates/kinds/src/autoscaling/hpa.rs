@@ -50,8 +50,6 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
     fn convert_to_hub(&self, object: &mut Value) {
         if self.version == HpaVersion::V1 {
             v1::to_hub(object);
-            // Upstream sets these defaults when it decodes the stored object.
-            defaults(object);
         }
     }
 

@@ -117,6 +117,7 @@ pub(super) fn to_hub(object: &mut Value) {
     let mut all = read_list(object, METRICS, metrics::spec_to_hub).unwrap_or_default();
     all.extend(cpu);
     if all.is_empty() {
+        // The one default that is part of a conversion in upstream, too: it depends on the annotations.
         all.push(cpu_metric(DEFAULT_CPU_UTILIZATION));
     }
     spec.set("metrics", all);

@@ -521,3 +521,11 @@ pub(crate) fn set_defaults(resource: &Arc<Resource>, value: &mut Value) {
     model(resource).set_schema_defaults(&resource.schema, value, None);
     resource.strategy.defaults(value);
 }
+
+/// Sets the defaults of the hub version in an object that is about to be stored and came at another version. Upstream sets them
+/// when it decodes what is stored, so conversions, validation and admission do not see them.
+pub(crate) fn set_stored_defaults(resource: &Resource, hub: &Arc<Resource>, object: &mut Value) {
+    if !resource.is_hub() {
+        set_defaults(hub, object);
+    }
+}

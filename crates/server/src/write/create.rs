@@ -16,13 +16,13 @@ use super::internal_client::InternalClient;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
 use super::reservations::WriteReservations;
-use super::validate::{ApplicableRules, validate_and_admit};
+use super::validate::{ApplicableRules, check_budget, validate_and_admit};
 use super::writer::Writer;
 use crate::cluster::object_key;
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
 use crate::http::Response;
-use crate::objects::decode::{ExpectedKind, decode};
+use crate::objects::decode::{ExpectedKind, decode, set_stored_defaults};
 use crate::objects::model;
 use crate::represent::{ResponseFormat, to_hub};
 use crate::request::negotiate;
@@ -167,6 +167,8 @@ impl CreateOperation<'_> {
         };
         let rules = ApplicableRules { resource, hub, subresource: None, view: None };
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
+        set_stored_defaults(resource, hub, &mut object);
+        check_budget(writer)?;
         // Upstream's storage layer rejects it, and a dry run does not reach that layer. A malformed resourceVersion is
         // ignored.
         let is_revision = |text: &str| {

@@ -26,7 +26,7 @@ use crate::cluster::{Turn, check_key, object_key};
 use crate::context::RequestContext;
 use crate::conversion::VersionView;
 use crate::http::Response;
-use crate::objects::decode::{ExpectedKind, decode};
+use crate::objects::decode::{ExpectedKind, decode, set_stored_defaults};
 use crate::objects::model;
 use crate::represent::{ResponseFormat, from_hub, to_hub};
 use crate::request::negotiate;
@@ -457,6 +457,8 @@ impl<'a> GuaranteedUpdate<'a> {
         has_committed: &mut bool,
     ) -> Result<Option<Arc<Object>>, ApiError> {
         let (cluster, context, hub) = (self.writer.cluster, &self.writer.context, &view.hub);
+        set_stored_defaults(self.resource, hub, &mut object);
+        check_budget(&self.writer)?;
         if differs_only_in_times(&object, old) {
             object.set_at(&MANAGED_FIELDS, old.at(&MANAGED_FIELDS).cloned().unwrap_or_default());
         }

@@ -123,6 +123,16 @@ fn every_write_at_one_version_is_the_same_at_every_other() {
 }
 
 #[test]
+fn what_an_apply_at_another_version_lacks_is_pruned() {
+    for_every_kind(versions::check_pruning);
+}
+
+#[test]
+fn what_an_apply_of_an_autoscaler_at_another_version_lacks_is_pruned() {
+    pintle_integration::run(async { versions::check_pruning_of_autoscalers(&Cluster::start().await).await });
+}
+
+#[test]
 fn create_only_kinds_store_nothing() {
     for_every_kind(versions::check_create_only);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_integration::Cluster;
+use pintle_integration::{Cluster, Response};
 use serde_json::{Value, json};
 
 use super::runner::discover;
@@ -91,6 +91,115 @@ pub(crate) async fn check_writes(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     for other in &others {
         let _ = cluster.get(&other.path(&sample.object)).await.expect(404);
     }
+}
+
+/// Checks that a manager that applies an object at one version and then at another gives up every field that the second
+/// configuration lacks: the object is the one that the second configuration makes alone. So no conversion sets a default, with
+/// which the field would come back. Fields without which the object is invalid are left out, as are autoscalers: versions of
+/// these keep in annotations what they have no field for ([`check_pruning_of_autoscalers`]).
+pub(crate) async fn check_pruning(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
+    let sample = kind.sample().object;
+    for other in other_versions(&cluster, &kind).await {
+        // Managers of the core group are dropped in all other groups, so nothing is known to be pruned.
+        if kind.group.is_empty() != other.group.is_empty() || kind.group == "autoscaling" {
+            continue;
+        }
+        // Both name the same object.
+        let named = json!({ "metadata": { "name": name(&sample) } });
+        let first = apply_merge_patch(&config(&other, &other.sample().object), &named);
+        let full = apply_merge_patch(&config(&kind, &sample), &named);
+        for field in fields(&full, "") {
+            let second = without(full.clone(), &field);
+            let alone = apply(&cluster, &kind, &second).await;
+            kind.remove(&cluster, &sample).await;
+            if alone.status != 201 {
+                continue;
+            }
+            let expect = alone.json();
+            let _ = apply(&cluster, &other, &first).await.expect(201);
+            let after = apply(&cluster, &kind, &second).await;
+            // Some fields cannot change.
+            if after.status != 422 {
+                let (after, version) = (after.expect(200).json(), other.api_version());
+                assert_eq!(spec_of(after), spec_of(expect), "without {field}, after an apply at {version}");
+            }
+            kind.remove(&cluster, &sample).await;
+        }
+    }
+}
+
+/// Checks that an autoscaler loses its minimum when its manager applies it without one at another version, as it does at the
+/// same version.
+pub(crate) async fn check_pruning_of_autoscalers(cluster: &Cluster) {
+    let config = |version: &str, name: &str| {
+        json!({ "kind": "HorizontalPodAutoscaler", "apiVersion": format!("autoscaling/{version}"), "metadata": { "name": name },
+            "spec": { "maxReplicas": 5, "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": "web" } } })
+    };
+    for (first, second) in [("v1", "v1"), ("v1", "v2"), ("v2", "v1"), ("v2", "v2")] {
+        let name = format!("from-{first}-to-{second}");
+        let apply = async |version: &str, config: Value| {
+            let collection = format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers");
+            let request = cluster.request("PATCH", &format!("{collection}/{name}?fieldManager=m"));
+            request.body("application/apply-patch+yaml", config.to_string()).send().await
+        };
+        let full = apply_merge_patch(&config(first, &name), &json!({ "spec": { "minReplicas": 3 } }));
+        assert_eq!(apply(first, full).await.expect(201).json()["spec"]["minReplicas"], 3);
+        let after = apply(second, config(second, &name)).await.expect(200).json();
+        assert_eq!(after["spec"]["minReplicas"], 1, "{name}: {after}");
+    }
+}
+
+/// What clients set of an object: without its status, the time of a taint, and its metadata but for the annotations, which hold
+/// what a version has no field for.
+fn spec_of(mut object: Value) -> Value {
+    let annotations = object["metadata"]["annotations"].take();
+    if let Some(taint) = object.pointer_mut("/spec/taint") {
+        taint["timeAdded"].take();
+    }
+    let mut object = apply_merge_patch(&object, &json!({ "status": null, "metadata": null }));
+    object["annotations"] = annotations;
+    object
+}
+
+/// An object as an apply configuration.
+fn config(kind: &ServedKind, object: &Value) -> Value {
+    apply_merge_patch(object, &json!({ "kind": kind.kind, "apiVersion": kind.api_version() }))
+}
+
+async fn apply(cluster: &Cluster, kind: &ServedKind, config: &Value) -> Response {
+    let path = format!("{}?fieldManager=m", kind.path(config));
+    cluster.request("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
+}
+
+/// The JSON pointers of all fields of a configuration that it may lack, but those of the metadata, which all versions share.
+fn fields(value: &Value, path: &str) -> Vec<String> {
+    let of = |key: &str, value: &Value| {
+        let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+        let mut found = fields(value, &path);
+        found.push(path);
+        found
+    };
+    let found: Vec<String> = match value {
+        Value::Object(members) => members.iter().flat_map(|(key, value)| of(key, value)).collect(),
+        Value::Array(items) => {
+            items.iter().enumerate().flat_map(|(index, value)| of(&index.to_string(), value)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let is_shared =
+        |path: &str| matches!(path, "/kind" | "/apiVersion" | "/metadata") || path.starts_with("/metadata/");
+    found.into_iter().filter(|path| !is_shared(path)).collect()
+}
+
+/// An object without a field, or without an item of a list.
+fn without(mut object: Value, field: &str) -> Value {
+    let (parent, key) = field.rsplit_once('/').expect("a pointer");
+    match object.pointer_mut(parent) {
+        Some(Value::Object(members)) => drop(members.remove(&key.replace("~1", "/").replace("~0", "~"))),
+        Some(Value::Array(items)) => drop(items.remove(key.parse().expect("an index"))),
+        _ => {}
+    }
+    object
 }
 
 /// Checks that an object is read with the same metadata at other versions, and that an update there without a change loses
