@@ -22,6 +22,15 @@ pub(super) struct ResourceSliceStrategy {
 }
 
 impl Strategy for ResourceSliceStrategy {
+    fn defaults(&self, object: &mut Value) {
+        for device in devices_mut(object) {
+            let fields = if self.version == ApiVersion::V1Beta1 { device.get_mut("basic") } else { Some(device) };
+            for mapping in fields.into_iter().flat_map(|fields| map_values_mut(fields, MAPPINGS)) {
+                mapping.set_default("allocationMultiplier", "1");
+            }
+        }
+    }
+
     fn convert_to_hub(&self, object: &mut Value) {
         if self.version == ApiVersion::V1Beta1 {
             v1beta1::slice_to_v1(object);
@@ -181,6 +190,23 @@ fn set_taint_times(context: &StrategyContext, slice: &mut Value) {
 mod tests {
     use super::*;
     use crate::testing::{context, gated_context, object};
+
+    #[test]
+    fn mappings_without_a_multiplier_get_one() {
+        for (version, device) in
+            [(ApiVersion::V1, r#"{"name":"a",M}"#), (ApiVersion::V1Beta1, r#"{"name":"a","basic":{M}}"#)]
+        {
+            let slice = |mappings: &str| {
+                let mappings = format!("\"nodeAllocatableResourceMappings\":{mappings}");
+                object(&format!(r#"{{"spec":{{"devices":[{}]}}}}"#, device.replace('M', &mappings)))
+            };
+            let mut found = slice(r#"{"cpu":{"capacityKey":"k"},"memory":{"allocationMultiplier":"2"}}"#);
+            ResourceSliceStrategy { version }.defaults(&mut found);
+            let expect =
+                r#"{"cpu":{"capacityKey":"k","allocationMultiplier":"1"},"memory":{"allocationMultiplier":"2"}}"#;
+            assert_eq!(found, slice(expect));
+        }
+    }
 
     #[test]
     fn taints_without_a_time_get_one() {
