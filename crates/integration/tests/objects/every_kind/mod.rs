@@ -129,7 +129,9 @@ fn what_an_apply_at_another_version_lacks_is_pruned() {
 
 #[test]
 fn what_an_apply_of_an_autoscaler_at_another_version_lacks_is_pruned() {
-    pintle_integration::run(async { versions::check_pruning_of_autoscalers(&Cluster::start().await).await });
+    pintle_integration::run(async {
+        versions::check_pruning_of_autoscalers(&pintle_integration::Cluster::start().await).await
+    });
 }
 
 #[test]
