@@ -96,6 +96,25 @@ pub enum Error {
         detail: String,
     },
 
+    /// The newest acknowledged changes are not in the file, or are damaged.
+    #[error(
+        "{}: {cause}. The acknowledged changes {} are lost. Restore a backup, or start with --accept-data-loss-after {after} \
+         to go on without them", .path.display(), match .until {
+            Some(until) => format!("of the revisions {} to {until}", .after.next()),
+            None => format!("after revision {after}, if there were any,"),
+        }
+    )]
+    LostChanges {
+        /// The file.
+        path: PathBuf,
+        /// The newest revision that is complete.
+        after: Revision,
+        /// The newest acknowledged revision, if it is known.
+        until: Option<Revision>,
+        /// What is wrong.
+        cause: String,
+    },
+
     /// The disk is full. The change is not stored.
     #[error("no space left on device for {}; free some space and try again", .path.display())]
     DiskFull {

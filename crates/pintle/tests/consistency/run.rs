@@ -139,7 +139,8 @@ impl WorkloadRun {
         }
         let disturbance = scenario.disturbance;
         let disk = (disturbance == Disturbance::DiskFaults).then(|| faults::disk(scenario.name));
-        options.vfs = disk.as_ref().map(|_| Vfs { name: scenario.name.to_owned(), rewrite: Disk::rewrite });
+        options.vfs =
+            disk.as_ref().map(|_| Vfs { name: scenario.name.to_owned(), rewrite: Disk::rewrite, write: Disk::write });
         let mut replicas = None;
         let servers = match disturbance {
             Disturbance::None => vec![Cluster::with_options(options).await],

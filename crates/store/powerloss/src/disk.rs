@@ -115,6 +115,31 @@ impl Disk {
         Ok(())
     }
 
+    /// Records that bytes are written to a file on the disk of this name, and whether they are synced. The caller writes
+    /// them.
+    ///
+    /// # Errors
+    /// The disk fails, or has no such name.
+    pub fn write(name: &str, file: &Path, offset: u64, bytes: &[u8], sync: bool) -> std::io::Result<()> {
+        let disk = registered().get(name).cloned().ok_or(std::io::ErrorKind::InvalidInput)?;
+        disk.record_open(file);
+        let failure = disk.failure();
+        if failure == DiskFailure::Write {
+            return Err(std::io::Error::other("disk I/O error"));
+        }
+        // A full disk has a place for these bytes.
+        let offset = usize::try_from(offset).map_err(|_| std::io::ErrorKind::InvalidInput)?;
+        disk.record_write(file, offset, bytes);
+        if sync && matches!(failure, DiskFailure::Sync | DiskFailure::CheckpointSync) {
+            disk.record_failed_sync(file);
+            return Err(std::io::Error::other("disk I/O error"));
+        }
+        if sync {
+            disk.record_sync(file);
+        }
+        Ok(())
+    }
+
     fn new(operations: Vec<DiskOperation>, is_recorded: bool) -> Disk {
         let record = Mutex::new(DiskRecord { start: DiskImage::new(), operations, failure: DiskFailure::None });
         Disk(Arc::new(SharedDisk { record, failure_changed: Condvar::new(), is_recorded }))

@@ -15,6 +15,7 @@ use super::compaction::{CompactionStep, Compactor};
 use super::file::{self, FileError};
 use super::index::{IndexEntry, KeyIndex};
 use super::log::{LogReader, LogRow, LogWriter, missing_row};
+use super::opening;
 use super::{EngineState, ReaderHandle};
 use crate::{Compare, Condition, Error, Key, Record, Revision, StoredChange, Timestamp};
 
@@ -56,8 +57,9 @@ pub(super) struct Committer<'c> {
     /// False if the log may end with a transaction that was reported as failed, because its sync failed. The next
     /// transaction is written over it.
     is_log_clean: bool,
-    /// False until the log that was found when the store was opened is in the file. Nothing is written before.
-    is_log_copied: bool,
+    /// False until the log that was found when the store was opened is in the file, and the file is marked as open. Nothing
+    /// is written before.
+    is_prepared: bool,
     /// When to retry after a failed transaction, such as one on a full disk. The retry writes even if nothing is due,
     /// so that an idle store notices that it works again.
     retry_at: Option<Instant>,
@@ -174,7 +176,7 @@ impl<'c> Committer<'c> {
             sync_failure: None,
             must_reopen: false,
             is_log_clean: true,
-            is_log_copied: true,
+            is_prepared: true,
             retry_at: None,
         })
     }
@@ -189,18 +191,19 @@ impl<'c> Committer<'c> {
 
     /// The log could not be copied to the file when the store was opened, because the disk is full.
     pub(super) fn on_full_disk(mut self) -> Self {
-        self.is_log_copied = false;
+        self.is_prepared = false;
         self.retry_at = Some(Instant::now());
         self.shared.health.set_commit_error(Some(Error::DiskFull { path: self.shared.path.clone() }));
         self
     }
 
-    /// Copies the log that was found when the store was opened, unless that was done.
-    fn copy_log(&mut self) -> Result<(), FileError> {
-        if !self.is_log_copied {
+    /// Copies the log that was found when the store was opened, and marks the file as open, unless that was done.
+    fn prepare(&mut self) -> Result<(), FileError> {
+        if !self.is_prepared {
             file::rewrite_log(&self.shared.path, &self.shared.access)?;
-            file::copy_log(self.connection)?;
-            self.is_log_copied = true;
+            let EngineState { path, acknowledged, index, .. } = self.shared;
+            opening::prepare(path, self.connection, acknowledged, &index.lock())?;
+            self.is_prepared = true;
         }
         Ok(())
     }
@@ -208,8 +211,9 @@ impl<'c> Committer<'c> {
     /// Runs until the queue is stopped and empty, or the file has to be opened again.
     pub(super) fn run(mut self) -> CommitterEnd {
         loop {
+            let timeout = self.idle_timeout();
             self.shared.health.set_in_transaction(false);
-            let mut queued = self.shared.queue.wait(self.idle_timeout(), MAX_CHANGES);
+            let mut queued = self.shared.queue.wait(timeout, MAX_CHANGES);
             self.shared.health.set_in_transaction(true);
             let maintenance_only = queued.requests.is_empty();
             if queued.stopped && maintenance_only {
@@ -264,28 +268,38 @@ impl<'c> Committer<'c> {
         self.must_reopen && self.is_log_clean
     }
 
-    /// Saves the compact revision, so that it does not go backwards at a restart. Returns true if the log may be copied
-    /// to the file.
+    /// Marks the file as closed, and saves the compact revision, so that it does not go backwards at a restart. Returns
+    /// true if the log may be copied to the file, which deletes it.
     fn finish(mut self) -> bool {
-        if self.sync_failure.is_none()
-            && self.compactor.has_unsaved_revision(&self.shared.index.lock())
-            && let Err(error) = self.run_transaction(&mut Transaction::default(), VecDeque::new())
-        {
-            tracing::warn!(%error, "Failed to save the compact revision");
+        if self.sync_failure.is_some() || !self.is_prepared {
+            return false;
         }
-        self.sync_failure.is_none() && self.is_log_copied
+        let closed = self.write_closed();
+        closed.inspect_err(|error| tracing::warn!(%error, "Failed to mark the store file as closed")).is_ok()
     }
 
-    /// How long to wait if no request arrives.
+    fn write_closed(&mut self) -> Result<(), Error> {
+        let result = self.begin.execute([]).map_err(FileError::from).and_then(|_| {
+            self.compactor.write_closed(&self.shared.index.lock())?;
+            self.commit.execute([])?;
+            Ok(())
+        });
+        result.map_err(|error| self.abort(error))
+    }
+
+    /// How long to wait if no request arrives. Syncs the newest acknowledged revision if that is due.
     fn idle_timeout(&self) -> Option<Duration> {
+        let wait = |until: Instant| until.saturating_duration_since(Instant::now());
         if let Some(retry_at) = self.retry_at {
-            return Some(retry_at.saturating_duration_since(Instant::now()));
+            return Some(wait(retry_at));
         }
+        let sync = self.shared.acknowledged.sync_if_due().map(wait);
         let index = self.shared.index.lock();
         if self.compactor.has_work(&index) {
             return Some(Duration::ZERO);
         }
-        index.next_deadline().map(|due| self.shared.clock.until(due))
+        let due = index.next_deadline().map(|due| self.shared.clock.until(due));
+        [sync, due].into_iter().flatten().min()
     }
 
     /// Runs one transaction with what is due and what is requested. After an error, nothing of it is in the file and
@@ -304,10 +318,10 @@ impl<'c> Committer<'c> {
         }
         let now = self.shared.clock.now();
         let started = Instant::now();
-        let copied = self.copy_log();
+        let prepared = self.prepare();
         // A failed copy leaves the file as a failed checkpoint does.
-        self.must_reopen |= copied.as_ref().is_err_and(FileError::is_failed_sync);
-        let begun = copied.and_then(|()| self.begin.execute([]).map_err(FileError::from));
+        self.must_reopen |= prepared.as_ref().is_err_and(FileError::is_failed_sync);
+        let begun = prepared.and_then(|()| self.begin.execute([]).map_err(FileError::from));
         let is_recovery = self.sync_failure.is_some();
         let result = begun.and_then(|_| {
             self.expire(transaction, now)?;
@@ -339,6 +353,9 @@ impl<'c> Committer<'c> {
                 self.is_log_clean = false;
                 self.commit.execute([])?;
                 self.is_log_clean = true;
+                if let Some(newest) = transaction.changes.last() {
+                    self.shared.acknowledged.record(newest.change.revision);
+                }
             }
             Ok(step)
         });

@@ -9,6 +9,7 @@ use super::EngineState;
 use super::file::FileError;
 use super::index::KeyIndex;
 use super::log::{LogReader, LogWriter, RowHeader};
+use super::meta::{Meta, MetaWriter, RevisionSet};
 use crate::{Key, Revision, Timestamp};
 
 /// The number of log rows that a step scans per row that the transaction writes. More than one, so that compaction
@@ -40,6 +41,7 @@ pub(super) struct CompactionStep {
     /// The last vacuum step has been done, so the file can be truncated.
     pub(super) vacuum_finished: bool,
     purged_revision: Revision,
+    retained: RevisionSet,
     saved_revision: Option<Revision>,
     /// Tombstones whose rows are removed.
     removed_tombstones: Vec<(Revision, Key)>,
@@ -49,6 +51,7 @@ pub(super) struct Compactor<'c> {
     free_pages: Statement<'c>,
     all_pages: Statement<'c>,
     vacuum: Statement<'c>,
+    meta: MetaWriter<'c>,
     /// The compact revision that is saved in the file.
     saved_revision: Revision,
     /// Rows were removed since the free pages were last counted.
@@ -62,6 +65,7 @@ impl<'c> Compactor<'c> {
             free_pages: connection.prepare("PRAGMA freelist_count")?,
             all_pages: connection.prepare("PRAGMA page_count")?,
             vacuum: connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?,
+            meta: MetaWriter::new(connection)?,
             saved_revision,
             removed: true,
             vacuum_running: false,
@@ -92,23 +96,20 @@ impl<'c> Compactor<'c> {
         probe: bool,
         now: Timestamp,
     ) -> Result<CompactionStep, FileError> {
-        let (compact_revision, purged_revision, until, has_unsaved) = {
+        let (meta, until, has_unsaved) = {
             let mut index = shared.index.lock();
             if let Some(compactable_revision) = index.retention_tracker.compactable_revision(now) {
                 index.compact_revision = index.compact_revision.max(compactable_revision);
             }
-            (
-                index.compact_revision,
-                index.purged_revision,
-                index.purgeable_revision(),
-                self.has_unsaved_revision(&index),
-            )
+            (index.meta(true), index.purgeable_revision(), self.has_unsaved_revision(&index))
         };
+        let Meta { compact_revision, purged_revision, .. } = meta;
         let mut step = CompactionStep {
             wrote: false,
             removed: 0,
             vacuum_finished: false,
             purged_revision,
+            retained: meta.retained.unwrap_or_default(),
             saved_revision: None,
             removed_tombstones: Vec::new(),
         };
@@ -121,12 +122,15 @@ impl<'c> Compactor<'c> {
             })?;
             let started = Instant::now();
             for row in scanned {
+                step.retained.add(row.revision);
                 if let Some(obsolete) = row.previous.filter(|_| row.create_revision < row.revision) {
                     writer.delete(obsolete)?;
+                    step.retained.remove(obsolete);
                     step.removed += 1;
                 }
                 if row.size.is_none() {
                     writer.delete(row.revision)?;
+                    step.retained.remove(row.revision);
                     step.removed += 1;
                     step.removed_tombstones.push((row.revision, row.key));
                 }
@@ -143,7 +147,8 @@ impl<'c> Compactor<'c> {
             self.vacuum_running = step.wrote;
         }
         if step.purged_revision > purged_revision || has_unsaved || (probe && written == 0) {
-            writer.set_meta(compact_revision, step.purged_revision)?;
+            let retained = Some(step.retained);
+            self.meta.write(&Meta { purged_revision: step.purged_revision, retained, ..meta })?;
             step.saved_revision = Some(compact_revision);
             step.wrote = true;
         }
@@ -162,9 +167,15 @@ impl<'c> Compactor<'c> {
         Ok(true)
     }
 
+    /// Writes that the store is closed, inside a transaction.
+    pub(super) fn write_closed(&mut self, index: &KeyIndex) -> Result<(), FileError> {
+        self.meta.write(&index.meta(false))
+    }
+
     /// Updates the index after the transaction of a step is committed.
     pub(super) fn finish(&mut self, index: &mut KeyIndex, step: CompactionStep) {
         index.purged_revision = step.purged_revision;
+        index.retained = step.retained;
         self.saved_revision = step.saved_revision.unwrap_or(self.saved_revision);
         for (revision, key) in step.removed_tombstones {
             // The key may have been created again.

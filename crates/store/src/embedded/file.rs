@@ -6,9 +6,12 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ffi};
 
-use super::log::{LogRow, LogWriter};
+use super::acknowledged;
+use super::log::{LOG_SCHEMA, LogRow, LogWriter};
+use super::meta::{META_SCHEMA, META_SCHEMA_1, Meta, MetaWriter};
+use super::opening::Loss;
 use super::{Durability, Vfs};
 use crate::{Error, Revision};
 
@@ -22,42 +25,35 @@ const LOCK_FILE: &str = "pintle.lock";
 const APPLICATION_ID: i32 = 0x506e_746c;
 
 /// The version of the schema. Incremented when an older program cannot read or would corrupt the file.
-const FORMAT_VERSION: i64 = 1;
+pub(super) const FORMAT_VERSION: i64 = 2;
+
+/// The oldest format version that can be read. A file gets the present one when it is opened.
+const OLDEST_FORMAT_VERSION: i64 = 1;
+
+/// The size of a page.
+pub(super) const PAGE_BYTES: usize = 4096;
 
 /// The number of bytes of the write-ahead log that are rewritten at once.
 const REWRITE_BYTES: usize = 1 << 20;
 
+/// SQLite's number of the mode `INCREMENTAL` of `auto_vacuum`.
+const INCREMENTAL_VACUUM: i64 = 2;
+
+/// What is encoded in a path that is part of a URI.
+const URI_PATH: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS.add(b'%').add(b'?').add(b'#');
+
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-
-/// The change log is one table, so that a value is written only once. `value` is the last column, so that the rest of a
-/// row is read without it. A row without a value is a tombstone.
-const SCHEMA: &str = "
-    CREATE TABLE meta (
-        id INTEGER PRIMARY KEY CHECK (id = 1),
-        compacted INTEGER NOT NULL,
-        swept INTEGER NOT NULL
-    ) STRICT;
-    CREATE TABLE log (
-        revision INTEGER PRIMARY KEY,
-        key TEXT NOT NULL,
-        created INTEGER NOT NULL,
-        previous INTEGER,
-        time INTEGER NOT NULL,
-        expires INTEGER,
-        sum INTEGER NOT NULL,
-        value BLOB
-    ) STRICT;
-    INSERT INTO meta (id, compacted, swept) VALUES (1, 1, 1);
-";
 
 /// An error of an operation on the file; [`FileError::into_error`] converts it to the public error.
 #[derive(Debug)]
 pub(super) enum FileError {
     Sqlite(rusqlite::Error),
-    /// An error of [`rewrite_log`].
-    Rewrite(std::io::Error),
+    /// An error of an operation without SQLite.
+    Io(std::io::Error),
     Corrupted(String),
+    /// Acknowledged changes are missing at the end.
+    Lost(Loss),
 }
 
 impl From<rusqlite::Error> for FileError {
@@ -72,7 +68,8 @@ impl FileError {
         let path = path.to_owned();
         let error = match self {
             FileError::Corrupted(detail) => return Error::Corrupted { path, detail },
-            FileError::Rewrite(error) => return io(&path)(error),
+            FileError::Lost(Loss { after, until, cause }) => return Error::LostChanges { path, after, until, cause },
+            FileError::Io(error) => return io(&path)(error),
             FileError::Sqlite(error) => error,
         };
         let detail = error.to_string();
@@ -101,20 +98,20 @@ impl FileError {
     /// Returns true if the content is wrong, so that another attempt does not help.
     pub(super) fn is_corruption(&self) -> bool {
         match self {
-            FileError::Corrupted(_) => true,
+            FileError::Corrupted(_) | FileError::Lost(_) => true,
             FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => {
                 matches!(cause.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
             }
-            FileError::Sqlite(_) | FileError::Rewrite(_) => false,
+            FileError::Sqlite(_) | FileError::Io(_) => false,
         }
     }
 
     /// Returns true if the disk is full.
-    fn is_disk_full(&self) -> bool {
+    pub(super) fn is_disk_full(&self) -> bool {
         match self {
             FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => cause.code == ErrorCode::DiskFull,
-            FileError::Rewrite(error) => is_disk_full(error),
-            FileError::Sqlite(_) | FileError::Corrupted(_) => false,
+            FileError::Io(error) => is_disk_full(error),
+            FileError::Sqlite(_) | FileError::Corrupted(_) | FileError::Lost(_) => false,
         }
     }
 
@@ -197,10 +194,17 @@ impl DataDir {
         if path.try_exists().map_err(io(&path))? {
             return check_header(&path);
         }
-        let wal = log_path(&path);
-        if wal.try_exists().map_err(io(&wal))? {
-            let detail = format!("it is missing, but its write-ahead log {} exists", wal.display());
-            return Err(Error::Corrupted { path, detail });
+        for (name, file) in [
+            ("write-ahead log", log_path(&path)),
+            ("file with the newest acknowledged revision", acknowledged::path_of(&path)),
+        ] {
+            if file.try_exists().map_err(io(&file))? {
+                let detail = format!(
+                    "it is missing, but its {name} {} exists (delete that if the directory is to begin empty)",
+                    file.display()
+                );
+                return Err(Error::Corrupted { path, detail });
+            }
         }
         self.create(&path, durability, None)
     }
@@ -208,7 +212,7 @@ impl DataDir {
     /// Creates a store file whose log begins with this row. The history before it counts as compacted.
     pub(super) fn create_store_file(&self, first: &LogRow, durability: Durability) -> Result<(), Error> {
         let path = self.store_file();
-        for file in [path.clone(), log_path(&path)] {
+        for file in [path.clone(), log_path(&path), acknowledged::path_of(&path)] {
             if file.try_exists().map_err(io(&file))? {
                 let detail = format!("{} exists", file.display());
                 return Err(Error::Io { path, detail });
@@ -233,25 +237,26 @@ impl DataDir {
         }
         file.sync_all().map_err(io(&new))?;
         fs::rename(&new, path).map_err(io(path))?;
-        sync_dir(&self.path)
+        sync_dir(&self.path).map_err(io(&self.path))
     }
 }
 
 fn create_schema(path: &Path, durability: Durability, first: Option<&LogRow>) -> Result<(), FileError> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "synchronous", synchronous(durability))?;
-    connection.pragma_update(None, "page_size", 4096)?;
+    connection.pragma_update(None, "page_size", PAGE_BYTES as i64)?;
     // Allows freeing pages in small steps. A full VACUUM would block writers.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
-    connection.execute_batch(&format!("BEGIN; {SCHEMA}"))?;
+    connection.execute_batch(&format!("BEGIN; {META_SCHEMA}; {LOG_SCHEMA}"))?;
+    let mut meta = Meta::beginning_after(Revision::EMPTY);
     if let Some(first) = first {
-        let mut writer = LogWriter::new(&connection)?;
         let before = Revision(first.revision.get() - 1);
-        writer.set_meta(before, before)?;
-        writer.insert(first)?;
+        (meta.compact_revision, meta.purged_revision) = (before, before);
+        LogWriter::new(&connection)?.insert(first)?;
     }
+    MetaWriter::new(&connection)?.write(&meta)?;
     connection.execute_batch("COMMIT")?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
@@ -276,8 +281,32 @@ fn check_header(path: &Path) -> Result<(), Error> {
         id => return not_a_store(format!("it is an SQLite database of another program (application id {id:#010x})")),
     }
     match i64::from(word(60)) {
-        FORMAT_VERSION => Ok(()),
+        OLDEST_FORMAT_VERSION..=FORMAT_VERSION => Ok(()),
         found => Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION }),
+    }
+}
+
+/// The format version of the file. That in the header of the file may be older, if the log has a newer one.
+pub(super) fn format_version(connection: &Connection) -> Result<i64, FileError> {
+    Ok(connection.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+}
+
+/// Checks that the tables are those of the format, so that no statement does something else than it says.
+pub(super) fn check_schema(connection: &Connection) -> Result<(), FileError> {
+    let meta = if format_version(connection)? == FORMAT_VERSION { META_SCHEMA } else { META_SCHEMA_1 };
+    for (name, schema) in [("log", LOG_SCHEMA), ("meta", meta)] {
+        let query = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND tbl_name = ?1";
+        let found: Option<String> = connection.query_row(query, [name], |row| row.get(0)).optional()?;
+        let is_same = found.is_some_and(|found| found.split_whitespace().eq(schema.split_whitespace()));
+        if !is_same {
+            return Err(FileError::Corrupted(format!("its table {name} is missing or has another schema")));
+        }
+    }
+    let auto_vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
+    if auto_vacuum == INCREMENTAL_VACUUM {
+        Ok(())
+    } else {
+        Err(FileError::Corrupted("its header is damaged".to_owned()))
     }
 }
 
@@ -285,12 +314,7 @@ fn check_header(path: &Path) -> Result<(), Error> {
 ///
 /// A commit returns after its part of the WAL is synced (`synchronous=FULL`). SQLite's automatic checkpoint is off: it
 /// ignores errors, and a sync that failed must not be followed by another.
-///
-/// The WAL may hold what an earlier process failed to sync: the file system shows it, but the disk may not have it. So
-/// the WAL is written again before SQLite reads it, and copied to the file as a whole. If the disk is too full for that,
-/// the second value is false: the store can be read, but nothing may be written before both are done.
-pub(super) fn open_writer(path: &Path, access: &FileAccess) -> Result<(Connection, bool), FileError> {
-    let rewritten = rewrite_log(path, access);
+pub(super) fn open_writer(path: &Path, access: &FileAccess) -> Result<Connection, FileError> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, access)?;
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
     if mode != "wal" {
@@ -299,14 +323,7 @@ pub(super) fn open_writer(path: &Path, access: &FileAccess) -> Result<(Connectio
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     connection.pragma_update(None, "cache_size", -4096)?;
-    match rewritten.and_then(|()| copy_log(&connection)) {
-        Ok(()) => Ok((connection, true)),
-        Err(error) if error.is_disk_full() => {
-            tracing::warn!(path = %path.display(), "The disk is full: the store accepts no writes until there is space");
-            Ok((connection, false))
-        }
-        Err(error) => Err(error),
-    }
+    Ok(connection)
 }
 
 /// The write-ahead log of a store file.
@@ -325,7 +342,7 @@ pub(super) fn rewrite_log(path: &Path, access: &FileAccess) -> Result<(), FileEr
         Some(vfs) => (vfs.rewrite)(&vfs.name, &log),
         None => rewrite(&log),
     };
-    rewritten.map_err(FileError::Rewrite)
+    rewritten.map_err(FileError::Io)
 }
 
 /// Writes the content of a file again and syncs it. A file that does not exist is not created.
@@ -350,11 +367,20 @@ fn rewrite(path: &Path) -> std::io::Result<()> {
 /// failed, now or before a restart: a power loss would end the log where the disk does not have it.
 pub(super) fn copy_log(connection: &Connection) -> Result<(), FileError> {
     let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-    if is_busy {
-        let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
-        return Err(FileError::Sqlite(rusqlite::Error::SqliteFailure(busy, None)));
-    }
-    Ok(())
+    if is_busy { Err(busy()) } else { Ok(()) }
+}
+
+/// Copies the whole write-ahead log to the file, which syncs it, and keeps the log: a file that is open has one.
+pub(super) fn copy_log_without_truncating(connection: &Connection) -> Result<(), FileError> {
+    let (is_busy, pages, copied): (bool, i64, i64) =
+        connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    if is_busy || copied != pages { Err(busy()) } else { Ok(()) }
+}
+
+fn busy() -> FileError {
+    let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+    FileError::Sqlite(rusqlite::Error::SqliteFailure(busy, None))
 }
 
 /// Makes this connection copy the log to the file and delete it when it closes, if it is the last one.
@@ -371,6 +397,14 @@ pub(super) fn open_reader(path: &Path, access: &FileAccess) -> Result<Connection
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "cache_size", -1024)?;
     Ok(connection)
+}
+
+/// Opens the store file to read what it contains without its log.
+pub(super) fn open_without_log(path: &Path) -> Result<Connection, FileError> {
+    let path = path.to_string_lossy();
+    let name = format!("file:{}?immutable=1", percent_encoding::utf8_percent_encode(&path, URI_PATH));
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Ok(Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_EXRESCODE)?)
 }
 
 fn open(path: &Path, mode: OpenFlags, access: &FileAccess) -> Result<Connection, FileError> {
@@ -403,16 +437,18 @@ fn is_disk_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
+/// Creates files that only their owner can read.
 #[cfg(unix)]
-fn owner_only() -> OpenOptions {
+pub(super) fn owner_only() -> OpenOptions {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
 }
 
+/// Creates files.
 #[cfg(not(unix))]
-fn owner_only() -> OpenOptions {
+pub(super) fn owner_only() -> OpenOptions {
     OpenOptions::new()
 }
 
@@ -425,9 +461,6 @@ fn create_dir(path: &Path) -> Result<(), Error> {
 }
 
 /// Syncs a directory, so that a new or renamed entry is durable.
-fn sync_dir(path: &Path) -> Result<(), Error> {
-    if cfg!(unix) {
-        File::open(path).and_then(|folder| folder.sync_all()).map_err(io(path))?;
-    }
-    Ok(())
+pub(super) fn sync_dir(path: &Path) -> std::io::Result<()> {
+    if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
 }

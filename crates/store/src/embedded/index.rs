@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use super::file::FileError;
 use super::log::{self, LogReader, RowHeader, missing_row};
+use super::meta::{Meta, RevisionSet};
 use crate::retention::RetentionTracker;
 use crate::{Error, HistoryRetention, Key, KeyInterval, Revision, Timestamp};
 
@@ -91,6 +92,10 @@ pub(super) struct KeyIndex {
     pub(super) compact_revision: Revision,
     /// Rows that are obsolete at this revision have been removed from the file (etcd's finished compaction).
     pub(super) purged_revision: Revision,
+    /// The rows up to the purged revision that are in the file.
+    pub(super) retained: RevisionSet,
+    /// No row has to follow this revision.
+    base: Revision,
     keys: SortedEntries<IndexedKey>,
     pub(super) expiries: BTreeMap<(Timestamp, Revision), Key>,
     pub(super) retention_tracker: RetentionTracker,
@@ -101,17 +106,20 @@ pub(super) struct KeyIndex {
 }
 
 impl KeyIndex {
-    /// Builds the index from the log, which two connections read.
+    /// Builds the index from the log, which two connections read. Every row that has to be there is: those up to the
+    /// purged revision are the retained ones, and those after it have consecutive revisions.
     pub(super) fn load(
         connections: [&mut Connection; 2],
         retention: HistoryRetention,
-        compact_revision: Revision,
-        purged_revision: Revision,
+        meta: &Meta,
     ) -> Result<KeyIndex, FileError> {
+        let Meta { compact_revision, purged_revision, base, .. } = *meta;
         let mut index = KeyIndex {
             revision: purged_revision,
             compact_revision,
             purged_revision,
+            retained: RevisionSet::default(),
+            base,
             keys: SortedEntries::default(),
             expiries: BTreeMap::new(),
             retention_tracker: RetentionTracker::new(retention),
@@ -127,6 +135,8 @@ impl KeyIndex {
                     return Err(missing_row(index.revision.next()));
                 }
                 index.revision = row.revision;
+            } else {
+                index.retained.add(row.revision);
             }
             let (time, bytes) = (row.time, row.key.len() + row.size.unwrap_or(0));
             index.newest_time = index.newest_time.max(Some(time));
@@ -144,13 +154,33 @@ impl KeyIndex {
         // The sort is stable, so that the newest row of a key remains. To sort costs less than to insert in any order.
         rows.sort_by(|one, other| one.key.cmp(&other.key));
         index.keys = rows.into_iter().collect();
+        if meta.retained.is_some_and(|retained| retained != index.retained) {
+            return Err(FileError::Corrupted(format!(
+                "records up to revision {purged_revision} are missing, or are there twice"
+            )));
+        }
         // Compaction never removes the newest row, so rows must follow unless nothing was ever removed.
-        if compact_revision > index.revision || (index.revision == purged_revision && purged_revision > Revision::EMPTY)
-        {
+        if compact_revision > index.revision || (index.revision == purged_revision && purged_revision > base) {
             return Err(missing_row(compact_revision.max(purged_revision.next())));
         }
         index.expiries = expiring.into_iter().map(|(key, due)| (due, key)).collect();
         Ok(index)
+    }
+
+    /// The row of `meta` for this state, while the store is open or after it is closed.
+    pub(super) fn meta(&self, is_open: bool) -> Meta {
+        Meta {
+            compact_revision: self.compact_revision,
+            purged_revision: self.purged_revision,
+            retained: Some(self.retained),
+            base: self.base,
+            is_open,
+        }
+    }
+
+    /// The revisions of all rows that are the newest of a key that exists.
+    pub(super) fn live_rows(&self) -> impl Iterator<Item = Revision> {
+        self.keys.iter().filter(|indexed| !indexed.entry.is_deleted()).map(|indexed| indexed.entry.revision())
     }
 
     /// Compares with an index that was just read from the file. Returns how they differ.

@@ -75,6 +75,19 @@ impl RowHeader {
     }
 }
 
+/// The change log is one table, so that a value is written only once. `value` is the last column, so that the rest of a
+/// row is read without it. A row without a value is a tombstone.
+pub(super) const LOG_SCHEMA: &str = "CREATE TABLE log (
+    revision INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    previous INTEGER,
+    time INTEGER NOT NULL,
+    expires INTEGER,
+    sum INTEGER NOT NULL,
+    value BLOB
+) STRICT";
+
 const ROW_COLUMNS: &str = "revision, key, created, previous, time, expires, sum, value";
 const HEADER_COLUMNS: &str = "revision, key, created, previous, time, expires, sum, length(value)";
 
@@ -185,8 +198,6 @@ impl<'c> LogReader<'c> {
 pub(super) struct LogWriter<'c> {
     insert: Statement<'c>,
     delete: Statement<'c>,
-    delete_meta: Statement<'c>,
-    insert_meta: Statement<'c>,
 }
 
 impl<'c> LogWriter<'c> {
@@ -195,8 +206,6 @@ impl<'c> LogWriter<'c> {
             insert: connection
                 .prepare(&format!("INSERT INTO log ({ROW_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"))?,
             delete: connection.prepare("DELETE FROM log WHERE revision = ?1")?,
-            delete_meta: connection.prepare("DELETE FROM meta")?,
-            insert_meta: connection.prepare("INSERT INTO meta (id, compacted, swept) VALUES (1, ?1, ?2)")?,
         })
     }
 
@@ -218,26 +227,6 @@ impl<'c> LogWriter<'c> {
     pub(super) fn delete(&mut self, revision: Revision) -> Result<(), FileError> {
         if self.delete.execute([to_sql_integer(revision.0)])? == 1 { Ok(()) } else { Err(missing_row(revision)) }
     }
-
-    /// Writes to the file even if nothing changes: SQLite skips an UPDATE with the same values.
-    pub(super) fn set_meta(&mut self, compact_revision: Revision, purged_revision: Revision) -> Result<(), FileError> {
-        self.delete_meta.execute([])?;
-        self.insert_meta.execute([to_sql_integer(compact_revision.0), to_sql_integer(purged_revision.0)])?;
-        Ok(())
-    }
-}
-
-/// Reads the compact revision and the purged revision from the file.
-pub(super) fn read_meta(connection: &Connection) -> Result<(Revision, Revision), FileError> {
-    let query = "SELECT compacted, swept FROM meta WHERE id = 1";
-    let (compact_revision, purged_revision) =
-        connection.query_row(query, [], |row| Ok((unsigned_column(row, 0)?, unsigned_column(row, 1)?)))?;
-    if purged_revision > compact_revision || purged_revision < Revision::EMPTY.0 {
-        return Err(FileError::Corrupted(format!(
-            "its compact revision {compact_revision} and purged revision {purged_revision} contradict each other"
-        )));
-    }
-    Ok((Revision(compact_revision), Revision(purged_revision)))
 }
 
 /// The oldest and the newest revision of the log; `None` if it is empty.
@@ -249,16 +238,23 @@ pub(super) fn extent(connection: &Connection) -> Result<Option<(Revision, Revisi
     Ok(end("ASC")?.zip(end("DESC")?).map(|(oldest, newest)| (Revision(oldest), Revision(newest))))
 }
 
+/// The revisions of all rows.
+pub(super) fn revisions(connection: &Connection) -> Result<Vec<Revision>, FileError> {
+    let mut statement = connection.prepare("SELECT revision FROM log ORDER BY revision")?;
+    let rows = statement.query_map([], |row| Ok(Revision(unsigned_column(row, 0)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 pub(super) fn missing_row(revision: Revision) -> FileError {
     FileError::Corrupted(format!("the record of revision {revision} is missing"))
 }
 
 /// SQLite's integers are signed. Real values are far below the limit; larger ones are clamped to it.
-fn to_sql_integer(number: u64) -> i64 {
+pub(super) fn to_sql_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn unsigned_column(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(super) fn unsigned_column(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
 }

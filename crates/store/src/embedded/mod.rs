@@ -1,6 +1,7 @@
 //! The durable engine: one SQLite file (WAL mode, `synchronous=FULL`), written by one thread with group commit. Only
 //! the change log grows in the file; the index of the keys is in memory.
 
+mod acknowledged;
 mod checkpoint;
 mod commit_queue;
 mod committer;
@@ -9,8 +10,12 @@ mod file;
 mod health;
 mod index;
 mod log;
+mod meta;
+mod opening;
 mod reader;
 mod recovery;
+mod structure;
+mod wal;
 
 use pintle_locks::Mutex;
 use std::fmt;
@@ -21,6 +26,7 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+use self::acknowledged::AcknowledgedFile;
 use self::checkpoint::CheckpointGate;
 use self::commit_queue::{CommitQueue, CommitRequest, PreparedOp};
 use self::committer::{Committer, CommitterEnd};
@@ -28,6 +34,7 @@ use self::file::{DataDir, FileAccess, FileError};
 use self::health::{COMMITTER, EngineHealth, READER, ThreadEndGuard};
 use self::index::KeyIndex;
 use self::log::LogRow;
+use self::opening::{OpenedFile, Opener};
 use self::reader::{ReadRequest, StoreReader};
 use self::recovery::{Reopener, Writer};
 use crate::feed::{FeedPublisher, HistoryReader};
@@ -53,6 +60,9 @@ pub struct EmbeddedOptions {
     pub vfs: Option<Vfs>,
     /// When a commit is acknowledged.
     pub durability: Durability,
+    /// If acknowledged changes after this revision are found to be lost, the store is opened without them, and skips
+    /// revisions so that none is given out twice. If nothing is lost, this has no effect.
+    pub accepted_loss: Option<Revision>,
 }
 
 /// When a commit is acknowledged.
@@ -74,6 +84,9 @@ pub struct Vfs {
     /// Writes the content of a file again, in place, and syncs it, with the VFS of this name. A file that does not exist
     /// is not created.
     pub rewrite: fn(vfs: &str, file: &Path) -> std::io::Result<()>,
+    /// Is called before bytes are written to a file without SQLite, at this offset, and whether they are synced then. An
+    /// error fails the write.
+    pub write: fn(vfs: &str, file: &Path, offset: u64, bytes: &[u8], sync: bool) -> std::io::Result<()>,
 }
 
 impl Default for EmbeddedOptions {
@@ -84,6 +97,7 @@ impl Default for EmbeddedOptions {
             clock: Arc::new(SystemClock),
             vfs: None,
             durability: Durability::Synced,
+            accepted_loss: None,
         }
     }
 }
@@ -106,6 +120,7 @@ struct EngineState {
     index: Mutex<KeyIndex>,
     queue: CommitQueue,
     checkpoint_gate: CheckpointGate,
+    acknowledged: AcknowledgedFile,
     publisher: Arc<FeedPublisher>,
     health: EngineHealth,
     metrics: StoreMetrics,
@@ -187,14 +202,13 @@ impl EmbeddedStore {
 
     fn open_locked(data_dir: Arc<DataDir>, options: EmbeddedOptions) -> Result<EmbeddedStore, Error> {
         let path = data_dir.store_file();
-        let EmbeddedOptions { retention, transformer, clock, vfs, durability } = options;
+        let EmbeddedOptions { retention, transformer, clock, vfs, durability, accepted_loss } = options;
         let access = FileAccess { vfs, durability };
-        let to_error = |error: FileError| error.into_error(&path);
-        let (mut write_connection, is_log_copied) = file::open_writer(&path, &access).map_err(to_error)?;
-        let mut read_connection = file::open_reader(&path, &access).map_err(to_error)?;
-        let (compact_revision, purged_revision) = log::read_meta(&write_connection).map_err(to_error)?;
-        let connections = [&mut write_connection, &mut read_connection];
-        let index = KeyIndex::load(connections, retention, compact_revision, purged_revision).map_err(to_error)?;
+        let acknowledged = AcknowledgedFile::beside(&path, access.clone());
+        let opener = Opener { path: &path, access: &access, acknowledged: &acknowledged, retention, accepted_loss };
+        let opened = opener.open().map_err(|error: FileError| error.into_error(&path))?;
+        let OpenedFile { writer: write_connection, reader: read_connection, index, is_prepared } = opened;
+        let compact_revision = index.compact_revision;
         let publisher = Arc::new(FeedPublisher::new(index.revision));
         let (index, queue) = (Mutex::new(index), CommitQueue::default());
         let shared = Arc::new(EngineState {
@@ -205,6 +219,7 @@ impl EmbeddedStore {
             index,
             queue,
             checkpoint_gate: CheckpointGate::default(),
+            acknowledged,
             publisher,
             health: EngineHealth::default(),
             metrics: StoreMetrics::default(),
@@ -230,7 +245,7 @@ impl EmbeddedStore {
             Ok(())
         })?;
         let work = move |shared: &EngineState| {
-            let mut writer = Some(Writer { connection: write_connection, is_log_copied, compact_revision });
+            let mut writer = Some(Writer { connection: write_connection, is_prepared, compact_revision });
             let outcome = {
                 // Dropped before the reading thread ends, so that this thread is reported and not the other one.
                 let end_guard = ThreadEndGuard { health: &shared.health, thread: COMMITTER };
@@ -300,10 +315,10 @@ fn commit_until_stopped(
     reopener: &Reopener<'_>,
 ) -> Result<bool, Error> {
     let mut failure = None;
-    while let Some(Writer { connection, is_log_copied, compact_revision }) = &*writer {
+    while let Some(Writer { connection, is_prepared, compact_revision }) = &*writer {
         let mut committer = Committer::new(shared, Arc::clone(reader), connection, *compact_revision)
             .map_err(|error| error.into_error(&shared.path))?;
-        if !is_log_copied {
+        if !is_prepared {
             committer = committer.on_full_disk();
         }
         if let Some(sync_failure) = failure.take() {

@@ -13,9 +13,8 @@ use std::time::Instant;
 use rusqlite::Connection;
 
 use super::committer::{SyncFailure, reject};
-use super::file::{self, FileError};
-use super::index::KeyIndex;
-use super::log;
+use super::file::FileError;
+use super::opening::{OpenedFile, Opener};
 use super::{EngineState, ReaderHandle, reader};
 use crate::{Error, HistoryRetention, Revision};
 
@@ -26,8 +25,8 @@ const MAX_REJECTED: usize = 512;
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) connection: Connection,
-    /// False until the log that was found is in the file.
-    pub(super) is_log_copied: bool,
+    /// False until the log that was found is in the file, and the file may be written.
+    pub(super) is_prepared: bool,
     /// The compact revision that is saved in the file.
     pub(super) compact_revision: Revision,
 }
@@ -71,16 +70,13 @@ impl Reopener<'_> {
     }
 
     fn open(&self) -> Result<(Writer, Connection), FileError> {
-        let (path, access) = (&self.shared.path, &self.shared.access);
-        let (mut connection, is_log_copied) = file::open_writer(path, access)?;
-        let mut reader = file::open_reader(path, access)?;
-        let (compact_revision, purged_revision) = log::read_meta(&connection)?;
-        let connections = [&mut connection, &mut reader];
-        let read = KeyIndex::load(connections, self.retention, compact_revision, purged_revision)?;
+        let EngineState { path, access, acknowledged, .. } = self.shared;
+        let opener = Opener { path, access, acknowledged, retention: self.retention, accepted_loss: None };
+        let OpenedFile { writer: connection, reader, index: read, is_prepared } = opener.open()?;
         if let Some(difference) = self.shared.index.lock().difference(&read) {
             return Err(FileError::Corrupted(difference));
         }
-        Ok((Writer { connection, is_log_copied, compact_revision }, reader))
+        Ok((Writer { connection, is_prepared, compact_revision: read.compact_revision }, reader))
     }
 
     /// Rejects requests until then. Returns true if the store closes.
@@ -108,11 +104,12 @@ mod tests {
     use pintle_store_powerloss::{Disk, DiskFailure};
 
     use super::*;
+    use crate::embedded::{file, log};
     use crate::{Change, Durability, EmbeddedOptions, EmbeddedStore, KeyInterval, Store, Vfs};
 
     /// A store with one change in its log.
     async fn open_store(folder: &tempfile::TempDir, vfs: Option<&str>) -> EmbeddedStore {
-        let vfs = vfs.map(|name| Vfs { name: name.to_owned(), rewrite: Disk::rewrite });
+        let vfs = vfs.map(|name| Vfs { name: name.to_owned(), rewrite: Disk::rewrite, write: Disk::write });
         let options = EmbeddedOptions { vfs, ..EmbeddedOptions::default() };
         let store = EmbeddedStore::open(folder.path(), options).unwrap();
         store.commit(Change::put("/a", "1")).await.unwrap();
@@ -140,8 +137,8 @@ mod tests {
         assert_eq!(log_size(&store), log, "the log is not copied");
         // A reading thread that has ended has no connection.
         let (ended, _) = mpsc::channel();
-        assert!(reopen(&store, &ReaderHandle(Mutex::new(Some(ended)))).is_some());
-        assert_eq!(log_size(&store), Some(0), "the log is copied");
+        let reopened = reopen(&store, &ReaderHandle(Mutex::new(Some(ended))));
+        assert!(reopened.is_some_and(|writer| writer.is_prepared), "the log is copied");
     }
 
     #[tokio::test]
@@ -166,7 +163,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::register("unsynced").unwrap();
         disk.fail(DiskFailure::Sync);
-        let vfs = Vfs { name: "unsynced".to_owned(), rewrite: Disk::rewrite };
+        let vfs = Vfs { name: "unsynced".to_owned(), rewrite: Disk::rewrite, write: Disk::write };
         let durability = Durability::Unsynced;
         for revision in 1..=3 {
             let options = EmbeddedOptions { vfs: Some(vfs.clone()), durability, ..EmbeddedOptions::default() };
@@ -188,10 +185,10 @@ mod tests {
             let data_dir = file::DataDir::lock(folder.path()).unwrap();
             data_dir.ensure_store_file(Durability::Synced).unwrap();
             let path = data_dir.store_file();
-            let (writer, _) = file::open_writer(&path, &file::FileAccess::default()).unwrap();
+            let writer = file::open_writer(&path, &file::FileAccess::default()).unwrap();
             let reader = file::open_reader(&path, &file::FileAccess::default()).unwrap();
             writer.execute("UPDATE meta SET compacted = 2", []).unwrap();
-            log::read_meta(&reader).unwrap();
+            log::extent(&reader).unwrap();
             if reader_is_last {
                 drop((writer, reader));
             } else {

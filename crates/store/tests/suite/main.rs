@@ -3,14 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod concurrency;
+mod content;
 mod continued;
 mod contract;
 mod corruption;
+mod damage;
 mod etcd;
 mod etcd_faults;
 mod health;
+mod lost_changes;
 mod model;
 mod power_loss;
 mod process_kill;
 mod script;
 mod transformer;
+mod upgrade;

@@ -1,0 +1,223 @@
+//! The file with the newest acknowledged revision. A log that ends before it has lost changes, however well it ends.
+//!
+//! Each commit writes its revision into the file after it is synced and before it is acknowledged, without a sync: that
+//! survives a kill of the process. A second after a commit the file is synced, for a power loss. A revision in the file
+//! never exceeds what is synced, so a power loss that tears or loses a write causes no false alarm. The synced
+//! revisions are written to two places in turn, so that one of them is always complete.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pintle_locks::Mutex;
+
+use super::Durability;
+use super::file::{FileAccess, FileError, owner_only, sync_dir};
+use crate::Revision;
+
+/// How long after a commit its revision is synced.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The distance of the places in the file: disks write whole sectors.
+const SECTOR: usize = 512;
+
+/// The places: two for synced revisions, and one for the newest revision.
+const SYNCED_PLACES: usize = 2;
+const NEWEST_PLACE: usize = 2;
+const PLACES: usize = 3;
+
+/// A revision and its checksum.
+const RECORD_BYTES: usize = 12;
+
+/// The file beside a store file.
+#[derive(Debug)]
+pub(super) struct AcknowledgedFile {
+    path: PathBuf,
+    access: FileAccess,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// `None` until the first revision is written.
+    file: Option<File>,
+    newest: Revision,
+    /// The place of the next synced revision.
+    next_place: usize,
+    /// When the first revision was written that is not synced.
+    unsynced_since: Option<Instant>,
+    /// The last write has failed.
+    is_failing: bool,
+}
+
+/// The name of the file.
+pub(super) fn path_of(store_file: &Path) -> PathBuf {
+    store_file.with_extension("db-acknowledged")
+}
+
+impl AcknowledgedFile {
+    /// The file beside this store file. It need not exist.
+    pub(super) fn beside(store_file: &Path, access: FileAccess) -> AcknowledgedFile {
+        AcknowledgedFile { path: path_of(store_file), access, state: Mutex::default() }
+    }
+
+    /// Reads the newest acknowledged revision; `None` if the file does not exist or has no complete record.
+    pub(super) fn read(&self) -> Result<Option<Revision>, FileError> {
+        Ok(self.read_places()?.into_iter().flatten().max())
+    }
+
+    fn read_places(&self) -> Result<[Option<Revision>; PLACES], FileError> {
+        let content = match fs::read(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            content => content.map_err(|error| self.error(error))?,
+        };
+        Ok(std::array::from_fn(|place| decode(content.get(place * SECTOR..)?)))
+    }
+
+    /// Makes sure that the file exists, and writes and syncs a revision. A newer one that the file has remains.
+    pub(super) fn begin(&self, revision: Revision) -> Result<(), FileError> {
+        let places = self.read_places()?;
+        self.begin_after(places, revision).map_err(|error| self.error(error))
+    }
+
+    fn begin_after(&self, places: [Option<Revision>; PLACES], revision: Revision) -> std::io::Result<()> {
+        let mut state = self.state.lock();
+        let mut options = owner_only();
+        let file = options.create(true).truncate(false).write(true).open(&self.path)?;
+        if file.metadata()?.len() < (PLACES * SECTOR) as u64 {
+            // Later writes need no space.
+            file.set_len((PLACES * SECTOR) as u64)?;
+            if let Some(folder) = self.path.parent().filter(|_| self.access.durability == Durability::Synced) {
+                sync_dir(folder)?;
+            }
+        }
+        state.file = Some(file);
+        state.newest = places.into_iter().flatten().fold(revision, Revision::max);
+        state.next_place = usize::from(places[0] > places[1]);
+        self.write_synced(&mut state)
+    }
+
+    fn error(&self, error: std::io::Error) -> FileError {
+        FileError::Io(std::io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
+    }
+
+    /// Writes a revision that is synced in the log and about to be acknowledged. A failure is only logged: the change is
+    /// durable.
+    pub(super) fn record(&self, revision: Revision) {
+        let mut state = self.state.lock();
+        state.newest = revision;
+        let written = self.write(&state, NEWEST_PLACE, false);
+        state.unsynced_since.get_or_insert_with(Instant::now);
+        self.report(&mut state, written);
+    }
+
+    /// Syncs the newest revision if that is due, and returns when it is due otherwise.
+    pub(super) fn sync_if_due(&self) -> Option<Instant> {
+        let mut state = self.state.lock();
+        let due = state.unsynced_since? + SYNC_INTERVAL;
+        if due > Instant::now() {
+            return Some(due);
+        }
+        let written = self.write_synced(&mut state);
+        self.report(&mut state, written);
+        None
+    }
+
+    fn write_synced(&self, state: &mut State) -> std::io::Result<()> {
+        state.unsynced_since = None;
+        self.write(state, state.next_place, self.access.durability == Durability::Synced)?;
+        state.next_place = (state.next_place + 1) % SYNCED_PLACES;
+        Ok(())
+    }
+
+    fn write(&self, state: &State, place: usize, sync: bool) -> std::io::Result<()> {
+        let Some(file) = &state.file else { return Ok(()) };
+        let (offset, record) = ((place * SECTOR) as u64, encode(state.newest));
+        if let Some(vfs) = &self.access.vfs {
+            (vfs.write)(&vfs.name, &self.path, offset, &record, sync)?;
+        }
+        write_at(file, offset, &record)?;
+        if sync && self.access.vfs.is_none() { file.sync_data() } else { Ok(()) }
+    }
+
+    fn report(&self, state: &mut State, written: std::io::Result<()>) {
+        if let Err(error) = &written
+            && !state.is_failing
+        {
+            tracing::warn!(%error, path = %self.path.display(), "Failed to record the newest acknowledged revision");
+        }
+        state.is_failing = written.is_err();
+    }
+}
+
+fn encode(revision: Revision) -> [u8; RECORD_BYTES] {
+    let mut record = [0; RECORD_BYTES];
+    let (number, checksum) = record.split_at_mut(size_of::<u64>());
+    number.copy_from_slice(&revision.0.to_le_bytes());
+    checksum.copy_from_slice(&crc32fast::hash(number).to_le_bytes());
+    record
+}
+
+fn decode(place: &[u8]) -> Option<Revision> {
+    let record = place.first_chunk::<RECORD_BYTES>()?;
+    let revision = Revision(u64::from_le_bytes(*record.first_chunk()?));
+    (encode(revision) == *record).then_some(revision)
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(not(unix))]
+fn write_at(mut file: &File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::{Seek, SeekFrom, Write};
+    file.seek(SeekFrom::Start(offset))?;
+    file.write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+    use super::*;
+
+    #[test]
+    fn a_damaged_record_leaves_an_older_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let store_file = folder.path().join("pintle.db");
+        let file = AcknowledgedFile::beside(&store_file, FileAccess::default());
+        assert_eq!(file.read().unwrap(), None);
+        file.begin(Revision(7)).unwrap();
+        for revision in 8..20 {
+            file.record(Revision(revision));
+        }
+        assert_eq!(file.read().unwrap(), Some(Revision(19)));
+        let content = fs::read(path_of(&store_file)).unwrap();
+        for byte in (0..PLACES).flat_map(|place| (0..RECORD_BYTES).map(move |at| place * SECTOR + at)) {
+            let mut damaged = content.clone();
+            damaged[byte] ^= 1 << (byte % 8);
+            fs::write(path_of(&store_file), &damaged).unwrap();
+            assert!(matches!(file.read().unwrap(), Some(Revision(7 | 19))), "byte {byte}");
+        }
+        // A store that is opened again does not go back.
+        fs::write(path_of(&store_file), &content).unwrap();
+        let file = AcknowledgedFile::beside(&store_file, FileAccess::default());
+        file.begin(Revision(12)).unwrap();
+        assert_eq!(file.read().unwrap(), Some(Revision(19)));
+    }
+
+    #[test]
+    fn the_newest_revision_is_synced_a_second_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = AcknowledgedFile::beside(&folder.path().join("pintle.db"), FileAccess::default());
+        file.begin(Revision(7)).unwrap();
+        assert_eq!(file.sync_if_due(), None, "nothing is unsynced");
+        file.record(Revision(8));
+        assert!(file.sync_if_due().is_some());
+        file.state.lock().unsynced_since = Instant::now().checked_sub(SYNC_INTERVAL);
+        assert_eq!(file.sync_if_due(), None);
+        file.record(Revision(9));
+        assert_eq!(file.read_places().unwrap(), [Some(Revision(7)), Some(Revision(8)), Some(Revision(9))]);
+    }
+}

@@ -1,0 +1,237 @@
+//! Opens the file: reads everything, and finds out whether acknowledged changes are missing, before anything is modified.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::acknowledged::AcknowledgedFile;
+use super::file::{self, FileAccess, FileError};
+use super::index::KeyIndex;
+use super::log::{LogWriter, revisions};
+use super::meta::{META_SCHEMA, Meta, MetaWriter, RevisionSet};
+use super::structure;
+use super::wal::{self, WalCheck};
+use crate::{HistoryRetention, Revision};
+
+/// How many revisions are skipped after accepted losses, in addition to the known ones. The newest acknowledged revision is
+/// synced a second late, and the store file is never behind by so many changes.
+const SKIPPED_REVISIONS: u64 = 1_000_000;
+
+/// Acknowledged changes that are not in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    /// The newest revision that is complete.
+    pub(super) after: Revision,
+    /// The newest acknowledged revision, if it is known.
+    pub(super) until: Option<Revision>,
+    /// What is wrong.
+    pub(super) cause: String,
+}
+
+/// A file that was opened and read.
+pub(super) struct OpenedFile {
+    pub(super) writer: Connection,
+    pub(super) reader: Connection,
+    pub(super) index: KeyIndex,
+    /// False if the disk is too full: the store can be read, but nothing may be written before [`prepare`] succeeds.
+    pub(super) is_prepared: bool,
+}
+
+/// How to open a file.
+pub(super) struct Opener<'o> {
+    pub(super) path: &'o Path,
+    pub(super) access: &'o FileAccess,
+    pub(super) acknowledged: &'o AcknowledgedFile,
+    pub(super) retention: HistoryRetention,
+    /// Acknowledged changes after this revision may be lost.
+    pub(super) accepted_loss: Option<Revision>,
+}
+
+impl Opener<'_> {
+    /// Opens the file.
+    ///
+    /// The log may hold what an earlier process failed to sync: the file system shows it, but the disk may not have it. So
+    /// the log is written again before SQLite reads it, and copied to the file as a whole.
+    pub(super) fn open(&self) -> Result<OpenedFile, FileError> {
+        let mut is_full = false;
+        let mut or_full = |result: Result<(), FileError>| match result {
+            Err(error) if error.is_disk_full() => {
+                is_full = true;
+                Ok(())
+            }
+            result => result,
+        };
+        or_full(file::rewrite_log(self.path, self.access))?;
+        let log = wal::check(&file::log_path(self.path)).map_err(FileError::Io)?;
+        if let Some(offset) = log.damaged_at {
+            return self.open_damaged(&log, offset);
+        }
+        let (opened, meta) = self.load()?;
+        if let Some(loss) = self.find_loss(&log, &meta, opened.index.revision)? {
+            check_structure(&opened.writer)?;
+            return self.accept(opened, loss);
+        }
+        if meta.is_open && log.is_empty {
+            // Another program has removed the log.
+            check_structure(&opened.writer)?;
+        }
+        or_full(prepare(self.path, &opened.writer, self.acknowledged, &opened.index))?;
+        if let Some(after) = self.accepted_loss {
+            tracing::info!(%after, "No acknowledged change is lost, so no loss has to be accepted");
+        }
+        if is_full {
+            let path = self.path.display();
+            tracing::warn!(%path, "The disk is full: the store accepts no writes until there is space");
+        }
+        Ok(OpenedFile { is_prepared: !is_full, ..opened })
+    }
+
+    /// Reads the file and its log.
+    fn load(&self) -> Result<(OpenedFile, Meta), FileError> {
+        let mut writer = file::open_writer(self.path, self.access)?;
+        let mut reader = file::open_reader(self.path, self.access)?;
+        let meta = Meta::read(&writer)?;
+        file::check_schema(&writer)?;
+        let index = KeyIndex::load([&mut writer, &mut reader], self.retention, &meta)?;
+        Ok((OpenedFile { writer, reader, index, is_prepared: false }, meta))
+    }
+
+    /// Finds out whether acknowledged changes are missing at the end.
+    fn find_loss(&self, log: &WalCheck, meta: &Meta, newest: Revision) -> Result<Option<Loss>, FileError> {
+        let acknowledged = self.acknowledged.read()?;
+        let log_file = file::log_path(self.path);
+        let log_file = log_file.display();
+        let until = acknowledged.max(log.newest).filter(|until| *until > newest);
+        let cause = if log.is_empty && !meta.is_open {
+            "it is older than its newest acknowledged revision".to_owned()
+        } else if log.is_empty {
+            format!("its write-ahead log {log_file} is missing or empty")
+        } else if log.is_header_damaged {
+            format!("the header of its write-ahead log {log_file} is damaged")
+        } else {
+            format!("its write-ahead log {log_file} ends too early")
+        };
+        let is_incomplete = meta.is_open && (log.is_empty || log.is_header_damaged) && acknowledged.is_none();
+        Ok((until.is_some() || is_incomplete).then_some(Loss { after: newest, until, cause }))
+    }
+
+    /// Opens a file whose log goes on after a damaged frame. SQLite reads the log up to that frame; but if pages after it are
+    /// in the file already, only the file without the log may be consistent.
+    fn open_damaged(&self, log: &WalCheck, offset: u64) -> Result<OpenedFile, FileError> {
+        let log_file = file::log_path(self.path);
+        let cause =
+            format!("its write-ahead log {} is damaged at byte {offset} and goes on after that", log_file.display());
+        let with_log = self.load().and_then(|(opened, _)| check_structure(&opened.writer).map(|()| opened));
+        let without_log = self.newest_without_log();
+        let acknowledged = self.acknowledged.read()?.max(log.newest);
+        let loss = |after: Revision| {
+            let until = acknowledged.filter(|until| *until > after);
+            Loss { after, until, cause: cause.clone() }
+        };
+        match (with_log, without_log) {
+            (Ok(opened), without_log) if without_log.is_none_or(|newest| newest <= opened.index.revision) => {
+                let after = opened.index.revision;
+                self.accept(opened, loss(after))
+            }
+            (with_log, Some(after)) => {
+                drop(with_log);
+                let loss = loss(after);
+                self.check_accepted(&loss)?;
+                self.skip_revisions(&loss)?;
+                std::fs::rename(&log_file, log_file.with_extension("db-wal.damaged")).map_err(FileError::Io)?;
+                let (opened, _) = self.load()?;
+                self.accept(opened, loss)
+            }
+            (_, None) => Err(FileError::Corrupted(format!("{cause}, and the rest is not consistent"))),
+        }
+    }
+
+    /// The newest revision of the file without its log, if that is consistent.
+    fn newest_without_log(&self) -> Option<Revision> {
+        let read = || -> Result<Revision, FileError> {
+            let mut connections = [file::open_without_log(self.path)?, file::open_without_log(self.path)?];
+            let [connection, _] = &connections;
+            check_structure(connection)?;
+            let meta = Meta::read(connection)?;
+            Ok(KeyIndex::load(connections.each_mut(), self.retention, &meta)?.revision)
+        };
+        read().ok()
+    }
+
+    fn check_accepted(&self, loss: &Loss) -> Result<(), FileError> {
+        if self.accepted_loss == Some(loss.after) { Ok(()) } else { Err(FileError::Lost(loss.clone())) }
+    }
+
+    /// Makes sure that no lost revision is given out again, even if this is interrupted. Returns the revision with which the
+    /// store goes on.
+    fn skip_revisions(&self, loss: &Loss) -> Result<Revision, FileError> {
+        let newest = self.acknowledged.read()?.max(loss.until).unwrap_or_default().max(loss.after);
+        let base = Revision(newest.0 + SKIPPED_REVISIONS);
+        self.acknowledged.begin(base)?;
+        Ok(base)
+    }
+
+    /// Goes on without the lost changes if that is accepted. The history ends: what can be read begins with a revision
+    /// that is newer than all that were given out.
+    fn accept(&self, opened: OpenedFile, loss: Loss) -> Result<OpenedFile, FileError> {
+        self.check_accepted(&loss)?;
+        let base = self.skip_revisions(&loss)?;
+        let path = self.path.display();
+        tracing::warn!(%path, cause = loss.cause, after = %loss.after, next = %base.next(), "Acknowledged changes are lost");
+        let OpenedFile { writer, reader, index, .. } = opened;
+        file::copy_log(&writer)?;
+        write_open(&writer, |connection| {
+            let live: HashSet<Revision> = index.live_rows().collect();
+            let mut log = LogWriter::new(connection)?;
+            let mut retained = RevisionSet::default();
+            for revision in revisions(connection)? {
+                if live.contains(&revision) {
+                    retained.add(revision);
+                } else {
+                    log.delete(revision)?;
+                }
+            }
+            Ok(Meta { retained: Some(retained), is_open: true, ..Meta::beginning_after(base) })
+        })?;
+        drop((writer, reader));
+        let (opened, _) = self.load()?;
+        Ok(OpenedFile { is_prepared: true, ..opened })
+    }
+}
+
+/// Makes a file that was read ready for writes: records its newest revision as acknowledged, copies the log to the file,
+/// checks what only writes need, and marks the file as open, so that it cannot be taken for complete without its log.
+pub(super) fn prepare(
+    path: &Path,
+    connection: &Connection,
+    acknowledged: &AcknowledgedFile,
+    index: &KeyIndex,
+) -> Result<(), FileError> {
+    acknowledged.begin(index.revision)?;
+    file::copy_log(connection)?;
+    structure::check(path)?;
+    write_open(connection, |_| Ok(index.meta(true)))
+}
+
+/// Writes the meta record of an open store, and copies it to the file. A file of an older format gets the present one.
+fn write_open(
+    connection: &Connection,
+    change: impl FnOnce(&Connection) -> Result<Meta, FileError>,
+) -> Result<(), FileError> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let meta = change(&transaction)?;
+    if file::format_version(&transaction)? != file::FORMAT_VERSION {
+        transaction.execute_batch(&format!("DROP TABLE meta; {META_SCHEMA}"))?;
+        transaction.pragma_update(None, "user_version", file::FORMAT_VERSION)?;
+    }
+    MetaWriter::new(&transaction)?.write(&meta)?;
+    transaction.commit()?;
+    file::copy_log_without_truncating(connection)
+}
+
+/// Lets SQLite check the whole file, which takes long.
+fn check_structure(connection: &Connection) -> Result<(), FileError> {
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found == "ok" { Ok(()) } else { Err(FileError::Corrupted(found)) }
+}
