@@ -15,7 +15,7 @@ use pintle_server::{
     Component, KubeletOptions, MemoryBudget, RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig,
     ServiceNetwork, StorageMetrics,
 };
-use pintle_store::{Clock, Store, SystemClock, Vfs};
+use pintle_store::{Clock, Revision, Store, SystemClock, Vfs};
 
 use crate::access::AccessOptions;
 use crate::engine::Engine;
@@ -39,6 +39,9 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Where objects are stored.
     pub engine: Engine,
+    /// Acknowledged changes after this revision may be lost, if the embedded store finds that they are
+    /// (`--accept-data-loss-after`).
+    pub accepted_loss: Option<Revision>,
     /// The objects and keys that the server begins with. Needs [`Engine::Memory`].
     pub from: Option<Arc<Snapshot>>,
     /// Whether the server starts although the cluster was served with another authority or another key of service accounts
@@ -151,6 +154,7 @@ impl Default for Options {
         Self {
             data_dir: None,
             engine: Engine::Memory,
+            accepted_loss: None,
             from: None,
             accept_key_change: false,
             accept_clock: false,

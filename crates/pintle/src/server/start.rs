@@ -268,7 +268,9 @@ fn open_stores(options: &Options) -> Result<OpenedStores, StartError> {
     let open = |path: &Path, durability| -> Result<Arc<dyn Store>, StartError> {
         std::fs::create_dir_all(path).map_err(|error| CertificateError::File { path: path.to_owned(), error })?;
         let (clock, vfs) = (options.clock.clone(), options.vfs.clone());
-        let embedded = EmbeddedOptions { retention, clock, vfs, durability, ..EmbeddedOptions::default() };
+        let accepted_loss = options.accepted_loss;
+        let embedded =
+            EmbeddedOptions { retention, clock, vfs, durability, accepted_loss, ..EmbeddedOptions::default() };
         Ok(Arc::new(EmbeddedStore::open(path, embedded)?))
     };
     Ok(match (&options.engine, &options.store, options.data_dir.as_deref()) {

@@ -6,6 +6,7 @@ mod envtest;
 mod etcd;
 mod from;
 mod keys;
+mod lost_changes;
 mod migrate;
 mod overrides;
 mod runtime_config;

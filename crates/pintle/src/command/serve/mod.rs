@@ -25,6 +25,7 @@ use pintle_cache::HistoryLimits;
 use pintle_gates::{FeatureGatesFlag, Gates};
 use pintle_server::RequestLimits;
 use pintle_server::http::{ListenerOptions, TlsProtocols};
+use pintle_store::Revision;
 use pintle_value::names::dns1123_subdomain;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -72,6 +73,10 @@ pub(crate) struct Serve {
     storage_backend: Option<StorageBackend>,
     #[command(flatten)]
     etcd: EtcdFlags,
+    /// Start although acknowledged changes after this revision are lost, if the embedded store finds that they are: after a
+    /// damaged or incomplete write-ahead log, for example. No revision is given out twice.
+    #[arg(long, value_name = "REVISION")]
+    accept_data_loss_after: Option<u64>,
     /// Start with the objects and keys of a server that does not run, from its data directory. They are read into memory, so
     /// this needs --storage-backend memory.
     #[arg(long, value_name = "DIR")]
@@ -375,6 +380,9 @@ impl Serve {
         let (engine, gates) = (self.engine()?, self.gates()?);
         let runtime_config =
             RuntimeConfig::from_flags(&self.runtime_config).map_err(|why| format!("--runtime-config: {why}"))?;
+        if self.accept_data_loss_after.is_some() && engine != Engine::Embedded {
+            return Err("--accept-data-loss-after needs --storage-backend embedded".into());
+        }
         let from = self.from.as_deref().map(read_snapshot).transpose()?;
         let memory_limit = memory_limit(self.memory_limit_mib)?;
         let (authorization_modes, authorization) = self.authorization.options()?;
@@ -389,6 +397,7 @@ impl Serve {
         Ok(Options {
             data_dir: Some(self.data_dir.clone()),
             engine,
+            accepted_loss: self.accept_data_loss_after.map(Revision),
             from,
             accept_key_change: self.accept_key_change,
             accept_clock: self.accept_clock,
