@@ -355,26 +355,26 @@ mod tests {
     fn addresses_are_parsed_and_validated() {
         let path = FieldPath::new("ip");
         for good in ["1.2.3.4", "::", "::1", "2001:db8::1", "1:2:3:4:5:6:7:8", "64:ff9b::102:304"] {
-            check(valid_ip(&path, good).0, &[]);
+            check(valid_ip(&path, good).iter(), &[]);
         }
         for bad in ["", "1.2.3", "1.2.3.4.5", "1.2.3.256", ":::", "1::2::3", "1:2:3:4:5:6:7:8::", "fe80::1%eth0", "g::"]
         {
             let expect =
                 format!("ip: Invalid value: \"{bad}\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
-            check(valid_ip(&path, bad).0, &[&expect]);
+            check(valid_ip(&path, bad).iter(), &[&expect]);
         }
-        check(valid_ip(&path, "01.2.3.4").0, &["ip: Invalid value: \"01.2.3.4\": must not have leading 0s"]);
+        check(valid_ip(&path, "01.2.3.4").iter(), &["ip: Invalid value: \"01.2.3.4\": must not have leading 0s"]);
         check(
-            valid_ip(&path, "::ffff:1.2.3.4").0,
+            valid_ip(&path, "::ffff:1.2.3.4").iter(),
             &["ip: Invalid value: \"::ffff:1.2.3.4\": must not be an IPv4-mapped IPv6 address"],
         );
         check(
-            valid_ip(&path, "2001:DB8:0::1").0,
+            valid_ip(&path, "2001:DB8:0::1").iter(),
             &["ip: Invalid value: \"2001:DB8:0::1\": must be in canonical form (\"2001:db8::1\")"],
         );
-        check(valid_legacy_ip(&path, "2001:DB8::1", true, &[]).0, &[]);
-        check(valid_legacy_ip(&path, "01.2.3.4", false, &[]).0, &[]);
-        check(valid_legacy_ip(&path, "any", true, &["any"]).0, &[]);
+        check(valid_legacy_ip(&path, "2001:DB8::1", true, &[]).iter(), &[]);
+        check(valid_legacy_ip(&path, "01.2.3.4", false, &[]).iter(), &[]);
+        check(valid_legacy_ip(&path, "any", true, &["any"]).iter(), &[]);
         check(
             ip_warnings(&path, "01.2.3.4"),
             &["ip: non-standard IP address \"01.2.3.4\" is invalid: use \"1.2.3.4\""],
@@ -384,21 +384,21 @@ mod tests {
     #[test]
     fn cidrs_are_parsed_and_validated() {
         let path = FieldPath::new("cidr");
-        check(valid_cidr(&path, "10.0.0.0/8").0, &[]);
-        check(valid_cidr(&path, "::/0").0, &[]);
+        check(valid_cidr(&path, "10.0.0.0/8").iter(), &[]);
+        check(valid_cidr(&path, "::/0").iter(), &[]);
         check(
-            valid_cidr(&path, "10.0.0.1/8").0,
+            valid_cidr(&path, "10.0.0.1/8").iter(),
             &["cidr: Invalid value: \"10.0.0.1/8\": must not have bits set beyond the prefix length"],
         );
         check(
-            valid_cidr(&path, "10.0.0.0/08").0,
+            valid_cidr(&path, "10.0.0.0/08").iter(),
             &["cidr: Invalid value: \"10.0.0.0/08\": must not have leading 0s in IP or prefix length"],
         );
         check(
-            valid_cidr(&path, "10.0.0.0/33").0,
+            valid_cidr(&path, "10.0.0.0/33").iter(),
             &["cidr: Invalid value: \"10.0.0.0/33\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"],
         );
-        check(valid_interface_address(&path, "192.168.1.5/24").0, &[]);
+        check(valid_interface_address(&path, "192.168.1.5/24").iter(), &[]);
         check(
             cidr_warnings(&path, "::ffff:1.2.3.4/120"),
             &[

@@ -66,9 +66,8 @@ fn replace_null(value: &mut Value, node: SchemaNode<'_>) {
     if value.is_null()
         && !node.is_nullable()
         && let Some(default) = node.default()
+        && budget::charge(default.held_bytes()).is_ok()
     {
-        if budget::charge(default.held_bytes()).is_ok() {
-            *value = default.clone();
-        }
+        *value = default.clone();
     }
 }

@@ -222,7 +222,7 @@ mod tests {
     fn errors_of_the_old_object_are_tolerated() {
         let invalid = r#"{"minReplicas":0,"scaleTargetRef":{"kind":"X","name":"r","apiVersion":"v1"},
             "metrics":[{"type":"External","external":{"metric":{"name":"m"},"target":{"type":"Value","value":"1"}}}]}"#;
-        assert_eq!(validate(&context(), &hpa(invalid), None).0.len(), 2);
+        assert_eq!(validate(&context(), &hpa(invalid), None).count(), 2);
         assert_eq!(messages(&validate(&context(), &hpa(invalid), Some(&hpa(invalid)))), [""; 0]);
     }
 }

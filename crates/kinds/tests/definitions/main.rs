@@ -12,7 +12,7 @@ use pintle_kinds::resources;
 use pintle_registry::{Resource, Strategy, StrategyContext};
 use pintle_schema::{Problems, normalise};
 use pintle_value::time::Time;
-use pintle_value::{FieldError, FieldPath, Value};
+use pintle_value::{FieldPath, Value};
 
 const PLAIN: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
     "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},

@@ -149,6 +149,6 @@ mod tests {
         let old = object(r#"{"subsets":[{"addresses":[{"ip":"127.0.0.1"}]}]}"#);
         assert!(EndpointsStrategy.validate_update(&context(), &old, &old).is_empty());
         let new = object(r#"{"subsets":[{"addresses":[{"ip":"127.0.0.2"}]}]}"#);
-        assert_eq!(EndpointsStrategy.validate_update(&context(), &new, &old).0.len(), 1);
+        assert_eq!(EndpointsStrategy.validate_update(&context(), &new, &old).count(), 1);
     }
 }
