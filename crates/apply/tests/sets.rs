@@ -30,6 +30,27 @@ fn a_set_that_fits_one_schema_is_adapted_to_another() {
 }
 
 #[test]
+fn a_small_set_and_a_large_one_have_the_same_paths_in_common_as_any_sets() {
+    let set = |numbers: &mut dyn Iterator<Item = usize>| -> FieldSet {
+        let path = |i| [format!("a{}", i / 100), format!("b{i:03}")].map(|name| PathElement::field(&name));
+        numbers.map(path).collect()
+    };
+    let large = set(&mut (0..100));
+    let small = set(&mut [7, 50, 120].into_iter());
+    assert_eq!(large.intersection(&small), set(&mut [7, 50].into_iter()));
+    assert_eq!(small.intersection(&large), set(&mut [7, 50].into_iter()));
+    assert_eq!(small.difference(&large), set(&mut [120].into_iter()));
+    let rest = set(&mut (0..100).filter(|i| ![7, 50].contains(i)));
+    assert_eq!(large.difference(&small), rest);
+    let mut subtracted = large.clone();
+    subtracted.subtract(&small);
+    assert_eq!(subtracted, rest);
+    let single = (0..100).map(|i| set(&mut [i].into_iter()));
+    assert_eq!(FieldSet::union_all(single.collect()), large);
+    assert_eq!(FieldSet::union_all(Vec::new()), FieldSet::new());
+}
+
+#[test]
 fn a_set_that_is_changed_leaves_its_clones_as_they_are() {
     let text = r#"{"f:a":{"f:b":{}},"f:c":{}}"#;
     let set = FieldSet::decode(text).expect("a set");

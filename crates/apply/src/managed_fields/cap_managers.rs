@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use pintle_value::Str;
 
 use super::{MAX_UPDATE_MANAGERS, Managed, Manager, Operation};
+use crate::set::FieldSet;
 
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
@@ -18,9 +19,11 @@ pub(super) fn cap_update_managers(managed: &mut Managed) {
     updaters.sort();
     let mut count = updaters.len();
     let mut first_of: BTreeMap<Str, Manager> = BTreeMap::new();
+    // The sets of each bucket, which is empty until all are known.
+    let mut merged: BTreeMap<Manager, Vec<FieldSet>> = BTreeMap::new();
     for (_, manager) in updaters {
         if count <= MAX_UPDATE_MANAGERS {
-            return;
+            break;
         }
         let Some(owned) = managed.managers.get(&manager) else { continue };
         let version = owned.version.clone();
@@ -36,8 +39,10 @@ pub(super) fn cap_update_managers(managed: &mut Managed) {
             managed.managers.insert(bucket.clone(), first);
         }
         let Some(mut owned) = managed.managers.remove(&manager) else { continue };
-        if let Some(bucket) = managed.managers.get(&bucket) {
-            owned.set = owned.set.union(&bucket.set);
+        let sets = merged.entry(bucket.clone()).or_default();
+        sets.push(std::mem::take(&mut owned.set));
+        if let Some(bucket) = managed.managers.get_mut(&bucket) {
+            sets.push(std::mem::take(&mut bucket.set));
         }
         count -= 1;
         // The bucket takes the time of the most recent change merged into it.
@@ -46,5 +51,10 @@ pub(super) fn cap_update_managers(managed: &mut Managed) {
             None => managed.times.remove(&bucket),
         };
         managed.managers.insert(bucket, owned);
+    }
+    for (bucket, sets) in merged {
+        if let Some(bucket) = managed.managers.get_mut(&bucket) {
+            bucket.set = FieldSet::union_all(sets);
+        }
     }
 }

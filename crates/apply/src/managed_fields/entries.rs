@@ -94,18 +94,47 @@ pub fn encode_reusing(managed: &Managed, mut before: Vec<Value>) -> Vec<Value> {
             b.subresource(),
         ))
     });
-    sorted.into_iter().map(|(manager, owned, time)| encode_entry(manager, owned, time, &mut before)).collect()
+    let index = EntryIndex::new(&before);
+    let encode = |(manager, owned, time): (&Manager, &VersionedSet, Option<Time>)| {
+        let operation = operation_of(manager, owned);
+        let mut candidates =
+            index.entries_of([manager.name(), operation.name(), &owned.version, manager.subresource()]);
+        let fields = candidates.find_map(|i| take_unchanged_fields(&mut before[i], owned));
+        let fields = fields.unwrap_or_else(|| owned.set.to_value());
+        entry(manager.name(), operation, &owned.version, manager.subresource(), fields, time)
+    };
+    sorted.into_iter().map(encode).collect()
+}
+
+/// The name, operation, version and subresource of an entry.
+type EntryKey = [Str; 4];
+
+/// Finds entries by their manager.
+struct EntryIndex(Vec<(EntryKey, usize)>);
+
+impl EntryIndex {
+    fn new(entries: &[Value]) -> Self {
+        let key = |entry: &Value| {
+            ["manager", "operation", "apiVersion", "subresource"].map(|field| Str::from(entry.str_at(&[field])))
+        };
+        let mut index: Vec<(EntryKey, usize)> = entries.iter().map(key).zip(0..).collect();
+        index.sort();
+        Self(index)
+    }
+
+    /// The indexes of the entries with a key, in order.
+    fn entries_of(&self, key: [&str; 4]) -> impl Iterator<Item = usize> {
+        let start = self.0.partition_point(|(entry, _)| texts(entry) < key);
+        self.0[start..].iter().take_while(move |(entry, _)| texts(entry) == key).map(|(_, i)| *i)
+    }
+}
+
+fn texts(key: &EntryKey) -> [&str; 4] {
+    key.each_ref().map(Str::as_str)
 }
 
 fn operation_of(manager: &Manager, owned: &VersionedSet) -> Operation {
     if owned.applied { Operation::Apply } else { manager.operation() }
-}
-
-fn encode_entry(manager: &Manager, owned: &VersionedSet, time: Option<Time>, before: &mut [Value]) -> Value {
-    let fields = before.iter_mut().find_map(|entry| take_unchanged_fields(entry, manager, owned));
-    let fields = fields.unwrap_or_else(|| owned.set.to_value());
-    let operation = operation_of(manager, owned);
-    entry(manager.name(), operation, &owned.version, manager.subresource(), fields, time)
 }
 
 /// An entry of `metadata.managedFields`.
@@ -134,13 +163,9 @@ pub(super) fn entry(
     Value::Object(entry)
 }
 
-/// Takes the fields out of a previous entry if it belongs to the manager and encodes the same set.
-fn take_unchanged_fields(entry: &mut Value, manager: &Manager, owned: &VersionedSet) -> Option<Value> {
-    let is_same_manager = entry.str_at(&["manager"]) == manager.name()
-        && entry.str_at(&["subresource"]) == manager.subresource()
-        && entry.str_at(&["operation"]) == operation_of(manager, owned).name();
-    let fields = entry.get_mut("fieldsV1").filter(|fields| is_same_manager && owned.set.is_serialized_as(fields))?;
-    Some(std::mem::take(fields))
+/// Takes the fields out of a previous entry of the manager if they encode the same set.
+fn take_unchanged_fields(entry: &mut Value, owned: &VersionedSet) -> Option<Value> {
+    entry.get_mut("fieldsV1").filter(|fields| owned.set.is_serialized_as(fields)).map(std::mem::take)
 }
 
 /// Returns the managers that an update starts from. An update of the main resource may send entries of its own to hand

@@ -39,17 +39,17 @@ fn add_back_owned<'v, M: Ord>(
     pruned: VersionedObject<'v>,
     managers: &ManagedFields<M>,
 ) -> Result<VersionedObject<'v>, UpdateError<M>> {
-    let mut owned: BTreeMap<&str, FieldSet> = BTreeMap::new();
+    let mut owned: BTreeMap<&str, Vec<FieldSet>> = BTreeMap::new();
     for manager in managers.values() {
-        let set = owned.entry(&manager.version).or_default();
-        *set = set.union(&manager.set);
+        owned.entry(&manager.version).or_default().push(manager.set.clone());
     }
     // The objects' own version comes first, because the conversion to other versions may fail if a field is missing.
     let here = merged.version.as_ref();
-    let mut sets: Vec<(&str, FieldSet)> = owned.remove_entry(here).into_iter().collect();
+    let mut sets: Vec<(&str, Vec<FieldSet>)> = owned.remove_entry(here).into_iter().collect();
     sets.extend(owned);
     let (mut merged, mut pruned) = (merged.clone(), pruned);
-    for (version, set) in sets {
+    for (version, sets) in sets {
+        let set = FieldSet::union_all(sets);
         let Some(converted) = convert_if_served(&merged, version, "failed to convert merged object")? else { continue };
         merged = converted;
         let Some(converted) = convert_if_served(&pruned, version, "failed to convert pruned object")? else { continue };

@@ -134,7 +134,9 @@ impl Updater<'_> {
                 changes
             };
             let taken = owned.set.intersection(&changes.written);
-            conflicts.extend(taken.paths().into_iter().map(|path| Conflict { manager: manager.clone(), path }));
+            if !force {
+                conflicts.extend(taken.paths().into_iter().map(|path| Conflict { manager: manager.clone(), path }));
+            }
             let set = owned.set.difference(&taken).difference(&changes.compared.removed);
             left.insert(manager, VersionedSet { set, ..owned });
         }

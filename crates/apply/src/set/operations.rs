@@ -28,6 +28,14 @@ fn pairs<'s>(left: &'s FieldSet, right: &'s FieldSet) -> impl Iterator<Item = No
     })
 }
 
+/// From this ratio of their sizes on, the nodes of a small set are searched for in a large one.
+const SEARCH_RATIO: usize = 8;
+
+/// Whether a set is so much larger than another one that it is searched.
+fn is_searched(large: &FieldSet, small: &FieldSet) -> bool {
+    large.nodes().len() / SEARCH_RATIO > small.nodes().len()
+}
+
 impl FieldSet {
     /// Creates a set, dropping empty nodes.
     fn from_needed(nodes: impl Iterator<Item = Node>) -> Self {
@@ -53,6 +61,17 @@ impl FieldSet {
         Self::from_nodes(pairs(self, other).map(merge).collect())
     }
 
+    /// The paths that are in any of the sets. Sets of about the same size are united first, so that each path is copied a
+    /// few times only, however many sets there are.
+    #[must_use]
+    pub fn union_all(mut sets: Vec<Self>) -> Self {
+        while sets.len() > 1 {
+            let union = |pair: &[Self]| pair.iter().skip(1).fold(pair[0].clone(), |all, set| all.union(set));
+            sets = sets.chunks(2).map(union).collect();
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// Adds the paths of another set. The result equals [`FieldSet::union`].
     pub fn merge(&mut self, other: Self) {
         if self.is_empty() {
@@ -68,14 +87,22 @@ impl FieldSet {
         if self.shares_nodes_with(other) {
             return self.clone();
         }
-        let both = pairs(self, other).filter_map(|pair| match pair {
-            NodePair::Both(l, r) => {
-                let children = l.children.intersection(&r.children);
-                Some(Node { element: l.element.clone(), member: l.member && r.member, children })
-            }
+        let both = |l: &Node, r: &Node| {
+            let children = l.children.intersection(&r.children);
+            Node { element: l.element.clone(), member: l.member && r.member, children }
+        };
+        if is_searched(other, self) {
+            let found = self.nodes().iter().filter_map(|l| Some(both(l, other.node(&l.element)?)));
+            return Self::from_needed(found);
+        }
+        if is_searched(self, other) {
+            let found = other.nodes().iter().filter_map(|r| Some(both(self.node(&r.element)?, r)));
+            return Self::from_needed(found);
+        }
+        Self::from_needed(pairs(self, other).filter_map(|pair| match pair {
+            NodePair::Both(l, r) => Some(both(l, r)),
             NodePair::Left(_) | NodePair::Right(_) => None,
-        });
-        Self::from_needed(both)
+        }))
     }
 
     /// The paths that are in this set and not in the other. Paths below a removed path stay.
@@ -84,30 +111,35 @@ impl FieldSet {
         if other.is_empty() {
             return self.clone();
         }
-        let left = pairs(self, other).filter_map(|pair| match pair {
+        let rest = |l: &Node, r: &Node| {
+            let children = l.children.difference(&r.children);
+            Node { element: l.element.clone(), member: l.member && !r.member, children }
+        };
+        if is_searched(other, self) {
+            let rest = |l: &Node| other.node(&l.element).map_or_else(|| l.clone(), |r| rest(l, r));
+            return Self::from_needed(self.nodes().iter().map(rest));
+        }
+        Self::from_needed(pairs(self, other).filter_map(|pair| match pair {
             NodePair::Left(node) => Some(node.clone()),
             NodePair::Right(_) => None,
-            NodePair::Both(l, r) => {
-                let children = l.children.difference(&r.children);
-                Some(Node { element: l.element.clone(), member: l.member && !r.member, children })
-            }
-        });
-        Self::from_needed(left)
+            NodePair::Both(l, r) => Some(rest(l, r)),
+        }))
     }
 
     /// Removes the paths of the other set in place. The result equals [`FieldSet::difference`].
     pub fn subtract(&mut self, other: &Self) {
+        let mut is_reduced = false;
         for theirs in other.nodes() {
             let Ok(at) = self.search(&theirs.element) else { continue };
-            let nodes = self.nodes_mut();
-            let node = &mut nodes[at];
+            let node = &mut self.nodes_mut()[at];
             node.member &= !theirs.member;
             node.children.subtract(&theirs.children);
-            if !node.is_needed() {
-                nodes.remove(at);
-            }
+            is_reduced |= !node.is_needed();
         }
-        self.drop_if_empty();
+        if is_reduced {
+            self.nodes_mut().retain(Node::is_needed);
+            self.drop_if_empty();
+        }
     }
 
     /// The paths of this set that are neither in the other set nor below one of its paths.

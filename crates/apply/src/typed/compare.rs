@@ -4,6 +4,7 @@ use pintle_value::{Object, Value};
 
 use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
 use super::errors::{ErrorCollector, ValidationErrors};
+use super::is_compared;
 use super::validate::{Duplicates, validate};
 use crate::path::{PathElement, values_equal};
 use crate::set::{FieldSet, Filter, Node};
@@ -46,7 +47,8 @@ pub(super) fn compare(
     new: &Value,
     ignored: &FieldSet,
 ) -> Result<Comparison, ValidationErrors> {
-    let mut walker = CompareWalker { found: Differences::default(), errors: ErrorCollector::default(), ignored };
+    let mut walker =
+        CompareWalker { found: Differences::default(), errors: ErrorCollector::default(), ignored, depth: 0 };
     walker.walk(type_ref, Some(old), Some(new));
     let Differences { added, modified, removed } = walker.found;
     let comparison = Comparison { added: added.below, modified: modified.below, removed: removed.below };
@@ -81,6 +83,7 @@ struct CompareWalker<'i> {
     errors: ErrorCollector,
     /// What is not compared below the current path.
     ignored: &'i FieldSet,
+    depth: usize,
 }
 
 /// What is ignored below most paths.
@@ -209,13 +212,16 @@ impl CompareWalker<'_> {
         for (key, value, changed) in old.iter_beside(new) {
             self.walk_entry(entries, key, Some(value), changed);
         }
+        // What both objects have may have added fields, too. Each pass finds them in order.
+        let added = std::mem::take(&mut self.found.added.below);
         for (key, value, _) in new.iter_beside(old).filter(|(_, _, old)| old.is_none()) {
             self.walk_entry(entries, key, None, Some(value));
         }
+        self.found.added.below.merge(added);
     }
 
     fn walk_entry(&mut self, entries: &MapSchema<'_>, key: &str, old: Option<&Value>, new: Option<&Value>) {
-        if old == new {
+        if is_compared(self.depth) && old == new {
             return;
         }
         let element = PathElement::field(key);
@@ -233,7 +239,9 @@ impl CompareWalker<'_> {
         let (found_above, errors_above) = (std::mem::take(&mut self.found), self.errors.len());
         let ignored_above = self.ignored;
         self.ignored = ignored_above.with_prefix(&element).unwrap_or(&NOTHING);
+        self.depth += 1;
         walk(self);
+        self.depth -= 1;
         self.ignored = ignored_above;
         let found = std::mem::replace(&mut self.found, found_above);
         self.errors.prefix_after(errors_above, &element);
@@ -277,13 +285,18 @@ impl CompareWalker<'_> {
         let mut groups: Vec<(PathElement, Vec<&Value>)> = Vec::with_capacity(values.len());
         for (i, value) in values.iter().enumerate() {
             match items.element(value) {
-                Ok(element) => match groups.binary_search_by(|(other, _)| other.cmp(&element)) {
-                    Ok(at) => groups[at].1.push(value),
-                    Err(at) => groups.insert(at, (element, vec![value])),
-                },
+                Ok(element) => groups.push((element, vec![value])),
                 Err(problem) => self.errors.add(format!("element {i}: {problem}")),
             }
         }
+        groups.sort_by(|(a, _), (b, _)| a.cmp(b));
+        groups.dedup_by(|(later, values), (earlier, group)| {
+            let is_same = later == earlier;
+            if is_same {
+                group.append(values);
+            }
+            is_same
+        });
         groups
     }
 
@@ -292,7 +305,7 @@ impl CompareWalker<'_> {
         match (old, new) {
             ([] | [_], [] | [_]) => {
                 let (old, new) = (old.first().copied(), new.first().copied());
-                if old != new {
+                if !is_compared(self.depth) || old != new {
                     self.descend(element, |walker| walker.walk(type_ref, old, new));
                 }
             }

@@ -7,6 +7,7 @@ use pintle_value::{Object, Str, Value};
 
 use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
 use super::errors::{ErrorCollector, ValidationErrors};
+use super::is_compared;
 use crate::path::PathElement;
 
 /// The outcome of merging into a live value.
@@ -31,7 +32,7 @@ impl MergeOutcome {
 /// Merges a configuration into a live value.
 pub(super) fn merge(type_ref: TypeRef<'_>, live: &Value, config: &Value) -> Result<MergeOutcome, ValidationErrors> {
     let mut errors = ErrorCollector::default();
-    let merged = walk(type_ref, Some(live), Some(config), &mut errors);
+    let merged = walk(type_ref, Some(live), Some(config), 0, &mut errors);
     errors.into_result(merged)
 }
 
@@ -39,14 +40,20 @@ fn walk(
     type_ref: TypeRef<'_>,
     live: Option<&Value>,
     config: Option<&Value>,
+    depth: usize,
     errors: &mut ErrorCollector,
 ) -> MergeOutcome {
     let Some(config) = config else { return MergeOutcome::Unchanged };
+    let atom = type_ref.atom(Some(config));
+    let is_leaf = match &atom {
+        Atom::Scalar(_) => true,
+        Atom::List(items) => items.is_atomic(),
+        Atom::Map(entries) => entries.atomic,
+    };
     // A configuration is valid, so an equal live value needs no check.
-    if live == Some(config) {
+    if (is_leaf || is_compared(depth)) && live == Some(config) {
         return MergeOutcome::Unchanged;
     }
-    let atom = type_ref.atom(Some(config));
     // A configuration of another kind of type than the live value replaces it.
     let live = live.filter(|live| type_ref.atom(Some(*live)).is_same_kind(&atom));
     match atom {
@@ -58,9 +65,9 @@ fn walk(
             MergeOutcome::Changed(config.clone())
         }
         Atom::List(items) if items.is_atomic() => MergeOutcome::Changed(config.clone()),
-        Atom::List(items) => merge_lists(&items, live, config, errors),
+        Atom::List(items) => merge_lists(&items, live, config, depth, errors),
         Atom::Map(entries) if entries.atomic => MergeOutcome::Changed(config.clone()),
-        Atom::Map(entries) => merge_maps(&entries, live, config, errors),
+        Atom::Map(entries) => merge_maps(&entries, live, config, depth, errors),
     }
 }
 
@@ -68,6 +75,7 @@ fn merge_maps(
     entries: &MapSchema<'_>,
     live: Option<&Value>,
     config: &Value,
+    depth: usize,
     errors: &mut ErrorCollector,
 ) -> MergeOutcome {
     let empty = Object::new();
@@ -80,7 +88,7 @@ fn merge_maps(
     for (key, value) in config_object.iter() {
         let mut below = ErrorCollector::default();
         let merged = match entries.entry(key) {
-            Some(type_ref) => walk(type_ref, live_object.get(key), Some(value), &mut below),
+            Some(type_ref) => walk(type_ref, live_object.get(key), Some(value), depth + 1, &mut below),
             None => {
                 below.add("schema error: invalid atom: inlined");
                 MergeOutcome::Unchanged
@@ -128,23 +136,25 @@ impl<'v> IndexedList<'v> {
     fn new(items: &ListSchema<'_>, values: &'v [Value], duplicates: bool, errors: &mut ErrorCollector) -> Self {
         let mut side = Self { order: Vec::with_capacity(values.len()), values: Vec::new(), index: Vec::new() };
         for (i, value) in values.iter().enumerate() {
-            let element = match items.element(value) {
-                Ok(element) => element,
-                Err(problem) => {
-                    errors.add(format!("element {i}: {problem}"));
-                    continue;
+            match items.element(value) {
+                Ok(element) => {
+                    side.order.push(element);
+                    side.values.push(value);
                 }
-            };
-            match side.search(&element) {
-                Ok(_) if !duplicates => {
-                    errors.add(format!("duplicate entries for key {element}"));
-                    continue;
-                }
-                Ok(at) => side.index[at].1 = true,
-                Err(at) => side.index.insert(at, (side.order.len(), false)),
+                Err(problem) => errors.add(format!("element {i}: {problem}")),
             }
-            side.order.push(element);
-            side.values.push(value);
+        }
+        let mut sorted: Vec<usize> = (0..side.order.len()).collect();
+        // The sort is stable, so the first of duplicates stays the first.
+        sorted.sort_by(|a, b| side.order[*a].cmp(&side.order[*b]));
+        let groups = sorted.chunk_by(|a, b| side.order[*a] == side.order[*b]);
+        side.index = groups.map(|group| (group[0], group.len() > 1)).collect();
+        if !duplicates && side.index.len() < side.order.len() {
+            let first: BTreeSet<usize> = side.index.iter().map(|(i, _)| *i).collect();
+            for element in side.order.iter().enumerate().filter(|(i, _)| !first.contains(i)).map(|(_, element)| element)
+            {
+                errors.add(format!("duplicate entries for key {element}"));
+            }
         }
         side
     }
@@ -169,6 +179,7 @@ fn merge_lists(
     items: &ListSchema<'_>,
     live: Option<&Value>,
     config: &Value,
+    depth: usize,
     errors: &mut ErrorCollector,
 ) -> MergeOutcome {
     let (left, right) = (items_of(live), items_of(Some(config)));
@@ -182,7 +193,7 @@ fn merge_lists(
         errors.extend(problems);
         return MergeOutcome::Unchanged;
     }
-    let merged = interleave(items, &left, &right, errors);
+    let merged = interleave(items, &left, &right, depth, errors);
     let is_same = merged.len() == left.values.len()
         && merged.iter().zip(&left.values).all(|((live, merged), here)| {
             *merged == MergeOutcome::Unchanged && live.is_some_and(|live| std::ptr::eq(live, *here))
@@ -203,6 +214,7 @@ fn interleave<'v>(
     items: &ListSchema<'_>,
     left: &IndexedList<'v>,
     right: &IndexedList<'v>,
+    depth: usize,
     errors: &mut ErrorCollector,
 ) -> Vec<(Option<&'v Value>, MergeOutcome)> {
     let mut merged = Vec::with_capacity(left.order.len().max(right.order.len()));
@@ -210,7 +222,7 @@ fn interleave<'v>(
     let mut done: BTreeSet<&PathElement> = BTreeSet::new();
     let mut push = |element: &PathElement, live: Option<&'v Value>, config: Option<&Value>| {
         let mut below = ErrorCollector::default();
-        merged.push((live, walk(items.item, live, config, &mut below)));
+        merged.push((live, walk(items.item, live, config, depth + 1, &mut below)));
         if !below.is_empty() {
             errors.add_prefixed(element, below);
         }

@@ -29,6 +29,12 @@ pub use validate::Duplicates;
 
 use merge::MergeOutcome;
 
+/// Whether values at this depth are compared as a whole before what is in them is looked at. Few levels are, because each
+/// of them may look at everything below: objects can be nested 10,000 levels deep.
+const fn is_compared(depth: usize) -> bool {
+    depth < 16 || depth.is_power_of_two()
+}
+
 impl<'t> TypeRef<'t> {
     /// The type of a whole object.
     #[must_use]

@@ -1,5 +1,7 @@
 //! Validation of values against their type (upstream: structured-merge-diff's `typed/validate.go`).
 
+use std::collections::BTreeSet;
+
 use pintle_value::{Object, Value, print};
 
 use super::atom::{Atom, ListSchema, MapSchema, ScalarKind, TypeRef};
@@ -37,7 +39,7 @@ fn walk(type_ref: TypeRef<'_>, value: &Value, duplicates: Duplicates) -> ErrorCo
 }
 
 fn walk_items(items: &ListSchema<'_>, values: &[Value], duplicates: Duplicates, errors: &mut ErrorCollector) {
-    let mut seen: Vec<PathElement> = Vec::new();
+    let mut seen: BTreeSet<PathElement> = BTreeSet::new();
     for (i, value) in values.iter().enumerate() {
         let element = if items.is_atomic() {
             PathElement::Index(i64::try_from(i).unwrap_or(i64::MAX))
@@ -48,11 +50,8 @@ fn walk_items(items: &ListSchema<'_>, values: &[Value], duplicates: Duplicates, 
             }
         };
         let below = walk(items.item, value, duplicates);
-        if duplicates == Duplicates::Forbidden && !items.is_atomic() {
-            match seen.binary_search(&element) {
-                Ok(_) => errors.add(format!("duplicate entries for key {element}")),
-                Err(at) => seen.insert(at, element.clone()),
-            }
+        if duplicates == Duplicates::Forbidden && !items.is_atomic() && !seen.insert(element.clone()) {
+            errors.add(format!("duplicate entries for key {element}"));
         }
         errors.add_prefixed(&element, below);
     }
