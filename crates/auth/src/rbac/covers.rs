@@ -1,6 +1,7 @@
 //! Finds the permissions that some rules grant and others do not (upstream:
 //! `component-helpers/auth/rbac/validation/policy_comparator.go`, `pkg/registry/rbac/validation/policy_compact.go`).
 
+use std::collections::HashSet;
 use std::slice::from_ref;
 
 use pintle_value::Str;
@@ -101,12 +102,9 @@ pub fn uncovered_rules(held: &[PolicyRule], granted: &[PolicyRule]) -> Vec<Polic
 
 /// Returns whether one rule includes all of another, which is about resources or about paths.
 fn rule_covers(held: &RuleLists<'_>, granted: &RuleLists<'_>) -> bool {
-    let includes = |held: &[Str], granted: &[Str]| {
-        held.iter().any(|value| value == "*") || granted.iter().all(|value| held.contains(value))
-    };
+    let includes = |held: &[Str], granted: &[Str]| held.iter().any(|value| value == "*") || contains_all(held, granted);
     let names_cover = held.resource_names.is_empty()
-        || (!granted.resource_names.is_empty()
-            && granted.resource_names.iter().all(|name| held.resource_names.contains(name)));
+        || (!granted.resource_names.is_empty() && contains_all(held.resource_names, granted.resource_names));
     names_cover
         && includes(held.verbs, granted.verbs)
         && includes(held.api_groups, granted.api_groups)
@@ -117,8 +115,19 @@ fn rule_covers(held: &RuleLists<'_>, granted: &RuleLists<'_>) -> bool {
             .all(|path| held.non_resource_urls.iter().any(|held| non_resource_url_covers(held, path)))
 }
 
+/// Whether a list has all values of another one. Long lists are searched by hash.
+fn contains_all(held: &[Str], granted: &[Str]) -> bool {
+    const SHORT: usize = 8;
+    if held.len() <= SHORT || granted.len() <= SHORT {
+        return granted.iter().all(|value| held.contains(value));
+    }
+    let held: HashSet<&str> = held.iter().map(Str::as_str).collect();
+    granted.iter().all(|value| held.contains(value.as_str()))
+}
+
 fn resources_cover(held: &[Str], granted: &[Str]) -> bool {
     held.iter().any(|value| value == "*")
+        || contains_all(held, granted)
         || granted.iter().all(|resource| {
             held.contains(resource)
                 || resource.split_once('/').is_some_and(|(_, subresource)| {

@@ -1,6 +1,6 @@
 //! The dependency graph: the dependents of each owner, as the informer has reported them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pintle_cache::Key;
 use pintle_value::Str;
@@ -42,7 +42,8 @@ pub(super) struct Graph(HashMap<Str, Dependents>);
 impl Graph {
     /// Replaces the owners of an object. What is known of those that stay is kept.
     pub(super) fn update(&mut self, object: &ObjectIdentity, before: &[OwnerReference], after: &[OwnerReference]) {
-        for owner in before.iter().filter(|owner| after.iter().all(|other| other.uid != owner.uid)) {
+        let kept: HashSet<&str> = after.iter().map(|owner| owner.uid.as_str()).collect();
+        for owner in before.iter().filter(|owner| !kept.contains(owner.uid.as_str())) {
             self.remove(&owner.uid, object);
         }
         for owner in after {

@@ -10,7 +10,7 @@ use pintle_value::metadata::{FOREGROUND, ORPHAN};
 use pintle_value::{Str, Value};
 
 /// An owner reference.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnerReference {
     pub(super) api_version: Str,
     pub(super) kind: Str,

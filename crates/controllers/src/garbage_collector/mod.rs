@@ -7,7 +7,7 @@ mod metadata;
 mod reconcile;
 mod resources;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -154,7 +154,8 @@ impl GarbageCollector {
         };
         let object = ObjectIdentity { prefix: prefix.clone(), key, uid };
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
-        if after.is_none() || new.owners != old.owners {
+        let is_changed = new.owners != old.owners;
+        if after.is_none() || is_changed {
             self.blocked.remove(&object);
         }
         self.graph.update(&object, &old.owners, &new.owners);
@@ -163,9 +164,10 @@ impl GarbageCollector {
         } else if old.deletes_dependents {
             self.deleting_dependents.remove(&object.uid);
         }
-        for owner in &old.owners {
+        let kept: HashSet<&OwnerReference> = new.owners.iter().filter(|_| is_changed).collect();
+        for owner in old.owners.iter().filter(|_| is_changed) {
             // A foreground deletion of the owner may have waited for this object.
-            if !new.owners.contains(owner)
+            if !kept.contains(owner)
                 && !self.graph.is_blocked(&owner.uid)
                 && let Some(owner) = self.deleting_dependents.get(&owner.uid).cloned()
             {
@@ -174,10 +176,11 @@ impl GarbageCollector {
         }
         // A removed owner may have blocked the evaluation of the other owners.
         let namespace = after.or(before).map_or("", |object| object.namespace());
-        if new.owners != old.owners {
+        if is_changed {
+            let known: HashSet<&OwnerReference> = old.owners.iter().collect();
             for owner in &new.owners {
                 let state = owner_state(client, namespace, owner);
-                if matches!(state, OwnerState::Absent | OwnerState::CrossNamespace) && !old.owners.contains(owner) {
+                if matches!(state, OwnerState::Absent | OwnerState::CrossNamespace) && !known.contains(owner) {
                     self.report_cross_namespace(client, &object, owner);
                 }
                 if !matches!(state, OwnerState::Exists) {

@@ -1,5 +1,6 @@
 //! Reconciles one object: deletes it, orphans its dependents, or removes owners that are gone.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -30,7 +31,7 @@ pub(super) struct ReconcileTarget {
     /// The revision up to which its dependents are known.
     pub(super) reported_revision: u64,
     /// The owners, by uid, whose deletion was reported. They are absent even if their kinds are not served any more.
-    pub(super) deleted_owners: Vec<Str>,
+    pub(super) deleted_owners: HashSet<Str>,
 }
 
 /// The state of an owner.
@@ -181,7 +182,8 @@ async fn remove_finalizer(
 /// An object without some owners, given by uid.
 fn without_owners(object: &Value, owners: &[Str]) -> Value {
     let left = object.items_at(&OWNER_REFERENCES).iter();
-    let left = left.filter(|owner| !owners.iter().any(|uid| uid == owner.str_at(&["uid"])));
+    let owners: HashSet<&str> = owners.iter().map(Str::as_str).collect();
+    let left = left.filter(|owner| !owners.contains(owner.str_at(&["uid"])));
     with_list(object, &OWNER_REFERENCES, left.cloned().collect())
 }
 
