@@ -31,21 +31,18 @@ impl ExtendedResourceToleration {
         }
         let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
         let Some(tolerations) = spec.entry("tolerations").or_array() else { return };
-        for name in extended {
-            let toleration = object! {"key": name, "operator": "Exists", "effect": "NoSchedule"};
-            let fields = ["key", "operator", "effect", "value"];
-            let is_same =
-                |known: &&mut Value| fields.iter().all(|field| known.str_at(&[field]) == toleration.str_at(&[field]));
-            // A toleration for some time becomes one for all times.
-            let mut is_known = false;
-            for known in tolerations.iter_mut().filter(is_same) {
-                *known = toleration.clone();
-                is_known = true;
-            }
-            if !is_known {
-                tolerations.push(toleration);
+        let toleration = |name: &str| object! {"key": name, "operator": "Exists", "effect": "NoSchedule"};
+        let mut missing = extended.clone();
+        for known in tolerations.iter_mut() {
+            let name = known.str_at(&["key"]);
+            let others = ["operator", "effect", "value"].map(|field| known.str_at(&[field]));
+            if others == ["Exists", "NoSchedule", ""] && extended.contains(name) {
+                missing.remove(name);
+                // A toleration for some time becomes one for all times.
+                *known = toleration(name);
             }
         }
+        tolerations.extend(missing.iter().map(|name| toleration(name)));
     }
 }
 

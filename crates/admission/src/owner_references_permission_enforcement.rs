@@ -2,6 +2,7 @@
 //! object must be allowed to delete it, and who lets it block the deletion of an owner must be allowed to set the owner's
 //! finalizers.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pintle_auth::AuthorizationAttributes;
@@ -25,11 +26,9 @@ fn is_blocking(owner: &Value) -> bool {
 
 /// The owners whose deletion a write begins to block.
 fn new_blocking_owners<'o>(object: &'o Value, old: &[Value]) -> Vec<&'o Value> {
-    let was_blocking = |owner: &Value| {
-        // The last of several with the same uid counts.
-        let known = old.iter().rev().find(|known| known.str_at(&["uid"]) == owner.str_at(&["uid"]));
-        known.is_some_and(is_blocking)
-    };
+    // The last of several with the same uid counts.
+    let known: HashMap<&str, bool> = old.iter().map(|known| (known.str_at(&["uid"]), is_blocking(known))).collect();
+    let was_blocking = |owner: &Value| known.get(owner.str_at(&["uid"])).copied().unwrap_or_default();
     owners(object).iter().filter(|owner| is_blocking(owner) && !was_blocking(owner)).collect()
 }
 

@@ -1,5 +1,7 @@
 //! Operations on lists of tolerations (upstream: `pkg/util/tolerations`).
 
+use std::collections::{HashMap, HashSet};
+
 use pintle_value::Value;
 
 const EXISTS: &str = "Exists";
@@ -42,15 +44,80 @@ fn is_superset(superset: &Value, toleration: &Value) -> bool {
     }
 }
 
+/// All that tells tolerations apart.
+type Identity<'t> = ([&'t str; 4], Option<i64>);
+
+fn identity(toleration: &Value) -> Identity<'_> {
+    (texts(toleration), seconds(toleration))
+}
+
+/// Finds supersets of tolerations without a look at all of them.
+#[derive(Default)]
+struct TolerationIndex<'t> {
+    all: HashSet<Identity<'t>>,
+    /// The two that tolerate for the longest time, by key, effect, operator, and the value unless the operator ignores it.
+    longest: HashMap<[&'t str; 4], [Option<&'t Value>; 2]>,
+}
+
+impl<'t> TolerationIndex<'t> {
+    fn of(tolerations: impl IntoIterator<Item = &'t Value>) -> Self {
+        let mut index = Self::default();
+        tolerations.into_iter().for_each(|toleration| index.insert(toleration));
+        index
+    }
+
+    fn insert(&mut self, toleration: &'t Value) {
+        if !self.all.insert(identity(toleration)) {
+            return;
+        }
+        let [key, effect, operator, value] = texts(toleration);
+        let group = [key, effect, operator, if operator == EXISTS { "" } else { value }];
+        let longest = self.longest.entry(group).or_default();
+        // Without a limit of the time, or with another effect, it tolerates forever.
+        let time =
+            |toleration: &Value| seconds(toleration).filter(|_| effect == "NoExecute").map_or((1, 0), |s| (0, s));
+        let at = longest.iter().position(|known| known.is_none_or(|known| time(known) < time(toleration)));
+        match at {
+            Some(0) => *longest = [Some(toleration), longest[0]],
+            Some(_) => longest[1] = Some(toleration),
+            None => {}
+        }
+    }
+
+    /// Whether there is an equal toleration or another superset.
+    fn has_superset(&self, toleration: &Value) -> bool {
+        self.all.contains(&identity(toleration)) || self.has_other_superset(toleration)
+    }
+
+    /// Whether there is a superset that is not equal.
+    fn has_other_superset(&self, toleration: &Value) -> bool {
+        let [key, effect, _, value] = texts(toleration);
+        let groups = [effect, ""].into_iter().flat_map(|effect| {
+            let of_key = [[key, effect, EXISTS, ""], [key, effect, "Equal", value], [key, effect, "", value]];
+            of_key.into_iter().chain([["", effect, EXISTS, ""]])
+        });
+        let mut known = groups.filter_map(|group| self.longest.get(&group)).flatten().flatten();
+        known.any(|known| !are_equal(known, toleration) && is_superset(known, toleration))
+    }
+}
+
 /// Merges two lists. Of a toleration and a superset of it, only the superset is kept; of equal ones the first.
 pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     let all: Vec<&Value> = first.iter().chain(second).collect();
-    let mut merged: Vec<Value> = Vec::with_capacity(all.len());
-    for (i, toleration) in all.iter().enumerate() {
-        let is_redundant = merged.iter().any(|kept| is_superset(kept, toleration))
-            || all[i + 1..].iter().any(|later| !are_equal(later, toleration) && is_superset(later, toleration));
-        if !is_redundant {
-            merged.push((*toleration).clone());
+    let mut later = TolerationIndex::default();
+    let mut candidates: Vec<&Value> = Vec::with_capacity(all.len());
+    for toleration in all.into_iter().rev() {
+        if !later.has_other_superset(toleration) {
+            candidates.push(toleration);
+        }
+        later.insert(toleration);
+    }
+    let mut kept = TolerationIndex::default();
+    let mut merged: Vec<Value> = Vec::with_capacity(candidates.len());
+    for toleration in candidates.into_iter().rev() {
+        if !kept.has_superset(toleration) {
+            kept.insert(toleration);
+            merged.push(toleration.clone());
         }
     }
     merged
@@ -58,8 +125,8 @@ pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
 
 /// True if each toleration of a pod is one of a whitelist, or tolerates less than one of it. An empty whitelist has all.
 pub(crate) fn are_listed(tolerations: &[Value], whitelist: &[Value]) -> bool {
-    let is_listed = |toleration| whitelist.iter().any(|listed| is_superset(listed, toleration));
-    whitelist.is_empty() || tolerations.iter().all(is_listed)
+    let whitelist_index = TolerationIndex::of(whitelist);
+    whitelist.is_empty() || tolerations.iter().all(|toleration| whitelist_index.has_superset(toleration))
 }
 
 #[cfg(test)]
@@ -86,6 +153,59 @@ mod tests {
         let bare = r#"{"key":"a","value":"v","effect":"NoSchedule"}"#;
         check_merge(&format!("[{equal}]"), &format!("[{bare}]"), &format!("[{bare}]"));
         check_merge(&format!("[{bare}]"), &format!("[{equal}]"), &format!("[{bare}]"));
+    }
+
+    /// The rule, with a look at all pairs.
+    fn merge_by_pairs(all: &[Value]) -> Vec<Value> {
+        let mut merged: Vec<Value> = Vec::new();
+        for (i, toleration) in all.iter().enumerate() {
+            let is_redundant = merged.iter().any(|kept| is_superset(kept, toleration))
+                || all[i + 1..].iter().any(|later| !are_equal(later, toleration) && is_superset(later, toleration));
+            if !is_redundant {
+                merged.push(toleration.clone());
+            }
+        }
+        merged
+    }
+
+    #[test]
+    fn the_index_finds_every_superset() {
+        let mut state = 1_u64;
+        let mut choose = |count: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % count
+        };
+        for _ in 0..3000 {
+            let count = choose(8);
+            let mut all = Vec::new();
+            for _ in 0..count {
+                let mut toleration = Value::object();
+                let texts = [
+                    ("key", &["", "a", "b"][..]),
+                    ("operator", &["", "Equal", "Exists", "Lt"]),
+                    ("effect", &["", "NoExecute", "NoSchedule"]),
+                    ("value", &["", "v"]),
+                ];
+                for (field, values) in texts {
+                    toleration.set(field, values[choose(values.len() as u64) as usize]);
+                }
+                if choose(2) == 0 {
+                    toleration.set("tolerationSeconds", choose(3) as i64);
+                }
+                all.push(toleration);
+            }
+            let expect = merge_by_pairs(&all);
+            let (first, second) = all.split_at(all.len() / 2);
+            assert_eq!(merge(first, second), expect, "{all:?}");
+            for toleration in first {
+                let is_listed = second.is_empty() || second.iter().any(|listed| is_superset(listed, toleration));
+                assert_eq!(
+                    are_listed(std::slice::from_ref(toleration), second),
+                    is_listed,
+                    "{toleration:?} {second:?}"
+                );
+            }
+        }
     }
 
     #[test]

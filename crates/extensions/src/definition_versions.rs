@@ -1,9 +1,10 @@
 //! The versions of a CustomResourceDefinition, served or not, and the conversion between them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pintle_registry::{Conversion, DefinitionSource, MultiVersion, WebhookClientConfig};
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, ValueKey};
 
 use crate::lazy_schema::{self, LazySchema};
 use crate::schema::to_types;
@@ -37,9 +38,10 @@ impl DefinitionVersions {
     pub(crate) fn of(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Result<Self, String> {
         let named = |version: &Value| Str::from(api_version(definition, version.str_at(&["name"])));
         let versions = definition.items_at(&["spec", "versions"]);
-        let parsed = |version: &Value| {
-            let same = |other: &Value| other.at(&["schema"]) == version.at(&["schema"]);
-            let schema_index = versions.iter().position(same).unwrap_or_default();
+        let mut schemas = HashMap::new();
+        let mut parsed = |(i, version)| {
+            let version: &Value = version;
+            let schema_index = *schemas.entry(version.at(&["schema"]).map(ValueKey)).or_insert(i);
             let schema = lazy_schema::schema(source, version.str_at(&["name"]));
             let types = {
                 let schema = schema.clone();
@@ -52,7 +54,7 @@ impl DefinitionVersions {
         let stored = versions.iter().find(|version| version.bool_at(&["storage"]));
         Ok(Self {
             stored: stored.map(named).ok_or("no storage version")?,
-            versions: versions.iter().map(parsed).collect(),
+            versions: versions.iter().enumerate().map(&mut parsed).collect(),
             conversion: conversion(definition),
             since: definition.resource_version().parse().unwrap_or(0),
         })

@@ -43,8 +43,8 @@ impl<'v> NamesInUse<'v> {
             "kind" => Some(("KindConflict", one(&self.kinds)?)),
             "listKind" => Some(("ListKindConflict", one(&self.kinds)?)),
             _ => {
-                let own: Vec<&str> = short_names(accepted).collect();
-                let lost = short_names(requested).filter(|name| !own.contains(name) && self.resources.contains(name));
+                let own: HashSet<&str> = short_names(accepted).collect();
+                let lost = short_names(requested).filter(|name| !own.contains(*name) && self.resources.contains(name));
                 let lost: Vec<String> = lost.map(in_use_message).collect();
                 let message = match lost.as_slice() {
                     [] => return None,

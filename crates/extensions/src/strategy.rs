@@ -1,6 +1,7 @@
 //! The strategy of custom resources of one version: validation by its schema, and the rules that all custom resources
 //! share (upstream: `registry/customresource`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pintle_registry::{CostBudget, GroupVersion, GroupVersionKind, Strategy, StrategyContext, SubresourceStrategy};
@@ -163,11 +164,12 @@ impl Strategy for CustomResourceStrategy {
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let before = old.map_or(&[][..], |old| old.items_at(&["metadata", "finalizers"]));
+        let before: HashSet<&str> = before.iter().filter_map(Value::as_str).collect();
         let mut added: Vec<&str> = object
             .items_at(&["metadata", "finalizers"])
             .iter()
-            .filter(|finalizer| !before.contains(finalizer))
             .filter_map(Value::as_str)
+            .filter(|finalizer| !before.contains(finalizer))
             .collect();
         added.sort_unstable();
         added.dedup();

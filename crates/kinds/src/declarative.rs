@@ -2,7 +2,7 @@
 //! `apimachinery/pkg/api/validate`). Upstream validates objects at the version of the request with them.
 
 use pintle_value::metadata::IMMUTABLE_TEXT;
-use pintle_value::{Errors, FieldError, FieldPath, Value, same};
+use pintle_value::{Errors, FieldError, FieldPath, Value, ValueKey, repeated, same};
 
 use crate::validation::invalid_each;
 
@@ -68,10 +68,8 @@ pub(crate) fn validate_max_items(errors: &mut Errors, items: &[Value], most: usi
 
 /// Rejects items with the same key (`+k8s:listMapKey`), from the second on.
 pub(crate) fn validate_unique(errors: &mut Errors, items: &[Value], key: &str, path: &FieldPath<'_>) {
-    for (i, item) in items.iter().enumerate() {
-        if items[..i].iter().any(|other| same(other.get(key), item.get(key))) {
-            errors.duplicate(&path.index(i), item.clone());
-        }
+    for i in repeated(items.iter().map(|item| ValueKey(&item[key]))) {
+        errors.duplicate(&path.index(i), items[i].clone());
     }
 }
 

@@ -14,6 +14,10 @@ pub(crate) fn strings_at<'v>(object: &'v Value, path: &[&str]) -> Vec<&'v str> {
     object.items_at(path).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }
 
+/// The maximum number of errors that show the same list, or say the same of one item. Upstream has one for each item of the
+/// list, so that their text grows with the square of its length.
+pub(crate) const MAX_REPEATED_ERRORS: usize = 100;
+
 /// Adds one `Invalid` error per message.
 pub(crate) fn invalid_each(
     errors: &mut Errors,

@@ -33,15 +33,14 @@ fn remaining_object(original: &Object, mut patch: Object, schema: PatchSchema<'_
         return patch;
     }
     let retained = patch.remove(RETAIN_KEYS);
-    let is_retained = |key: &str| {
-        let listed = retained.as_ref().and_then(Value::as_array);
-        listed.is_none_or(|listed| listed.iter().any(|item| item.as_str() == Some(key)))
-    };
-    let ordered: Vec<String> = patch
+    let listed = retained.as_ref().and_then(Value::as_array);
+    let listed: Option<HashSet<&str>> = listed.map(|listed| listed.iter().filter_map(Value::as_str).collect());
+    let is_retained = |key: &str| listed.as_ref().is_none_or(|listed| listed.contains(key));
+    let ordered: HashSet<String> = patch
         .keys()
         .filter_map(|key| key.strip_prefix(SET_ELEMENT_ORDER)?.strip_prefix('/').map(str::to_owned))
         .collect();
-    patch.retain(|key, _| !key.starts_with(SET_ELEMENT_ORDER) && !ordered.iter().any(|list| list == key));
+    patch.retain(|key, _| !key.starts_with(SET_ELEMENT_ORDER) && !ordered.contains(key));
     let fields = patch.into_iter().map(|(key, value)| {
         if value.is_null() || key.starts_with(DELETE_FROM_PRIMITIVE_LIST) {
             return (key, value);

@@ -1,6 +1,7 @@
 //! Validates IP addresses and CIDRs: the legacy formats (Go's old lenient parsing), the strict formats of newer fields
 //! (`net/netip`, canonical form), and warnings for the differences. After apimachinery's `util/validation/ip.go`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -229,9 +230,9 @@ pub fn valid_ip(path: &FieldPath<'_>, value: &str) -> Errors {
 
 /// Validates an address in a legacy field (`IsValidIPForLegacyField`). Values of the old object are always valid.
 #[must_use]
-pub fn valid_legacy_ip(path: &FieldPath<'_>, value: &str, strict: bool, old: &[&str]) -> Errors {
+pub fn valid_legacy_ip(path: &FieldPath<'_>, value: &str, strict: bool, old: &BTreeSet<&str>) -> Errors {
     let mut errors = Errors::new();
-    if !old.contains(&value) {
+    if !old.contains(value) {
         parse_and_check_ip(path, value, strict, &mut errors);
     }
     errors
@@ -290,9 +291,9 @@ pub fn valid_cidr(path: &FieldPath<'_>, value: &str) -> Errors {
 
 /// Validates a CIDR in a legacy field (`IsValidCIDRForLegacyField`). Values of the old object are always valid.
 #[must_use]
-pub fn valid_legacy_cidr(path: &FieldPath<'_>, value: &str, strict: bool, old: &[&str]) -> Errors {
+pub fn valid_legacy_cidr(path: &FieldPath<'_>, value: &str, strict: bool, old: &BTreeSet<&str>) -> Errors {
     let mut errors = Errors::new();
-    if !old.contains(&value) {
+    if !old.contains(value) {
         parse_and_check_cidr(path, value, strict, &mut errors);
     }
     errors
@@ -372,9 +373,9 @@ mod tests {
             valid_ip(&path, "2001:DB8:0::1").iter(),
             &["ip: Invalid value: \"2001:DB8:0::1\": must be in canonical form (\"2001:db8::1\")"],
         );
-        check(valid_legacy_ip(&path, "2001:DB8::1", true, &[]).iter(), &[]);
-        check(valid_legacy_ip(&path, "01.2.3.4", false, &[]).iter(), &[]);
-        check(valid_legacy_ip(&path, "any", true, &["any"]).iter(), &[]);
+        check(valid_legacy_ip(&path, "2001:DB8::1", true, &BTreeSet::new()).iter(), &[]);
+        check(valid_legacy_ip(&path, "01.2.3.4", false, &BTreeSet::new()).iter(), &[]);
+        check(valid_legacy_ip(&path, "any", true, &["any"].into()).iter(), &[]);
         check(
             ip_warnings(&path, "01.2.3.4"),
             &["ip: non-standard IP address \"01.2.3.4\" is invalid: use \"1.2.3.4\""],

@@ -21,6 +21,7 @@ pub mod threads;
 pub mod time;
 mod tree;
 pub mod url;
+mod value_key;
 
 pub use atoi::{AtoiError, atoi};
 pub use compact_str::CompactString as Str;
@@ -31,3 +32,4 @@ pub use parse_bool::{ParseBoolError, parse_bool};
 pub use quantity::Quantity;
 pub use same::same;
 pub use tree::Value;
+pub use value_key::{ValueKey, repeated};

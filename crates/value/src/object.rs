@@ -377,6 +377,16 @@ impl Object {
         }
     }
 
+    /// Sets many keys at once, which moves each entry a few times only.
+    pub fn insert_all(&mut self, entries: impl IntoIterator<Item = (Str, Value)>) {
+        let mut entries = entries.into_iter().map(|(key, value)| Member::new(key, value)).peekable();
+        if entries.peek().is_some() {
+            let mut members = std::mem::take(self).into_members();
+            members.extend(entries);
+            *self = Self::from_members(members);
+        }
+    }
+
     /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         self.find(key).map(|i| self.entries_mut().remove(i).value)

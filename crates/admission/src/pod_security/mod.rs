@@ -18,6 +18,8 @@ mod pod;
 mod policy;
 mod target;
 
+use std::collections::HashMap;
+
 use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Errors, Str, Value};
@@ -285,10 +287,9 @@ fn is_significant_update(pod: &Value, old: &Value) -> bool {
         }
     }
     let (new, old) = (pod.items_at(&["spec", "ephemeralContainers"]), old.items_at(&["spec", "ephemeralContainers"]));
-    new.iter().any(|container| {
-        let old = old.iter().find(|old| old.str_at(&["name"]) == container.str_at(&["name"]));
-        old.is_none_or(|old| image(old) != image(container))
-    })
+    // Of several containers with the same name, the first one counts.
+    let old: HashMap<&str, &Value> = old.iter().rev().map(|old| (old.str_at(&["name"]), old)).collect();
+    new.iter().any(|container| old.get(container.str_at(&["name"])).is_none_or(|old| image(old) != image(container)))
 }
 
 impl AdmissionPlugin for PodSecurity {

@@ -1,7 +1,7 @@
 //! The CEL types of a schema, with size limits for cost estimation (upstream: `SchemaDeclType` of
 //! `apiserver/pkg/cel/common`). They are only needed to compile rules, and dropped afterwards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pintle_cel::{SizeEstimate, SizeEstimator, Type, TypeProvider, escape_field_name, is_reserved};
@@ -97,8 +97,9 @@ impl DeclType {
         let adds_meta = resource && !declares_all_meta_fields(node);
         let mut min_size = 2;
         let mut fields = BTreeMap::new();
+        let required: BTreeSet<&str> = node.required().collect();
         let mut add = |name: &str, declared: Arc<DeclType>, counts: bool| {
-            if counts && node.required().any(|required| required == name) {
+            if counts && required.contains(name) {
                 min_size += name.len() as u64 + declared.min_size + 4;
             }
             if let Some(name) = escape_field_name(name) {

@@ -1,7 +1,7 @@
 //! Defaulting (upstream: `schema/defaulting`).
 
 use pintle_budget as budget;
-use pintle_value::{Object, Value};
+use pintle_value::{Object, Str, Value};
 
 use super::model::{Flags, StructuralSchema};
 use super::node::{Additional, SchemaNode};
@@ -50,16 +50,18 @@ fn fill(value: &mut Value, node: SchemaNode<'_>) {
 }
 
 fn fill_absent(object: &mut Object, node: SchemaNode<'_>) {
-    for (name, node) in node.properties().filter(|(_, node)| node.has(Flags::DEFAULTS_WITHIN)) {
-        let Some(default) = node.default() else { continue };
-        if object.get(name).is_none_or(|value| value.is_null() && !node.is_nullable()) {
-            // Nested objects repeat a large default many times.
-            if budget::charge(default.held_bytes()).is_err() {
-                return;
-            }
-            object.insert(name, default.clone());
-        }
-    }
+    let properties = node.properties().filter(|(_, node)| node.has(Flags::DEFAULTS_WITHIN));
+    let absent = properties.filter_map(|(name, node)| {
+        let default = node.default()?;
+        let is_absent = object.get(name).is_none_or(|value| value.is_null() && !node.is_nullable());
+        is_absent.then_some((name, default))
+    });
+    // Nested objects repeat a large default many times.
+    let affordable = absent.map_while(|(name, default)| {
+        budget::charge(default.held_bytes()).ok().map(|()| (Str::from(name), default.clone()))
+    });
+    let added: Vec<(Str, Value)> = affordable.collect();
+    object.insert_all(added);
 }
 
 fn replace_null(value: &mut Value, node: SchemaNode<'_>) {

@@ -25,6 +25,7 @@
 
 mod defaulting;
 mod embedded;
+mod enums;
 mod formats;
 mod lists;
 mod model;

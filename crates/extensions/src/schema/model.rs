@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use pintle_value::{Str, Value};
 
+use super::enums::EnumIndex;
 use super::formats::Format;
 
 /// The structural schema of one version of a custom resource, or of any value (upstream: `schema.Structural`).
@@ -24,6 +25,7 @@ pub struct StructuralSchema {
     /// Defaults, enum values and CEL rules.
     pub(super) values: Vec<Value>,
     pub(super) patterns: Vec<Pattern>,
+    pub(super) enums: EnumIndex,
 }
 
 /// The index of a node. The root is 0.

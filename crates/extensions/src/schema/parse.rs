@@ -159,7 +159,9 @@ impl Builder {
         keywords.extend(tree.bool_at(&["uniqueItems"]).then_some(Keyword::UniqueItems));
         let values = tree.items_at(&["enum"]);
         if !values.is_empty() {
-            keywords.push(Keyword::Enum(IndexRange::append(&mut self.schema.values, values.iter().cloned())));
+            let range = IndexRange::append(&mut self.schema.values, values.iter().cloned());
+            self.schema.enums.add(range, &self.schema.values);
+            keywords.push(Keyword::Enum(range));
         }
         keywords.extend(count("minProperties").map(Keyword::MinProperties));
         keywords.extend(count("maxProperties").map(Keyword::MaxProperties));

@@ -2,6 +2,7 @@
 //! (upstream: kube-openapi's `schemaconv`, applied to the OpenAPI document of the definition).
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
 use pintle_catalog::shared;
@@ -9,7 +10,7 @@ use pintle_schema::{
     Field, List, ListTopology, Map, Omit, PatchMeta, Scalar, ScalarType, Schema as ApplySchema, Struct,
     Type as ApplyType, TypeId, Types, Union,
 };
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, ValueKey};
 
 use super::model::{StructuralSchema, Type};
 use super::node::{Additional, ListType, SchemaNode, owned};
@@ -23,6 +24,7 @@ pub fn to_types(schema: &StructuralSchema) -> ApplySchema {
         types: Types::with_base(shared_types.types.clone()),
         common: shared_types.common,
         known: HashMap::new(),
+        hashes: RandomState::new(),
     };
     let root = schema.root();
     let root = builder.object(root, root.preserves_unknown(), true);
@@ -87,22 +89,41 @@ fn copy(from: &Types, id: TypeId, into: &mut Types, done: &mut HashMap<TypeId, T
     place
 }
 
+/// The parts of a type in which those that a definition can have many of differ.
+struct TypeKey<'t>(&'t ApplyType);
+
+impl Hash for TypeKey<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self.0 {
+            ApplyType::Struct(ty) => {
+                for field in &ty.fields {
+                    (&field.name, field.ty, field.default.as_ref().map(ValueKey)).hash(state);
+                }
+            }
+            ApplyType::Map(map) => map.value.hash(state),
+            ApplyType::List(list) => {
+                list.item.hash(state);
+                if let ListTopology::Map(keys) = &list.topology {
+                    keys.hash(state);
+                }
+            }
+            ApplyType::Scalar(_) | ApplyType::Union(_) | ApplyType::Any => {}
+        }
+    }
+}
+
 struct Builder {
     types: Types,
     common: CommonTypes,
-    /// The types built so far, by the types that they refer to.
-    known: HashMap<Vec<TypeId>, Vec<TypeId>>,
+    /// The types built so far, by their hashes.
+    known: HashMap<u64, Vec<TypeId>>,
+    hashes: RandomState,
 }
 
 impl Builder {
     /// Adds a type, or returns an equal existing one: definitions often repeat the same schema.
     fn add(&mut self, ty: ApplyType) -> TypeId {
-        let parts = match &ty {
-            ApplyType::Struct(ty) => ty.fields.iter().map(|field| field.ty).collect(),
-            ApplyType::Map(Map { value: node, .. }) | ApplyType::List(List { item: node, .. }) => vec![*node],
-            _ => Vec::new(),
-        };
-        let alike = self.known.entry(parts).or_default();
+        let alike = self.known.entry(self.hashes.hash_one(TypeKey(&ty))).or_default();
         if let Some(same) = alike.iter().find(|id| self.types.get(**id) == &ty) {
             return *same;
         }

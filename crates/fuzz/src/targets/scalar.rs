@@ -1,5 +1,7 @@
 //! Scalars that are texts with a syntax of their own: quantities, durations, times, addresses, names and JSONPaths.
 
+use std::collections::BTreeSet;
+
 use pintle_extensions::JsonPath;
 use pintle_value::time::{Duration, Time};
 use pintle_value::{FieldPath, IntOrString, Quantity, Value, ip, names, object};
@@ -56,8 +58,8 @@ pub(super) fn name(input: &[u8]) {
     let _ = (ip::valid_ip(&path, text), ip::valid_cidr(&path, text), ip::valid_interface_address(&path, text));
     let _ = (ip::ip_warnings(&path, text), ip::cidr_warnings(&path, text));
     for strict in [false, true] {
-        let _ = ip::valid_legacy_ip(&path, text, strict, &[]);
-        let _ = ip::valid_legacy_cidr(&path, text, strict, &[]);
+        let _ = ip::valid_legacy_ip(&path, text, strict, &BTreeSet::new());
+        let _ = ip::valid_legacy_cidr(&path, text, strict, &BTreeSet::new());
     }
     for rule in [
         names::dns1123_label,

@@ -1,5 +1,7 @@
 //! The strategy for the bindings of admission policies (upstream: `validateValidatingAdmissionPolicyBindingSpec` and similar).
 
+use std::collections::BTreeSet;
+
 use pintle_registry::{EscalationCheck, Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -89,11 +91,12 @@ impl Strategy for PolicyBindingStrategy {
 
 fn validate_actions(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let actions: Vec<&str> = spec.items_at(&["validationActions"]).iter().filter_map(Value::as_str).collect();
+    let mut seen = BTreeSet::new();
     for (i, action) in actions.iter().enumerate() {
         if !ACTIONS.contains(action) {
             errors.not_supported(&path.index(i), *action, &ACTIONS);
         }
-        if actions[..i].contains(action) {
+        if !seen.insert(action) {
             errors.duplicate(&path.index(i), *action);
         }
     }

@@ -202,8 +202,9 @@ fn validate_review_versions(errors: &mut Errors, hook: &Value, any: bool, path: 
         errors.required(path, format!("must specify one of {known}"));
         return;
     }
+    let mut seen = BTreeSet::new();
     for (i, version) in versions.iter().enumerate() {
-        if versions[..i].contains(version) {
+        if !seen.insert(version) {
             errors.invalid(&path.index(i), *version, "duplicate version");
             continue;
         }

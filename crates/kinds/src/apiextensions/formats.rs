@@ -2,6 +2,8 @@
 //! `WarningsOnCreate` of apiextensions-apiserver's `pkg/registry/customresourcedefinition`, and
 //! `pkg/apiserver/validation/formats.go`).
 
+use std::collections::HashSet;
+
 use pintle_value::Value;
 
 use super::spec::schemas;
@@ -38,11 +40,11 @@ const TEXTS: [&str; 26] = [
 
 /// Returns the unrecognized formats in the schemas of a definition, without duplicates.
 pub(super) fn unrecognized_formats(object: &Value) -> Vec<&str> {
-    let mut found: Vec<&str> = Vec::new();
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for schema in schemas(object) {
         schema.any(&mut |node| {
             let format = node.text("format");
-            if !format.is_empty() && !is_known(node.text("type"), format) && !found.contains(&format) {
+            if !format.is_empty() && !is_known(node.text("type"), format) && seen.insert(format) {
                 found.push(format);
             }
             false

@@ -5,7 +5,7 @@
 //! `validation` (the schema), `subresources`, `additionalPrinterColumns` and `selectableFields`. The field paths and
 //! the order of the errors follow from that.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -170,6 +170,8 @@ struct SpecValidator<'a> {
     /// The versions as the client wrote them, for error messages. They may be absent.
     shown: &'a Value,
     common: HashSet<&'static str>,
+    /// Whether versions have a status, by name. If several versions have the same name, the first one decides.
+    with_status: HashMap<&'a str, bool>,
     preserves_unknown: bool,
     has_defaults: bool,
     structural: bool,
@@ -194,6 +196,10 @@ impl<'a> SpecValidator<'a> {
             versions,
             shown: &object["spec"]["versions"],
             common: COMMON.into_iter().filter(|field| is_common(versions, field)).collect(),
+            with_status: {
+                let status = |version: &'a Value| version.at(&["subresources", "status"]).is_some();
+                versions.iter().rev().map(|version| (version.str_at(&["name"]), status(version))).collect()
+            },
             preserves_unknown,
             has_defaults,
             structural: options.require_structural_schemas || !preserves_unknown || has_defaults || extended(),
@@ -238,9 +244,7 @@ impl<'a> SpecValidator<'a> {
         let name = version.str_at(&["name"]);
         let validation = self.own_field(version, "schema");
         if let Some(validation) = validation {
-            // If several versions have the same name, the first one decides on the subresources.
-            let of_name = self.versions.iter().find(|version| version.str_at(&["name"]) == name);
-            let status = of_name.is_some_and(|version| version.at(&["subresources", "status"]).is_some());
+            let status = self.with_status.get(name).copied().unwrap_or_default();
             self.validate_schema(errors, validation, status, name, &path.child("schema"));
         }
         versions::validate_subresources(errors, self.own_field(version, "subresources"), &path.child("subresources"));

@@ -1,6 +1,7 @@
 //! The strategy for CustomResourceDefinition: preparation, status and stored versions (upstream:
 //! apiextensions-apiserver's `pkg/registry/customresourcedefinition`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pintle_gates::Gates;
@@ -99,8 +100,8 @@ impl Strategy for CustomResourceDefinitionStrategy {
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let before = old.map(formats::unrecognized_formats).unwrap_or_default();
-        let new = formats::unrecognized_formats(object).into_iter().filter(|format| !before.contains(format));
+        let before: HashSet<&str> = old.into_iter().flat_map(formats::unrecognized_formats).collect();
+        let new = formats::unrecognized_formats(object).into_iter().filter(|format| !before.contains(*format));
         new.map(|format| format!("unrecognized format {}", quote(format))).collect()
     }
 

@@ -1,6 +1,8 @@
 //! The strategy for StorageVersion, in which servers say how they store a resource (upstream:
 //! `pkg/apis/apiserverinternal/validation`, `pkg/registry/apiserverinternal/storageversion`).
 
+use std::collections::HashMap;
+
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -111,10 +113,11 @@ fn validate_common_version(errors: &mut Errors, status: &Value, versions: &[Valu
 
 /// Validates conditions. Upstream's paths are those of items of the status, and it shows the type where the status is wrong.
 fn validate_conditions(errors: &mut Errors, conditions: &[Value], path: &FieldPath<'_>) {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
         let name = condition.str_at(&["type"]);
-        if let Some(other) = conditions[..i].iter().rposition(|other| other.str_at(&["type"]) == name) {
+        if let Some(other) = seen.insert(name, i) {
             let detail = format!("the type of the condition is not unique, it also appears in conditions[{other}]");
             errors.invalid(&path.child("type"), name, detail);
         }

@@ -1,6 +1,8 @@
 //! Validates StatefulSets (upstream: `ValidateStatefulSet`, `...Update`, `...StatusUpdate`). Errors of the old object
 //! in immutable fields are tolerated.
 
+use std::collections::HashSet;
+
 use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -166,13 +168,14 @@ fn template_of_controller(spec: &Value) -> Value {
         return template;
     }
     let mut volumes: Vec<Value> = Vec::new();
-    for (i, name) in claims.iter().enumerate() {
-        if !claims.iter().take(i).any(|earlier| earlier == name) {
-            let claim = pintle_value::object! { "claimName": *name };
-            volumes.push(pintle_value::object! { "name": *name, "persistentVolumeClaim": claim });
+    let mut seen = HashSet::new();
+    for name in claims {
+        if seen.insert(name) {
+            let claim = pintle_value::object! { "claimName": name };
+            volumes.push(pintle_value::object! { "name": name, "persistentVolumeClaim": claim });
         }
     }
-    let own = pod.items_at(&["volumes"]).iter().filter(|volume| !claims.contains(&volume.str_at(&["name"])));
+    let own = pod.items_at(&["volumes"]).iter().filter(|volume| !seen.contains(volume.str_at(&["name"])));
     volumes.extend(own.cloned());
     pod.set("volumes", volumes);
     template

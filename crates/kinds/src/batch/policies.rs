@@ -1,6 +1,8 @@
 //! Validates a job's policies for pod failures, success and pod replacement (upstream: `validatePodFailurePolicy`,
 //! `validateSuccessPolicy`, `validatePodReplacementPolicy`).
 
+use std::collections::HashSet;
+
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::indexes;
@@ -58,12 +60,21 @@ pub(super) fn validate_failure_policy(errors: &mut Errors, spec: &Value, path: &
     if rules.len() > MAX_RULES {
         errors.push(FieldError::too_many(&rules_path, rules.len(), MAX_RULES));
     }
+    let lists = ["containers", "initContainers"].into_iter();
+    let containers = lists.flat_map(|list| spec.items_at(&["template", "spec", list]));
+    let containers: HashSet<&str> = containers.map(|container| container.str_at(&["name"])).collect();
     for (i, rule) in rules.iter().enumerate() {
-        validate_failure_rule(errors, spec, rule, &rules_path.index(i));
+        validate_failure_rule(errors, spec, &containers, rule, &rules_path.index(i));
     }
 }
 
-fn validate_failure_rule(errors: &mut Errors, spec: &Value, rule: &Value, path: &FieldPath<'_>) {
+fn validate_failure_rule(
+    errors: &mut Errors,
+    spec: &Value,
+    containers: &HashSet<&str>,
+    rule: &Value,
+    path: &FieldPath<'_>,
+) {
     let action = rule.str_at(&["action"]);
     if action == "FailIndex" {
         if spec.get("backoffLimitPerIndex").is_none() {
@@ -74,7 +85,7 @@ fn validate_failure_rule(errors: &mut Errors, spec: &Value, rule: &Value, path: 
     }
     let codes = rule.get("onExitCodes");
     if let Some(codes) = codes {
-        validate_exit_codes(errors, spec, codes, &path.child("onExitCodes"));
+        validate_exit_codes(errors, containers, codes, &path.child("onExitCodes"));
     }
     let patterns = rule.items_at(&["onPodConditions"]);
     validate_patterns(errors, patterns, &path.child("onPodConditions"));
@@ -98,19 +109,14 @@ fn validate_patterns(errors: &mut Errors, patterns: &[Value], path: &FieldPath<'
     }
 }
 
-fn validate_exit_codes(errors: &mut Errors, spec: &Value, codes: &Value, path: &FieldPath<'_>) {
+fn validate_exit_codes(errors: &mut Errors, containers: &HashSet<&str>, codes: &Value, path: &FieldPath<'_>) {
     let operator = codes.str_at(&["operator"]);
     require_one_of(errors, operator, &OPERATORS, &path.child("operator"));
-    if let Some(name) = codes.get("containerName").and_then(Value::as_str) {
-        let pod = ["template", "spec"];
-        let known = ["containers", "initContainers"]
-            .into_iter()
-            .flat_map(|list| spec.items_at(&[pod[0], pod[1], list]))
-            .any(|container| container.str_at(&["name"]) == name);
-        if !known {
-            let text = "must be one of the container or initContainer names in the pod template";
-            errors.invalid(&path.child("containerName"), name, text);
-        }
+    if let Some(name) = codes.get("containerName").and_then(Value::as_str)
+        && !containers.contains(name)
+    {
+        let text = "must be one of the container or initContainer names in the pod template";
+        errors.invalid(&path.child("containerName"), name, text);
     }
     let values_path = path.child("values");
     let values: Vec<i64> = codes.items_at(&["values"]).iter().filter_map(Value::as_int).collect();
@@ -119,7 +125,7 @@ fn validate_exit_codes(errors: &mut Errors, spec: &Value, codes: &Value, path: &
     } else if values.len() > MAX_EXIT_CODES {
         errors.push(FieldError::too_many(&values_path, values.len(), MAX_EXIT_CODES));
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for (i, value) in values.iter().enumerate() {
         if operator == "In" && *value == 0 {
             errors.invalid(&values_path.index(i), *value, "must not be 0 for the In operator");

@@ -1,11 +1,11 @@
 //! The strategy for CertificateSigningRequest. The server sets the user info of the requester. The object, `status` and
 //! `approval` may each change other fields (upstream: `pkg/registry/certificates`, `pkg/apis/certificates/validation`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_schema::base64;
-use pintle_value::{Errors, FieldPath, Object, Str, Value, field, names};
+use pintle_value::{Errors, FieldPath, Object, Str, Value, field, names, repeated};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{pkcs10, stored};
@@ -186,15 +186,15 @@ fn restore_conditions(object: &mut Value, old: &Value, kind: &str) {
 /// Sets the times that the client omitted.
 fn set_times(context: &StrategyContext, object: &mut Value, old: &Value) {
     let now = Value::from(context.now);
+    let key = |condition: &Value| ["type", "status"].map(|field| Str::from(condition.str_at(&[field])));
+    // The first condition of several counts.
+    let before = conditions(old).iter().rev();
+    let before: BTreeMap<[Str; 2], &Value> =
+        before.filter_map(|before| Some((key(before), before.get("lastTransitionTime")?))).collect();
     let list = object.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut);
     for condition in list.into_iter().flatten() {
         condition.set_default("lastUpdateTime", now.clone());
-        let before = conditions(old).iter().find(|before| {
-            before["type"] == condition["type"]
-                && before["status"] == condition["status"]
-                && before.get("lastTransitionTime").is_some()
-        });
-        let time = before.and_then(|before| before.get("lastTransitionTime")).unwrap_or(&now);
+        let time = before.get(&key(condition)).copied().unwrap_or(&now);
         condition.set_default("lastTransitionTime", time.clone());
     }
 }
@@ -301,17 +301,17 @@ fn validate_usages(errors: &mut Errors, object: &Value, old: Option<&Value>, pat
         }
     }
     if !has_duplicates(&before) {
-        for (i, usage) in given.iter().enumerate().filter(|(i, usage)| given[..*i].contains(usage)) {
-            errors.duplicate(&path.index(i), *usage);
+        for i in repeated(&given) {
+            errors.duplicate(&path.index(i), given[i]);
         }
     }
 }
 
 fn validate_conditions(errors: &mut Errors, object: &Value, old: Option<&Value>) {
-    let types = |object: &Value| conditions(object).iter().map(|c| c.str_at(&["type"]).to_owned()).collect::<Vec<_>>();
-    let before = old.map(types).unwrap_or_default();
-    let was = |kind: &str| before.iter().any(|t| t == kind);
-    let before_repeats = before.iter().collect::<BTreeSet<_>>().len() < before.len();
+    let before = old.map_or(&[][..], conditions);
+    let types: BTreeSet<&str> = before.iter().map(|condition| condition.str_at(&["type"])).collect();
+    let was = |kind: &str| types.contains(kind);
+    let before_repeats = types.len() < before.len();
 
     let list = FieldPath::new("status.conditions");
     let mut seen: BTreeSet<&str> = BTreeSet::new();

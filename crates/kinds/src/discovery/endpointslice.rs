@@ -1,6 +1,7 @@
 //! The strategy for EndpointSlice (upstream: `pkg/apis/discovery/validation`, `pkg/apis/discovery/v1/defaults.go`,
 //! `pkg/registry/discovery/endpointslice`).
 
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 
 use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
@@ -119,7 +120,7 @@ fn drop_topology(object: &mut Value, old: Option<&Value>) {
     let node_of =
         |endpoint: &Value| str_field(&endpoint["deprecatedTopology"], HOSTNAME).unwrap_or_default().to_owned();
     let old_endpoints = old.map_or(&[][..], |old| old.items_at(&["endpoints"]));
-    let known: Vec<String> = old_endpoints.iter().map(node_of).filter(|node| !node.is_empty()).collect();
+    let known: HashSet<String> = old_endpoints.iter().map(node_of).filter(|node| !node.is_empty()).collect();
     for endpoint in object.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
         let node = node_of(endpoint);
         if known.contains(&node) && names::dns1123_subdomain_name(&node, false).is_empty() {
@@ -209,7 +210,7 @@ fn check_address(rules: AddressRules, errors: &mut Errors, list: &FieldPath<'_>,
     let mut address_errors = Errors::new();
     let (right_family, complaint): (fn(&IpAddr) -> bool, _) = match kind {
         "IPv4" => {
-            rules.validate_ip(&mut address_errors, &path, address, &[]);
+            rules.validate_ip(&mut address_errors, &path, address, &BTreeSet::new());
             (IpAddr::is_ipv4, "must be an IPv4 address")
         }
         "IPv6" => {

@@ -8,9 +8,9 @@ use std::fmt::Write;
 const CONTEXT: usize = 3;
 /// From this number of lines on, lines that are frequent are not looked for.
 const POPULAR_FROM: usize = 200;
-/// The maximum number of pairs of equal lines that are looked at. Beyond it, all lines that are left are shown as removed
-/// and added, so that no request takes long.
-const MAX_PAIRS: usize = 20_000_000;
+/// The maximum number of steps of the search: old lines that are looked up, and pairs of equal lines. Beyond it, all lines
+/// that are left are shown as removed and added, so that no request takes long.
+const MAX_STEPS: usize = 20_000_000;
 
 /// A block of lines that both sides have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,37 +46,47 @@ impl Part {
 struct Matcher<'l> {
     old: &'l [&'l str],
     new: &'l [&'l str],
-    /// Where each line is among the new ones.
-    positions: HashMap<&'l str, Vec<usize>>,
-    pairs: usize,
+    /// Where lines are among the new ones.
+    positions: Vec<Vec<usize>>,
+    /// The old lines that are among the new ones, each with the index of its positions.
+    common: Vec<(usize, usize)>,
+    steps: usize,
     /// The lengths of the blocks that end at the previous old line, by the end among the new lines, shifted by one.
     lengths: Vec<usize>,
 }
 
 impl<'l> Matcher<'l> {
     fn new(old: &'l [&'l str], new: &'l [&'l str]) -> Self {
-        let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut ids: HashMap<&str, usize> = HashMap::new();
+        let mut positions: Vec<Vec<usize>> = Vec::new();
         for (index, line) in new.iter().enumerate() {
-            positions.entry(line).or_default().push(index);
+            let id = *ids.entry(line).or_insert(positions.len());
+            positions.resize(positions.len().max(id + 1), Vec::new());
+            positions[id].push(index);
         }
-        if new.len() >= POPULAR_FROM {
-            positions.retain(|_, found| found.len() <= new.len() / 100 + 1);
-        }
-        Self { old, new, positions, pairs: 0, lengths: vec![0; new.len() + 1] }
+        let is_popular = |id: usize| new.len() >= POPULAR_FROM && positions[id].len() > new.len() / 100 + 1;
+        let common = old.iter().enumerate().filter_map(|(index, line)| Some((index, *ids.get(line)?)));
+        let common = common.filter(|(_, id)| !is_popular(*id)).collect();
+        Self { old, new, positions, common, steps: 0, lengths: vec![0; new.len() + 1] }
     }
 
     /// The longest block in a part; of several, the first one.
     fn longest(&mut self, old: (usize, usize), new: (usize, usize)) -> Block {
         let mut best = Block { old: old.0, new: new.0, length: 0 };
         let mut touched: Vec<usize> = Vec::new();
-        for i in old.0..old.1 {
-            if self.pairs > MAX_PAIRS {
+        let mut previous = None;
+        let start = self.common.partition_point(|(i, _)| *i < old.0);
+        for &(i, id) in self.common[start..].iter().take_while(|(i, _)| *i < old.1) {
+            if self.steps > MAX_STEPS {
                 break;
             }
-            let found = self.positions.get(self.old[i]).map_or(&[][..], Vec::as_slice);
+            if previous.replace(i).is_some_and(|previous| previous + 1 < i) {
+                touched.drain(..).for_each(|j| self.lengths[j] = 0);
+            }
+            let found = &self.positions[id];
             let from = found.partition_point(|j| *j < new.0);
             let to = found.partition_point(|j| *j < new.1);
-            self.pairs += to - from;
+            self.steps += 1 + to - from;
             let ends: Vec<(usize, usize)> = found[from..to].iter().map(|j| (*j, self.lengths[*j] + 1)).collect();
             touched.drain(..).for_each(|j| self.lengths[j] = 0);
             for (j, length) in ends {

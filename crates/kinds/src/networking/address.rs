@@ -1,6 +1,7 @@
 //! Validates IP addresses and CIDRs of objects: the legacy and the strict rules (`value::ip`), between which a feature gate
 //! decides, and the rules for endpoint addresses.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use pintle_gates::{Feature, Gates};
@@ -67,12 +68,18 @@ impl AddressRules {
     }
 
     /// Validates the address of a field that predates the strict rules. Addresses of the old object are accepted.
-    pub(crate) fn validate_ip(self, errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
+    pub(crate) fn validate_ip(self, errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &BTreeSet<&str>) {
         errors.append(ip::valid_legacy_ip(path, text, self == Self::Strict, existing));
     }
 
     /// Validates the CIDR of a field that predates the strict rules. CIDRs of the old object are accepted.
-    pub(crate) fn validate_cidr(self, errors: &mut Errors, path: &FieldPath<'_>, text: &str, existing: &[&str]) {
+    pub(crate) fn validate_cidr(
+        self,
+        errors: &mut Errors,
+        path: &FieldPath<'_>,
+        text: &str,
+        existing: &BTreeSet<&str>,
+    ) {
         errors.append(ip::valid_legacy_cidr(path, text, self == Self::Strict, existing));
     }
 }

@@ -1,6 +1,8 @@
 //! The `status` subresource of kinds with a load balancer (Service, Ingress): validation of and warnings about its
 //! addresses.
 
+use std::collections::BTreeSet;
+
 use pintle_registry::{StrategyContext, SubresourceStrategy};
 use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -37,7 +39,7 @@ impl SubresourceStrategy for LoadBalancerStatusStrategy {
         }
         // Addresses of the old status are accepted.
         let existing = old.items_at(&INGRESS_POINTS).iter().map(|point| point.str_at(&["ip"]));
-        let existing: Vec<&str> = existing.filter(|ip| !ip.is_empty()).collect();
+        let existing: BTreeSet<&str> = existing.filter(|ip| !ip.is_empty()).collect();
         for (i, point) in points.iter().enumerate() {
             let path = path.index(i);
             let ip = point.str_at(&["ip"]);

@@ -1,6 +1,8 @@
 //! The strategy for NetworkPolicy (upstream: `pkg/apis/networking/validation`, `pkg/apis/networking/v1/defaults.go`,
 //! `pkg/registry/networking/networkpolicy`).
 
+use std::collections::BTreeSet;
+
 use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
 use pintle_value::ip::{Cidr, cidr_warnings};
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -89,17 +91,17 @@ impl Strategy for NetworkPolicyStrategy {
 #[derive(Default)]
 struct NetworkPolicyValidationOptions<'v> {
     label_values: bool,
-    cidrs: Vec<&'v str>,
+    cidrs: BTreeSet<&'v str>,
     address_rules: AddressRules,
 }
 
 impl<'v> NetworkPolicyValidationOptions<'v> {
     fn of(old: &'v Value, address_rules: AddressRules) -> Self {
-        let mut cidrs = Vec::new();
+        let mut cidrs = BTreeSet::new();
         for (direction, peers) in DIRECTIONS {
             let rules = old.items_at(&["spec", direction]).iter();
             for block in rules.flat_map(|rule| rule.items_at(&[peers])).filter_map(|peer| peer.get("ipBlock")) {
-                cidrs.push(block.str_at(&["cidr"]));
+                cidrs.insert(block.str_at(&["cidr"]));
                 cidrs.extend(strings_at(block, &["except"]));
             }
         }

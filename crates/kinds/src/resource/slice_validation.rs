@@ -335,9 +335,9 @@ pub(super) fn validate_binding_conditions(errors: &mut Errors, device: &Value, p
         });
     }
     let [ready, failed] = FIELDS.map(|field| strings_at(device, &[field]));
-    let mut seen = BTreeSet::new();
+    let mut all_ready = BTreeSet::new();
     for (i, condition) in ready.iter().enumerate() {
-        if !seen.insert(condition) {
+        if !all_ready.insert(condition) {
             errors.duplicate(&ready_path.index(i), *condition);
         }
     }
@@ -346,7 +346,7 @@ pub(super) fn validate_binding_conditions(errors: &mut Errors, device: &Value, p
         if !seen.insert(condition) {
             errors.duplicate(&failed_path.index(i), *condition);
         }
-        if ready.contains(condition) {
+        if all_ready.contains(condition) {
             let detail = "bindingFailureConditions must not overlap with bindingConditions";
             errors.invalid(&failed_path.index(i), *condition, detail);
         }

@@ -8,7 +8,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::cluster::deprecated_node_label;
 use crate::generic::{same_at, validate_immutable};
-use crate::validation::invalid_each;
+use crate::validation::{MAX_REPEATED_ERRORS, invalid_each};
 
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETER_BYTES: usize = 256 * 1024;
@@ -129,7 +129,7 @@ fn validate_topologies(errors: &mut Errors, topologies: &[Value]) {
     let list = FieldPath::new("allowedTopologies");
     // Upstream also compares each term with one empty term per item of the list, so each empty term is reported that
     // often as a duplicate.
-    let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    let mut seen: BTreeMap<BTreeMap<&str, BTreeSet<&str>>, usize> = BTreeMap::new();
     for (i, term) in topologies.iter().enumerate() {
         let path = list.index(i);
         let path = path.child("matchLabelExpressions");
@@ -153,10 +153,11 @@ fn validate_topologies(errors: &mut Errors, topologies: &[Value]) {
             }
         }
         let empty = if keys.is_empty() { topologies.len() } else { 0 };
-        for _ in 0..seen.iter().filter(|other| **other == keys).count() + empty {
+        let equal = seen.entry(keys).or_default();
+        for _ in 0..(*equal + empty).min(MAX_REPEATED_ERRORS) {
             errors.push(FieldError::duplicate(&path, ""));
         }
-        seen.push(keys);
+        *equal += 1;
     }
 }
 

@@ -1,7 +1,7 @@
 //! The strategies for CSIDriver, CSINode and CSIStorageCapacity (upstream: `pkg/apis/storage/validation`,
 //! `pkg/registry/storage`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::metadata::IMMUTABLE_TEXT;
@@ -185,8 +185,12 @@ impl Strategy for CsiNodeStrategy {
             driver
         };
         let drivers = ["spec", "drivers"];
+        let mut by_name: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for driver in object.items_at(&drivers) {
+            by_name.entry(driver.str_at(&["name"])).or_default().push(driver);
+        }
         for before in old.items_at(&drivers) {
-            for driver in object.items_at(&drivers).iter().filter(|d| d["name"] == before["name"]) {
+            for driver in by_name.get(before.str_at(&["name"])).into_iter().flatten().copied() {
                 let (new, old) = (fixed(driver), fixed(before));
                 if !same(Some(&new), Some(&old)) {
                     let path = FieldPath::new("spec.drivers");

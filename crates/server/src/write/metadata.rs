@@ -1,9 +1,11 @@
 //! The rules of `metadata` that apply to every kind (upstream: `registry/rest`: `BeforeCreate`, `BeforeUpdate`).
 
+use std::collections::BTreeSet;
+
 use pintle_gates::Gates;
 use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource, Scope, StrategyContext};
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
-use pintle_value::{Errors, FieldPath, Value};
+use pintle_value::{Errors, FieldPath, Value, ValueKey, repeated};
 
 use crate::objects::model;
 use crate::request::recorder::Recorder;
@@ -133,17 +135,13 @@ fn validate_finalizers(object: &Value, resource: &Resource) -> Errors {
 /// Removes duplicate owner references and adds a warning (upstream: `dedupOwnerReferencesAndAddWarning`).
 pub(crate) fn dedup_owner_references(object: &mut Value, recorder: &Recorder, after_admission: bool) {
     let owners = object.items_at(&["metadata", "ownerReferences"]);
-    let (mut unique, mut duplicates): (Vec<Value>, Vec<&str>) = (Vec::with_capacity(owners.len()), Vec::new());
-    for owner in owners {
-        if unique.contains(owner) {
-            duplicates.push(owner.str_at(&["uid"]));
-        } else {
-            unique.push(owner.clone());
-        }
-    }
-    if duplicates.is_empty() {
+    let repeats: BTreeSet<usize> = repeated(owners.iter().map(ValueKey)).collect();
+    if repeats.is_empty() {
         return;
     }
+    let duplicates: Vec<&str> = repeats.iter().map(|i| owners[*i].str_at(&["uid"])).collect();
+    let unique = owners.iter().enumerate().filter(|(i, _)| !repeats.contains(i)).map(|(_, owner)| owner.clone());
+    let unique: Vec<Value> = unique.collect();
     let when = if after_admission { " after mutating admission happens" } else { "" };
     recorder.warn(format!(
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",

@@ -1,6 +1,6 @@
 //! Validation of lists and objects (upstream: `schemaSliceValidator`, `objectValidator`).
 
-use pintle_value::{Object, Value};
+use pintle_value::{Object, Value, ValueKey, repeated};
 
 use super::check;
 use super::ratcheting::OldValue;
@@ -47,7 +47,7 @@ fn count(length: usize) -> i64 {
 }
 
 fn has_duplicates(items: &[Value]) -> bool {
-    items.iter().enumerate().any(|(i, item)| items[..i].contains(item))
+    repeated(items.iter().map(ValueKey)).next().is_some()
 }
 
 pub(super) fn check_object(

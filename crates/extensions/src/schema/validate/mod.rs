@@ -93,7 +93,7 @@ fn enumeration(node: SchemaNode<'_>, value: &Value, path: &ValuePath<'_>) -> Val
     let mut result = ValidationResult::default();
     for keyword in node.keywords() {
         if let Keyword::Enum(values) = keyword {
-            scalars::check_enum(values.slice(&node.schema.values), value, path, &mut result);
+            scalars::check_enum(node.schema, *values, value, path, &mut result);
         }
     }
     result

@@ -4,7 +4,7 @@ use pintle_value::Value;
 
 use super::numbers::to_int;
 use super::result::ValidationResult;
-use crate::schema::model::{Keyword, Pattern};
+use crate::schema::model::{IndexRange, Keyword, Pattern, StructuralSchema};
 use crate::schema::node::SchemaNode;
 use crate::schema::value_path::ValuePath;
 
@@ -59,23 +59,30 @@ pub(super) fn check_format(node: SchemaNode<'_>, text: &str, path: &ValuePath<'_
     Some(result)
 }
 
-pub(super) fn check_enum(listed: &[Value], value: &Value, path: &ValuePath<'_>, result: &mut ValidationResult) {
-    if !listed.iter().any(|one| is_listed(value, one)) {
-        result.not_listed(path, value, listed);
+pub(super) fn check_enum(
+    schema: &StructuralSchema,
+    range: IndexRange,
+    value: &Value,
+    path: &ValuePath<'_>,
+    result: &mut ValidationResult,
+) {
+    if !is_listed(schema, range, value) {
+        result.not_listed(path, value, range.slice(&schema.values));
     }
 }
 
 /// Go converts the value to the type of the enum value first: 1.5 becomes 1, and 65 becomes "A". Null never matches.
 #[allow(clippy::cast_precision_loss)]
-fn is_listed(value: &Value, listed: &Value) -> bool {
-    match (value, listed) {
-        (Value::Null, _) | (_, Value::Null) => false,
-        (Value::Int(i), Value::Float(x)) => *i as f64 == *x,
-        (Value::Float(x), Value::Int(i)) => to_int(*x) == *i,
-        (Value::Int(i), Value::String(text)) => {
-            let character = u32::try_from(*i).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
-            text.chars().eq([character])
+fn is_listed(schema: &StructuralSchema, range: IndexRange, value: &Value) -> bool {
+    let has = |value: Value| schema.enums.contains(range, &schema.values, &value);
+    let is_same = || schema.enums.contains(range, &schema.values, value);
+    match value {
+        Value::Null => false,
+        Value::Int(i) => {
+            let character = || u32::try_from(*i).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
+            is_same() || has(Value::Float(*i as f64)) || has(Value::from(String::from(character())))
         }
-        (value, listed) => value == listed,
+        Value::Float(x) => is_same() || has(Value::Int(to_int(*x))),
+        _ => is_same(),
     }
 }

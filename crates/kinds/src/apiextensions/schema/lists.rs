@@ -130,10 +130,11 @@ pub(crate) fn validate_items(errors: &mut Errors, node: Node<'_>, path: &FieldPa
         return;
     }
     let properties = items.child("properties");
+    let required: HashSet<&str> = item.texts("required").collect();
     for key in node.texts(MAP_KEYS) {
         let Some(property) = item.property(key) else { continue };
         let path = properties.key(key);
-        if property.keyword("default").is_none() && !item.texts("required").any(|name| name == key) {
+        if property.keyword("default").is_none() && !required.contains(key) {
             let detail =
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.required(&path.child("default"), detail);

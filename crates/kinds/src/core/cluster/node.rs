@@ -220,7 +220,7 @@ fn validate_pod_cidrs(rules: AddressRules, errors: &mut Errors, object: &Value) 
     let list = FieldPath::new("spec.podCIDRs");
     let cidrs: Vec<&str> = object.items_at(&["spec", "podCIDRs"]).iter().filter_map(Value::as_str).collect();
     for (i, cidr) in cidrs.iter().enumerate() {
-        rules.validate_cidr(errors, &list.index(i), cidr, &[]);
+        rules.validate_cidr(errors, &list.index(i), cidr, &BTreeSet::new());
     }
     if cidrs.len() > 1 {
         let six = cidrs.iter().filter(|cidr| cidr.contains(':')).count();

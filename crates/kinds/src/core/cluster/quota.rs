@@ -1,7 +1,8 @@
 //! The strategy for ResourceQuota: valid resources and scopes and their combinations (upstream:
 //! `ValidateResourceQuota...`, `pkg/registry/core/resourcequota`).
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
@@ -11,6 +12,7 @@ use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::{INTEGER_RESOURCES, quantity, validate_name, validate_quantity};
 use crate::generic::keep_old;
 use crate::go_json::{self, GoType};
+use crate::validation::MAX_REPEATED_ERRORS;
 
 /// Resources without a domain that a quota may limit, beside object counts and huge pages.
 const MEASURED_RESOURCES: [&str; 10] = [
@@ -174,19 +176,34 @@ fn validate_spec(errors: &mut Errors, spec: &Value) {
     let shown = spec.get("scopes").cloned().unwrap_or_default();
     let scopes_path = path.child("scopes");
     let scopes = scopes_of(spec);
-    for scope in &scopes {
-        if !is_standard_scope(scope) {
-            errors.invalid(&scopes_path, shown.clone(), "unsupported scope");
-        }
-        for _ in hard.iter().filter(|resource| !is_in_scope(scope, resource)) {
-            errors.invalid(&scopes_path, shown.clone(), "unsupported scope applied to resource");
-        }
+    let outside = OutsideScopes::default();
+    let faults = scopes.iter().flat_map(|scope| {
+        let unknown = (!is_standard_scope(scope)).then_some("unsupported scope");
+        let applied = std::iter::repeat_n("unsupported scope applied to resource", outside.count(scope, &hard));
+        unknown.into_iter().chain(applied)
+    });
+    for fault in faults.take(MAX_REPEATED_ERRORS) {
+        errors.invalid(&scopes_path, shown.clone(), fault);
     }
     validate_conflicts(errors, &scopes, &shown, &scopes_path);
 
     if let Some(selector) = spec.get("scopeSelector") {
         let path = path.child("scopeSelector");
         validate_selector(errors, selector, &hard, &shown, &path.child("matchExpressions"));
+    }
+}
+
+/// Counts the resources that a scope may not limit, once for each scope.
+#[derive(Default)]
+struct OutsideScopes<'v>(RefCell<BTreeMap<&'v str, usize>>);
+
+impl<'v> OutsideScopes<'v> {
+    fn count(&self, scope: &'v str, hard: &[&str]) -> usize {
+        if !is_standard_scope(scope) {
+            return 0;
+        }
+        let count = || hard.iter().filter(|resource| !is_in_scope(scope, resource)).count();
+        *self.0.borrow_mut().entry(scope).or_insert_with(count)
     }
 }
 
@@ -210,13 +227,16 @@ fn validate_selector(errors: &mut Errors, selector: &Value, hard: &[&str], shown
         ])),
     )]);
     let expressions = selector.items_at(&["matchExpressions"]);
+    let (outside, mut left) = (OutsideScopes::default(), MAX_REPEATED_ERRORS);
     // Upstream's paths do not contain the index of the expression.
     for expression in expressions {
         let (scope, operator) = (expression.str_at(&["scopeName"]), expression.str_at(&["operator"]));
         if !is_standard_scope(scope) {
             errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
-        for _ in hard.iter().filter(|resource| !is_in_scope(scope, resource)) {
+        let repeated = outside.count(scope, hard).min(left);
+        left -= repeated;
+        for _ in 0..repeated {
             let error = FieldError::invalid(path, selector.clone(), "unsupported scope applied to resource");
             errors.push(error.showing(go_json::internal(Some(selector), &SELECTOR)));
         }

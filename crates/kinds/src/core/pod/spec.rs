@@ -134,7 +134,7 @@ fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOption
     let aliases = path.child("hostAliases");
     for (i, alias) in spec.items_at(&["hostAliases"]).iter().enumerate() {
         let path = aliases.index(i);
-        options.address_rules.validate_ip(errors, &path.child("ip"), alias.str_at(&["ip"]), &[]);
+        options.address_rules.validate_ip(errors, &path.child("ip"), alias.str_at(&["ip"]), &BTreeSet::new());
         let list = path.child("hostnames");
         for (j, name) in alias.items_at(&["hostnames"]).iter().enumerate() {
             validate_dns_subdomain(errors, &list.index(j), name.as_str().unwrap_or_default());
@@ -239,7 +239,12 @@ fn validate_dns(errors: &mut Errors, config: Option<&Value>, policy: &str, optio
         errors.invalid(&list, Value::Array(servers.to_vec()), detail);
     }
     for (i, server) in servers.iter().enumerate() {
-        options.address_rules.validate_ip(errors, &list.index(i), server.as_str().unwrap_or_default(), &[]);
+        options.address_rules.validate_ip(
+            errors,
+            &list.index(i),
+            server.as_str().unwrap_or_default(),
+            &BTreeSet::new(),
+        );
     }
     let searches = config.items_at(&["searches"]);
     let list = path.child("searches");

@@ -20,7 +20,8 @@ use crate::generic::keep_old;
 use crate::go_json;
 use crate::networking::address::AddressRules;
 use crate::validation::{
-    invalid_each, str_field, validate_dns_label, validate_object_name, validate_one_of, validate_qualified_name,
+    MAX_REPEATED_ERRORS, invalid_each, str_field, validate_dns_label, validate_object_name, validate_one_of,
+    validate_qualified_name,
 };
 
 const MAX_HEALTH_MESSAGE: usize = 1024;
@@ -212,7 +213,7 @@ fn validate_transitions(errors: &mut Errors, status: &Value, old: &Value, list: 
         let may_restart = containers.get(name).is_some_and(|container| should_restart(container, spec, exit));
         let again = running.get(name).copied().unwrap_or(0);
         // For regular and init containers, upstream reports only the first error.
-        for _ in 0..if ephemeral { again } else { again.min(1) } {
+        for _ in 0..again.min(if ephemeral { MAX_REPEATED_ERRORS } else { 1 }) {
             if !may_restart {
                 let path = path.index(i);
                 errors.forbidden(&path.child("state"), "may not be transitioned to non-terminated state");
@@ -324,14 +325,18 @@ fn validate_extended_claim_status(errors: &mut Errors, pod: &Value, path: &Field
 }
 
 fn validate_allocatable_claim_statuses(errors: &mut Errors, pod: &Value, list: &FieldPath<'_>) {
+    let claims = LazyCell::new(|| -> BTreeSet<&str> {
+        let lists: [&[&str]; 2] = [&["spec", "resourceClaims"], &["status", "resourceClaimStatuses"]];
+        let claims = lists.into_iter().flat_map(|list| pod.items_at(list));
+        claims.filter_map(|claim| str_field(claim, "resourceClaimName")).collect()
+    });
     for (i, status) in pod.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).iter().enumerate() {
         let path = list.index(i);
         let name = status.str_at(&["resourceClaimName"]);
         if name.is_empty() {
             errors.required(&path.child("resourceClaimName"), "must not be empty");
         }
-        let refers = |list: &[&str]| pod.items_at(list).iter().any(|c| str_field(c, "resourceClaimName") == Some(name));
-        if !refers(&["spec", "resourceClaims"]) && !refers(&["status", "resourceClaimStatuses"]) {
+        if !claims.contains(name) {
             errors.invalid(&path.child("resourceClaimName"), name, "no mapping found in pod reference");
         }
         if status.items_at(&["containers"]).is_empty() {
@@ -369,7 +374,7 @@ fn validate_ips<'v>(rules: AddressRules, errors: &mut Errors, status: &'v Value,
         for (i, address) in new.iter().enumerate() {
             // Most often the addresses stay the same, in their order.
             if old.get(i) != Some(address) && !known.contains(address) {
-                rules.validate_ip(errors, &list.index(i), address, &[]);
+                rules.validate_ip(errors, &list.index(i), address, &BTreeSet::new());
             }
         }
         if new.len() > 1 {
@@ -415,6 +420,15 @@ fn validate_users(errors: &mut Errors, pod: &Value, list: &str, path: &FieldPath
     }
 }
 
+/// The claims of a container, each as `name` or `name/request`.
+fn claim_names(container: &Value) -> BTreeSet<String> {
+    let name = |claim: &Value| match (claim.str_at(&["name"]), claim.str_at(&["request"])) {
+        (name, "") => name.to_owned(),
+        (name, request) => format!("{name}/{request}"),
+    };
+    container.items_at(&["resources", "claims"]).iter().map(name).collect()
+}
+
 /// Validates the allocated resources of containers and the health of their devices.
 fn validate_allocated(errors: &mut Errors, pod: &Value, list: &str, containers: &str, path: &FieldPath<'_>) {
     let containers = LazyCell::new(|| containers_by_name(pod.items_at(&["spec", containers])));
@@ -426,16 +440,13 @@ fn validate_allocated(errors: &mut Errors, pod: &Value, list: &str, containers: 
         let path = path.index(i);
         let path = path.child("allocatedResourcesStatus");
         let container = containers.get(status.str_at(&["name"]));
+        let claims = LazyCell::new(|| container.map(|container| claim_names(container)).unwrap_or_default());
         for (j, allocated) in all_allocated.iter().enumerate() {
             let path = path.index(j);
             let name = allocated.str_at(&["name"]);
             if let Some(container) = container {
                 let (found, detail) = if let Some(wanted) = name.strip_prefix("claim:") {
-                    let found = container.items_at(&["resources", "claims"]).iter().any(|claim| {
-                        let request = claim.str_at(&["request"]);
-                        let name = claim.str_at(&["name"]);
-                        if request.is_empty() { wanted == name } else { wanted == format!("{name}/{request}") }
-                    });
+                    let found = claims.contains(wanted);
                     let detail = "must match one of the container's resource claims in a format \
                                   'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
                     (found, detail)

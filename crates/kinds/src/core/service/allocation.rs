@@ -2,7 +2,7 @@
 //! instead of it if nothing was stored (upstream: `pkg/registry/core/service/storage/{storage,alloc}.go`). The ticket
 //! between the two steps lists what was allocated and what is to be released.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pintle_registry::{
     AllocationHooks, AllocationRepair, ApiError, BoxFuture, GroupResource, GroupVersionKind, ObjectClient,
@@ -302,6 +302,9 @@ impl ServiceAllocation<'_> {
     fn allocate_node_ports(&mut self, service: &mut Value) -> Result<(), ApiError> {
         let allocates = allocates_node_ports(service);
         let mut by_port: BTreeMap<i64, i64> = BTreeMap::new();
+        // The first node port that is requested for each port number.
+        let requests = ports(service).iter().rev().map(|port| (port.int_at(&["port"]).unwrap_or(0), node_port(port)));
+        let requested: HashMap<i64, i64> = requests.filter(|(_, node_port)| *node_port != 0).collect();
         for i in 0..ports(service).len() {
             let (number, named) = port_at(service, i);
             if named == 0 && !allocates {
@@ -312,9 +315,7 @@ impl ServiceAllocation<'_> {
                 Some(shared) if named == *shared => {}
                 Some(_) => self.allocate_node_port(service, i, named)?,
                 None => {
-                    let requested = ports(service).iter().filter(|p| p.int_at(&["port"]).unwrap_or(0) == number);
-                    let requested = requested.map(node_port).find(|port| *port != 0);
-                    let port = match requested {
+                    let port = match requested.get(&number).copied() {
                         Some(port) => {
                             self.allocate_node_port(service, i, port)?;
                             port
@@ -332,13 +333,12 @@ impl ServiceAllocation<'_> {
     /// Allocates the node ports that an update adds and releases those that it removes.
     fn change_node_ports(&mut self, service: &mut Value, old: &Value) -> Result<(), ApiError> {
         let allocates = allocates_node_ports(service);
-        let before = node_ports(old);
-        let mut seen: Vec<(String, i64)> = Vec::new();
+        let before: HashSet<i64> = node_ports(old).into_iter().collect();
+        let (mut seen, mut seen_numbers) = (HashSet::new(), HashSet::new());
         for i in 0..ports(service).len() {
             let (_, mut port) = port_at(service, i);
             if port != 0 {
-                let allocated_here = seen.iter().any(|(_, other)| *other == port) && !before.contains(&port);
-                if !before.contains(&port) && !allocated_here {
+                if !before.contains(&port) && !seen_numbers.contains(&port) {
                     self.allocate_node_port(service, i, port)?;
                 }
             } else if allocates {
@@ -348,15 +348,14 @@ impl ServiceAllocation<'_> {
                 continue;
             }
             let protocol = ports(service).get(i).map_or("", |p| p.str_at(&["protocol"]));
-            let entry = (protocol.to_owned(), port);
-            if seen.contains(&entry) {
+            if !seen.insert((protocol.to_owned(), port)) {
                 // Upstream gives this error no reason.
-                return Err(ApiError::Unclassified(format!("duplicate nodePort: {{{} {}}}", entry.0, entry.1)));
+                return Err(ApiError::Unclassified(format!("duplicate nodePort: {{{protocol} {port}}}")));
             }
-            seen.push(entry);
+            seen_numbers.insert(port);
         }
-        let now = node_ports(service);
-        self.ports.to_release.extend(before.into_iter().filter(|port| !now.contains(port)));
+        let now: HashSet<i64> = node_ports(service).into_iter().collect();
+        self.ports.to_release.extend(node_ports(old).into_iter().filter(|port| !now.contains(port)));
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`, alone and against the old object (upstream:
 //! `ValidateServiceClusterIPsRelatedFields` and `validateUpgradeDowngrade*` in `pkg/apis/core/validation`).
 
+use std::collections::{BTreeSet, HashSet};
+
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::accessors::{
@@ -8,6 +10,7 @@ use super::accessors::{
     shown_policy,
 };
 use crate::networking::address::{AddressRules, family, parse_ip};
+use crate::validation::MAX_REPEATED_ERRORS;
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
@@ -38,7 +41,7 @@ pub(super) fn check(rules: AddressRules, service: &Value, old: Option<&Value>) -
     }
     check_families(&mut errors, &spec, service);
 
-    let existing = old.map(cluster_ips).unwrap_or_default();
+    let existing: BTreeSet<&str> = old.into_iter().flat_map(cluster_ips).collect();
     let before = errors.count();
     for (i, ip) in plural.iter().enumerate() {
         if i > 0 || *ip != NONE {
@@ -74,11 +77,12 @@ pub(super) fn check(rules: AddressRules, service: &Value, old: Option<&Value>) -
 fn check_families(errors: &mut Errors, spec: &FieldPath<'_>, service: &Value) {
     let path = spec.child("ipFamilies");
     let families = families(service);
+    let mut seen = HashSet::new();
     for (i, family) in families.iter().enumerate() {
         if !FAMILIES.contains(family) {
             errors.not_supported(&path.index(i), *family, &FAMILIES);
         }
-        if families[..i].contains(family) {
+        if !seen.insert(family) {
             errors.duplicate(&path.index(i), *family);
         }
     }
@@ -97,7 +101,7 @@ pub(super) fn check_address_change(errors: &mut Errors, service: &Value, old: &V
     let (new, old) = (cluster_ips(service), cluster_ips(old));
     let primary_changed = matches!((new.first(), old.first()), (Some(new), Some(old)) if new != old);
     if old.len() == new.len() {
-        for i in (0..new.len()).filter(|i| new[*i] != old[*i]) {
+        for i in (0..new.len()).filter(|i| new[*i] != old[*i]).take(MAX_REPEATED_ERRORS) {
             errors.invalid(&path.index(i), shown_cluster_ips(service), UNCHANGEABLE);
         }
         return;
@@ -125,7 +129,7 @@ pub(super) fn check_family_change(errors: &mut Errors, service: &Value, old: &Va
     let shown = || service["spec"]["ipFamilies"].clone();
     if old.len() == new.len() {
         // Upstream reports the first family for each family that changed.
-        for _ in (0..new.len()).filter(|i| new[*i] != old[*i]) {
+        for _ in (0..new.len()).filter(|i| new[*i] != old[*i]).take(MAX_REPEATED_ERRORS) {
             errors.invalid(&path.index(0), shown(), UNCHANGEABLE);
         }
         return;

@@ -85,7 +85,7 @@ pub(super) fn drop_type_dependent(service: &mut Value, old: &Value) {
     }
     let same = |service: &Value, field: &str| same_at(old, service, &["spec", field]);
     if can_have_node_ports(old) && !can_have_node_ports(service) {
-        let before = node_ports(old);
+        let before: BTreeSet<i64> = node_ports(old).into_iter().collect();
         if node_ports(service).iter().all(|port| before.contains(port)) {
             for port in ports_mut(service) {
                 port.remove("nodePort");

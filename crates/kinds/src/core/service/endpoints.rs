@@ -1,6 +1,8 @@
 //! The strategy for Endpoints (upstream: `ValidateEndpoints` in `pkg/apis/core/validation`,
 //! `pkg/registry/core/endpoint`).
 
+use std::collections::BTreeSet;
+
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -86,7 +88,7 @@ fn check_subset(rules: AddressRules, errors: &mut Errors, path: &FieldPath<'_>, 
 
 fn check_address(rules: AddressRules, errors: &mut Errors, path: &FieldPath<'_>, address: &Value) {
     let ip = address.str_at(&["ip"]);
-    rules.validate_ip(errors, &path.child("ip"), ip, &[]);
+    rules.validate_ip(errors, &path.child("ip"), ip, &BTreeSet::new());
     let host = address.str_at(&["hostname"]);
     if !host.is_empty() {
         invalid_each(errors, &path.child("hostname"), host, names::dns1123_label(host));

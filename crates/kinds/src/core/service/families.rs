@@ -10,6 +10,7 @@ use super::accessors::{
 use super::cluster_ips;
 use crate::generic::keep_old;
 use crate::networking::address::{AddressRules, family, parse_ip};
+use crate::validation::MAX_REPEATED_ERRORS;
 
 const POLICY: [&str; 2] = ["spec", "ipFamilyPolicy"];
 const FAMILIES: [&str; 2] = ["spec", "ipFamilies"];
@@ -133,6 +134,7 @@ fn add_families_of_addresses(errors: &mut Errors, service: &mut Value, configure
     let ips: Vec<String> = ips_of(service).into_iter().map(str::to_owned).collect();
     let mut named: Vec<String> = families(service).into_iter().map(str::to_owned).collect();
     let in_range = named.len();
+    let mut unknown = 0;
     for (i, ip) in ips.iter().enumerate().take_while(|(_, ip)| *ip != NONE) {
         if i < named.len() {
             continue;
@@ -140,7 +142,8 @@ fn add_families_of_addresses(errors: &mut Errors, service: &mut Value, configure
         let family = parse_ip(ip).map_or("unknown", family);
         if configured.contains(&family) {
             named.push(family.to_owned());
-        } else {
+        } else if unknown < MAX_REPEATED_ERRORS {
+            unknown += 1;
             let path = FieldPath::new("spec.clusterIPs");
             let problem = format!("{family} is not configured on this cluster");
             errors.invalid(&path.index(i), shown_cluster_ips(service), problem);

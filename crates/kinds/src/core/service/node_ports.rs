@@ -253,7 +253,7 @@ pub(super) struct PortOperation<'a> {
     ports: &'a NodePortAllocator,
     dry_run: bool,
     /// The allocated ports.
-    pub(super) allocated: Vec<i64>,
+    pub(super) allocated: BTreeSet<i64>,
     /// The ports to release once the write is stored.
     pub(super) to_release: Vec<i64>,
 }
@@ -261,7 +261,7 @@ pub(super) struct PortOperation<'a> {
 impl<'a> PortOperation<'a> {
     /// Creates an operation without allocations.
     pub(super) fn new(ports: &'a NodePortAllocator, dry_run: bool) -> Self {
-        Self { ports, dry_run, allocated: Vec::new(), to_release: Vec::new() }
+        Self { ports, dry_run, allocated: BTreeSet::new(), to_release: Vec::new() }
     }
 
     /// Allocates the port that a service requests. Like upstream, a dry run does not check that it is in the range.
@@ -271,18 +271,18 @@ impl<'a> PortOperation<'a> {
         } else if self.ports.is_allocated(port) || self.allocated.contains(&port) {
             return Err(NodePortError::Allocated);
         }
-        self.allocated.push(port);
+        self.allocated.insert(port);
         Ok(())
     }
 
     /// Allocates any port. Like upstream, a dry run returns numbers beyond the usual range.
     pub(super) fn allocate_next(&mut self) -> Result<i64, NodePortError> {
         let port = if self.dry_run {
-            self.allocated.iter().max().map_or(32769, |port| port.saturating_add(1))
+            self.allocated.last().map_or(32769, |port| port.saturating_add(1))
         } else {
             self.ports.allocate_next()?
         };
-        self.allocated.push(port);
+        self.allocated.insert(port);
         Ok(port)
     }
 
@@ -311,7 +311,7 @@ impl<'a> PortOperation<'a> {
     pub(super) fn reset(&mut self) {
         self.to_release.clear();
         let mut state = self.ports.state();
-        let allocated = self.allocated.drain(..).filter(|_| !self.dry_run);
+        let allocated = std::mem::take(&mut self.allocated).into_iter().filter(|_| !self.dry_run);
         for port in allocated.filter_map(|port| self.ports.in_range(port)) {
             // A lost one is that of another server.
             if !state.lost.remove(&port) {
@@ -323,7 +323,7 @@ impl<'a> PortOperation<'a> {
     /// Ends the operation. Returns the allocated ports and the ports to release, for which the caller is responsible
     /// from then on.
     pub(super) fn finish(mut self) -> (Vec<i64>, Vec<i64>) {
-        (std::mem::take(&mut self.allocated), std::mem::take(&mut self.to_release))
+        (std::mem::take(&mut self.allocated).into_iter().collect(), std::mem::take(&mut self.to_release))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Validates a service in upstream's order (upstream: `ValidateServiceCreate`, `ValidateServiceUpdate` and
 //! `ValidateServiceStatusUpdate` in `pkg/apis/core/validation`).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::metadata::validate_labels;
@@ -175,7 +175,7 @@ fn check_external_ips(
     old: Option<&Value>,
 ) {
     let list = ["spec", "externalIPs"];
-    let existing = old.map(|old| strings_at(old, &list)).unwrap_or_default();
+    let existing: BTreeSet<&str> = old.into_iter().flat_map(|old| strings_at(old, &list)).collect();
     for (i, ip) in strings_at(service, &list).into_iter().enumerate() {
         let before = errors.count();
         rules.validate_ip(errors, &path.index(i), ip, &existing);
@@ -233,7 +233,7 @@ fn check_source_ranges(
             errors.forbidden(&path, ONLY_BALANCERS);
         }
         let existing = old.map(trimmed).unwrap_or_default();
-        let existing: Vec<&str> = existing.iter().map(String::as_str).collect();
+        let existing: BTreeSet<&str> = existing.iter().map(String::as_str).collect();
         for (i, range) in ranges.iter().enumerate() {
             rules.validate_cidr(errors, &path.index(i), range, &existing);
         }
@@ -246,7 +246,7 @@ fn check_source_ranges(
         let unchanged = old.is_some_and(|old| old.annotation(SOURCE_RANGES).unwrap_or_default() == annotation);
         if !unchanged && !annotation.trim().is_empty() {
             for range in annotation.trim().split(',') {
-                rules.validate_cidr(errors, &path, range.trim(), &[]);
+                rules.validate_cidr(errors, &path, range.trim(), &BTreeSet::new());
             }
         }
     }
