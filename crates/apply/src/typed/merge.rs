@@ -135,13 +135,15 @@ struct IndexedList<'v> {
 impl<'v> IndexedList<'v> {
     fn new(items: &ListSchema<'_>, values: &'v [Value], duplicates: bool, errors: &mut ErrorCollector) -> Self {
         let mut side = Self { order: Vec::with_capacity(values.len()), values: Vec::new(), index: Vec::new() };
+        let (mut positions, mut problems) = (Vec::with_capacity(values.len()), Vec::new());
         for (i, value) in values.iter().enumerate() {
             match items.element(value) {
                 Ok(element) => {
                     side.order.push(element);
                     side.values.push(value);
+                    positions.push(i);
                 }
-                Err(problem) => errors.add(format!("element {i}: {problem}")),
+                Err(problem) => problems.push((i, format!("element {i}: {problem}"))),
             }
         }
         let mut sorted: Vec<usize> = (0..side.order.len()).collect();
@@ -151,11 +153,12 @@ impl<'v> IndexedList<'v> {
         side.index = groups.map(|group| (group[0], group.len() > 1)).collect();
         if !duplicates && side.index.len() < side.order.len() {
             let first: BTreeSet<usize> = side.index.iter().map(|(i, _)| *i).collect();
-            for element in side.order.iter().enumerate().filter(|(i, _)| !first.contains(i)).map(|(_, element)| element)
-            {
-                errors.add(format!("duplicate entries for key {element}"));
-            }
+            let repeated = side.order.iter().enumerate().filter(|(i, _)| !first.contains(i));
+            problems
+                .extend(repeated.map(|(i, element)| (positions[i], format!("duplicate entries for key {element}"))));
+            problems.sort_by_key(|(position, _)| *position);
         }
+        problems.into_iter().for_each(|(_, problem)| errors.add(problem));
         side
     }
 
