@@ -7,7 +7,7 @@ use pintle_value::Str;
 use rustls_pki_types::CertificateDer;
 
 use crate::AuthFuture;
-use crate::user::ALL_AUTHENTICATED;
+use crate::user::{ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS};
 
 /// A user (`user.Info`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub trait Authenticator: Send + Sync {
     fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult>;
 }
 
-/// Asks several authenticators in order. The first success decides; an error counts only if none succeeds. Every
+/// Asks several authenticators in order. The first success decides; an error counts only if none succeeds. An
 /// authenticated user is in the group `system:authenticated` (upstream: `union`, `AuthenticatedGroupAdder`).
 #[derive(Default)]
 pub struct UnionAuthenticator(pub Vec<Box<dyn Authenticator>>);
@@ -149,10 +149,13 @@ impl Authenticator for UnionAuthenticator {
     }
 }
 
+/// Adds the group of authenticated users, but not for the anonymous user or a user in the group of unauthenticated ones: a
+/// credential may name both.
 fn add_authenticated_group(mut authentication: Authentication) -> Authentication {
-    let groups = &mut authentication.user.groups;
-    if !groups.iter().any(|group| group == ALL_AUTHENTICATED) {
-        groups.push(ALL_AUTHENTICATED.into());
+    let user = &mut authentication.user;
+    let has_group = user.groups.iter().any(|group| group == ALL_AUTHENTICATED || group == ALL_UNAUTHENTICATED);
+    if user.name != ANONYMOUS && !has_group {
+        user.groups.push(ALL_AUTHENTICATED.into());
     }
     authentication
 }
@@ -224,6 +227,20 @@ mod tests {
         check(&[Ok(None), success("a"), success("b")], Ok(Some("a")));
         check(&[failure("no"), success("b")], Ok(Some("b")));
         check(&[failure("first"), Ok(None), failure("second")], Err("first"));
+    }
+
+    #[test]
+    fn credentials_of_anonymous_users_do_not_make_them_authenticated() {
+        let groups = |name: &str, groups: &[&str]| {
+            let groups = groups.iter().map(|group| Str::from(*group)).collect();
+            let user = UserInfo { name: name.into(), groups, ..UserInfo::default() };
+            add_authenticated_group(user.into()).user.groups.join(" ")
+        };
+        assert_eq!(groups("jane", &["dev"]), "dev system:authenticated");
+        assert_eq!(groups("jane", &["system:authenticated", "dev"]), "system:authenticated dev");
+        assert_eq!(groups("jane", &["system:unauthenticated"]), "system:unauthenticated");
+        assert_eq!(groups("system:anonymous", &["dev"]), "dev");
+        assert_eq!(groups("system:anonymous", &[]), "");
     }
 
     #[test]
