@@ -192,7 +192,7 @@ impl ApiServer {
             prefixes.retain(|prefix| !elsewhere.contains(prefix));
             overridden.push((store, elsewhere));
         }
-        let indexers = Arc::new(Indexers::default());
+        let indexers = Arc::new(Indexers::new(config.encoder.is_some()));
         for hub in registry.hubs() {
             indexers.set(hub);
         }

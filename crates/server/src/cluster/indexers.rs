@@ -25,6 +25,8 @@ pub(crate) struct Indexers {
     field_indexers: RwLock<HashMap<Str, Arc<FieldIndexer>>>,
     /// The collections of custom resources.
     custom: RwLock<HashMap<Str, CustomCollection>>,
+    /// True if other programs write to the store as well. They may store objects without a uid.
+    has_other_writers: bool,
     /// The fields of objects that are being written, by the address of their JSON.
     written: Mutex<HashMap<usize, WrittenFields>>,
 }
@@ -65,6 +67,11 @@ struct FieldIndexer {
 }
 
 impl Indexers {
+    /// The indexers of a store, to which other programs may write as well.
+    pub(crate) fn new(has_other_writers: bool) -> Self {
+        Self { has_other_writers, ..Self::default() }
+    }
+
     /// Takes the rules of a collection from one of its resources. Returns false if no fields are indexed, neither
     /// before nor now.
     pub(crate) fn set(&self, resource: &Resource) -> bool {
@@ -185,7 +192,10 @@ impl Indexer for Indexers {
                 (offsets, values.into_iter().collect())
             }
         };
-        let ObjectOffsets { resource_version_offset, item_offset, labels } = offsets;
+        let ObjectOffsets { resource_version_offset, item_offset, labels, has_uid } = offsets;
+        if !has_uid && !self.has_other_writers {
+            return Err(decode_error());
+        }
         Ok(ObjectIndex { resource_version_offset, item_offset, labels: (labels.start, labels.end), fields })
     }
 }

@@ -16,11 +16,21 @@ pub(crate) struct ObjectOffsets {
     pub(crate) item_offset: u32,
     /// The members of `metadata.labels`; empty if there are none.
     pub(crate) labels: Range<u32>,
+    /// True if the object has a uid, as every object that this server stores.
+    pub(crate) has_uid: bool,
+}
+
+/// What a scan finds in the metadata of an object.
+struct MetadataOffsets {
+    resource_version_offset: u32,
+    labels: Range<u32>,
+    has_uid: bool,
 }
 
 impl ObjectOffsets {
-    fn new((resource_version_offset, labels): (u32, Range<u32>), item_offset: u32) -> Self {
-        Self { resource_version_offset, item_offset, labels }
+    fn new(metadata: MetadataOffsets, item_offset: u32) -> Self {
+        let MetadataOffsets { resource_version_offset, labels, has_uid } = metadata;
+        Self { resource_version_offset, item_offset, labels, has_uid }
     }
 }
 
@@ -157,7 +167,7 @@ pub(crate) fn is_same_object(a: &Bytes, b: &[u8]) -> bool {
 /// follows the uid; in sorted order it precedes it. If there is a uid, it is a neighbour. `is_sorted` is true if the members of
 /// the object are sorted; otherwise those of the metadata may be sorted all the same, see [`with_kind_first`]. The cursor may
 /// stay within the metadata if the rest is unused.
-fn scan_metadata(cursor: &mut JsonCursor<'_>, is_sorted: bool, is_rest_unused: bool) -> Option<(u32, Range<u32>)> {
+fn scan_metadata(cursor: &mut JsonCursor<'_>, is_sorted: bool, is_rest_unused: bool) -> Option<MetadataOffsets> {
     cursor.byte(b'{')?;
     let mut sorted = is_sorted;
     let mut first = true;
@@ -182,7 +192,8 @@ fn scan_metadata(cursor: &mut JsonCursor<'_>, is_sorted: bool, is_rest_unused: b
         if name == b"managedFields" && !sorted && is_rest_unused {
             // Nothing follows it in declaration order, and it is often half of the object.
             let after_uid = |(_, end): (u32, u32)| end + 1;
-            return Some((uid.map(after_uid).or(declared)?, labels));
+            let resource_version_offset = uid.map(after_uid).or(declared)?;
+            return Some(MetadataOffsets { resource_version_offset, labels, has_uid: uid.is_some() });
         }
         let value = offset(cursor)?;
         cursor.value()?;
@@ -199,14 +210,14 @@ fn scan_metadata(cursor: &mut JsonCursor<'_>, is_sorted: bool, is_rest_unused: b
     }
     let end = offset(cursor)?;
     cursor.byte(b'}')?;
-    let at = match uid {
+    let resource_version_offset = match uid {
         Some((start, _)) if sorted => self_link.unwrap_or(start),
         // Behind the comma, if other members follow.
         Some((_, after)) => (after + 1).min(end),
         None if is_sorted => self_link.unwrap_or(end),
         None => declared.unwrap_or(end),
     };
-    Some((at, labels))
+    Some(MetadataOffsets { resource_version_offset, labels, has_uid: uid.is_some() })
 }
 
 /// The cursor's offset.
