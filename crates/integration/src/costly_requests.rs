@@ -133,7 +133,7 @@ pub const COSTLY_REQUESTS: &[CostlyRequest] = &[
             let variables = chain("[1]", 40, |v| format!("[{v}, {v}]"));
             policy("shared", &variables, "variables.v40 == variables.v40")
         },
-        path: CONFIG_MAPS,
+        path: "/api/v1/namespaces/default/configmaps?timeout=2s",
         media_type: JSON,
         body: || config_map("shared"),
         codes: &[422, TOO_LARGE, TIMEOUT],
@@ -147,7 +147,7 @@ pub const COSTLY_REQUESTS: &[CostlyRequest] = &[
         path: CONFIG_MAPS,
         media_type: JSON,
         body: || config_map("mutation"),
-        codes: &[422],
+        codes: &[403],
     },
     CostlyRequest {
         name: "a mutating admission policy whose object shares its parts",
@@ -155,10 +155,10 @@ pub const COSTLY_REQUESTS: &[CostlyRequest] = &[
             let variables = chain("[\"x\"]", 40, |v| format!("[{v}, {v}]"));
             mutating_policy("tree", &variables, "Object{data: {\"x\": dyn(variables.v40)}}")
         },
-        path: CONFIG_MAPS,
+        path: "/api/v1/namespaces/default/configmaps?timeout=2s",
         media_type: JSON,
         body: || config_map("tree"),
-        codes: &[422, TOO_LARGE, TIMEOUT],
+        codes: &[403, TOO_LARGE, TIMEOUT],
     },
     CostlyRequest {
         name: "a pod with 1.2 million empty containers in Protobuf",

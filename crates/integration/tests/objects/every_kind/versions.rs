@@ -116,6 +116,10 @@ pub(crate) async fn check_pruning(cluster: Arc<Cluster>, kind: Arc<ServedKind>) 
                 continue;
             }
             let expect = alone.json();
+            // A field that is encoded without a value, too, is not pruned: conversions write it in any case.
+            if expect.pointer(&field).is_some_and(is_zero) {
+                continue;
+            }
             let _ = apply(&cluster, &other, &first).await.expect(201);
             let after = apply(&cluster, &kind, &second).await;
             // Some fields cannot change.
@@ -146,6 +150,18 @@ pub(crate) async fn check_pruning_of_autoscalers(cluster: &Cluster) {
         assert_eq!(apply(first, full).await.expect(201).json()["spec"]["minReplicas"], 3);
         let after = apply(second, config(second, &name)).await.expect(200).json();
         assert_eq!(after["spec"]["minReplicas"], 1, "{name}: {after}");
+    }
+}
+
+/// True for the values of fields that are not set.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.values().all(is_zero),
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Bool(value) => !value,
+        Value::Null => true,
     }
 }
 
