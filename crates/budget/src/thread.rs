@@ -16,7 +16,7 @@ use crate::{Exhausted, Shared};
 /// millisecond.
 const STEPS_BETWEEN_LOOKS: u32 = 4096;
 
-/// The budget of this thread. The numbers are those of the shared budget while it is entered.
+/// The budget of this thread. While a shared budget is entered, the numbers here stand for its numbers.
 struct Current {
     budget: RefCell<Option<Arc<Shared>>>,
     /// Steps until the next look at the clocks. It stays 0 once the budget is exhausted.

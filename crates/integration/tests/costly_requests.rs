@@ -19,7 +19,7 @@ fn largest_memory() -> Option<usize> {
 }
 
 fn reset_largest_memory() {
-    // Not every system lets a process do this. Then the largest memory is that of all requests.
+    // Not every system lets a process do this. Without it, the largest memory counts all requests so far.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 

@@ -187,7 +187,7 @@ async fn apply(cluster: &Cluster, kind: &ServedKind, config: &Value) -> Response
     cluster.request("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
 }
 
-/// The JSON pointers of all fields of a configuration that it may lack, but those of the metadata, which all versions share.
+/// The JSON pointers of the fields that a configuration may lack. All versions share the metadata, so it is left out.
 fn fields(value: &Value, path: &str) -> Vec<String> {
     let of = |key: &str, value: &Value| {
         let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
