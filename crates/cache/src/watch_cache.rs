@@ -674,9 +674,16 @@ impl WatchCache {
             .collect()
     }
 
-    /// Ends the history at a revision, before which changes are missing. Every watcher has to start again.
-    pub(crate) fn expire(&self, at: u64) {
+    /// Applies changes between which others are missing, up to a revision, and begins the history anew there. No watcher
+    /// receives their events, which are not all that happened: each has to start again.
+    pub(crate) fn rebuild(&self, changes: Vec<PendingChange>, at: u64) {
         let mut state = self.state.write();
+        for change in changes {
+            state.append(change);
+        }
+        while state.events.front().is_some() {
+            state.drop_oldest();
+        }
         state.valid_from = state.valid_from.max(at);
         state.readable_from = state.valid_from;
         state.expirations += 1;

@@ -10,9 +10,10 @@ use pintle_store::{ChangeFeed, Error, Revision, StoredChange};
 use pintle_value::Str;
 use tokio::sync::mpsc;
 
+use super::CacheState;
 use super::history::PACK_BATCH;
 use super::load::{join, read_pages};
-use super::{CacheState, map_sequential};
+use crate::watch_cache::PendingChange;
 use crate::{EncodingCache, Key, WatchCache};
 
 /// How long to wait after the first failure; each further one doubles it.
@@ -155,11 +156,16 @@ impl CacheState {
         }
         changes.sort_by_key(|change| change.revision);
         let applied = changes.len();
-        self.apply_changes(changes, map_sequential);
-        self.history.lock().expire();
-        for watch_cache in &watch_caches {
-            watch_cache.expire(now.get());
+        let mut pending: HashMap<Str, Vec<PendingChange>> = HashMap::new();
+        for change in changes {
+            // The collections are those that were found above.
+            let Ok((watch_cache, change)) = self.pending_change(change) else { continue };
+            pending.entry(watch_cache.prefix().clone()).or_default().push(change);
         }
+        for watch_cache in &watch_caches {
+            watch_cache.rebuild(pending.remove(watch_cache.prefix()).unwrap_or_default(), now.get());
+        }
+        self.history.lock().expire();
         self.progress.advance(now.get());
         self.feed_task.report_success();
         tracing::info!(revision = now.get(), changes = applied, "Rebuilt the watch caches");
