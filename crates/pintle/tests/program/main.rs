@@ -7,6 +7,7 @@ mod etcd;
 mod from;
 mod keys;
 mod lost_changes;
+mod memory_limit;
 mod migrate;
 mod overrides;
 mod runtime_config;

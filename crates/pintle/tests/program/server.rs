@@ -30,6 +30,13 @@ impl Server {
         Self(child)
     }
 
+    /// The largest resident memory of the process so far, in bytes. `None` if the system does not report it.
+    pub(crate) fn largest_memory(&self) -> Option<usize> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib << 10)
+    }
+
     /// Stops the server. Returns what it has logged.
     pub(crate) fn stop(mut self) -> String {
         let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process ID")).expect("a process ID");
