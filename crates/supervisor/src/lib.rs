@@ -1,6 +1,7 @@
 //! Background tasks: each has a name, is started again with exponential backoff after a failure, and reports whether it
 //! works, for health checks.
 
+mod busy_time;
 mod registry;
 mod task;
 

@@ -7,10 +7,13 @@ use pintle_locks::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::busy_time::{BusyTime, Measured};
+
 /// The delay before a task is started again after its first failure. Each further failure doubles it.
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest delay.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
+
 /// When a task that fails has recovered, and when it no longer can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryTimes {
@@ -31,6 +34,7 @@ impl Default for RecoveryTimes {
 pub struct BackgroundTask {
     name: &'static str,
     state: Arc<Mutex<TaskState>>,
+    busy: Arc<BusyTime>,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +76,7 @@ impl BackgroundTask {
     /// A task that works.
     #[must_use]
     pub fn new(name: &'static str) -> Self {
-        Self { name, state: Arc::default() }
+        Self { name, state: Arc::default(), busy: Arc::default() }
     }
 
     /// Changes when the task has recovered, and when it no longer can.
@@ -84,6 +88,12 @@ impl BackgroundTask {
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// How long the task has kept a thread busy so far, the work that it does now included.
+    #[must_use]
+    pub fn busy_time(&self) -> Duration {
+        self.busy.get()
     }
 
     /// Why the task does not work now; `None` while it works.
@@ -128,7 +138,7 @@ impl BackgroundTask {
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
         loop {
-            let reason = match run(start()).await {
+            let reason = match run(Measured::new(start(), self.busy.clone())).await {
                 // Also when it has failed: it cannot be expected to work any more.
                 _ if is_over() => return,
                 Ok(()) => "it has ended unexpectedly".to_owned(),

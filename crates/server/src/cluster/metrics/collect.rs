@@ -23,6 +23,7 @@ impl Cluster {
         self.write_history(&mut out);
         self.write_store(&mut out);
         self.write_memory(&mut out);
+        self.write_background_tasks(&mut out);
         self.write_node_authorizer(&mut out);
         self.write_api_services(&mut out);
         let admission = self.admission();
@@ -166,6 +167,15 @@ impl Cluster {
                     add objects or make them larger are refused.";
         let level = f64::from(self.memory.level());
         out.family("pintle_memory_pressure_level", Kind::Gauge, Stability::Alpha, help).value(&[], level);
+    }
+
+    /// Which of the background tasks works, on a server that is busy although nobody asks it.
+    fn write_background_tasks(&self, out: &mut Exposition) {
+        let help = "Time for which a background task has kept a thread busy, in seconds.";
+        for task in self.background_tasks.all() {
+            out.family("pintle_background_task_busy_seconds_total", Kind::Counter, Stability::Alpha, help)
+                .value(&[("task", task.name())], task.busy_time().as_secs_f64());
+        }
     }
 
     fn write_store(&self, out: &mut Exposition) {
