@@ -21,4 +21,4 @@ static TARGET: LazyLock<&FuzzTarget> = LazyLock::new(|| {
     target
 });
 
-fuzz_target!(init: { LazyLock::force(&TARGET); }, |input: &[u8]| (TARGET.run)(input));
+fuzz_target!(init: { LazyLock::force(&TARGET); }, |input: &[u8]| TARGET.run(input));

@@ -9,6 +9,7 @@ mod random;
 mod run;
 mod sample;
 mod targets;
+mod work_limit;
 
 pub use memory_limit::{MemoryLimit, with_memory_limit};
 pub use mutate::mutate;

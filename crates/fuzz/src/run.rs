@@ -89,7 +89,7 @@ pub fn record_panics() {
 /// is run again to measure the time on the processor, since the machine may be busy.
 pub fn check(target: &FuzzTarget, input: &[u8], limit: Duration) -> Result<(), Finding> {
     let run = || {
-        let result = catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+        let result = catch_unwind(AssertUnwindSafe(|| target.run(input)));
         result.map_err(|_| Finding::Panicked(LAST_PANIC.with(RefCell::take)))
     };
     let started = Instant::now();

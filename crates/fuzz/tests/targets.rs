@@ -24,7 +24,7 @@ fn run(target: &FuzzTarget) {
     let mut remaining_bytes = TOTAL_INPUT_BYTES;
     while remaining_bytes > 0 {
         let input = inputs.next_input();
-        if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| target.run(&input))).is_err() {
             panic!("{}: b\"{}\"", target.name, input.escape_ascii());
         }
         remaining_bytes = remaining_bytes.saturating_sub(input.len().max(min_length(target)));
