@@ -1,8 +1,8 @@
 //! The start time of a server, until it prints its URL and until the first response over TLS: with an empty data
 //! directory, with one from an earlier start, and with the store in memory. Also how long it takes to stop, and the memory
-//! of an idle server.
+//! and processor time of an idle server.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::megabytes;
 use crate::Result;
@@ -13,7 +13,7 @@ use crate::target::ServerProcess;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "start",
-    description: "start time with an empty store, idle memory",
+    description: "start time with an empty store, memory and CPU while idle",
     requires_binary: true,
     on_go_api_server: true,
     run: |bench| Box::pin(run(bench)),
@@ -46,7 +46,7 @@ impl StartTimes {
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let (mut first, mut second, mut memory) = (StartTimes::default(), StartTimes::default(), StartTimes::default());
-    let (mut stops, mut idle) = (Vec::new(), Vec::new());
+    let (mut stops, mut idle, mut idle_cpu) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..bench.plan.starts {
         let folder = bench.scratch().join(format!("start-{round}"));
         let server = bench.start_server(&folder).await?;
@@ -57,8 +57,13 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         let process = bench.start_server(&folder).await?;
         second.add(&process);
         if round < bench.plan.rounds {
+            let meter = &process.server.meter;
             tokio::time::sleep(bench.plan.idle).await;
-            idle.extend(process.server.meter.resident_bytes()?.map(megabytes));
+            idle.extend(meter.resident_bytes()?.map(megabytes));
+            let (before, rest) = (meter.cpu_time()?, Instant::now());
+            tokio::time::sleep(bench.plan.idle).await;
+            let share = |cpu: Duration| cpu.as_secs_f64() / rest.elapsed().as_secs_f64() * 100.0;
+            idle_cpu.extend(meter.cpu_time_since(before)?.map(share));
         }
         process.stop().await?;
         if let Ok(binary) = bench.binary() {
@@ -76,7 +81,10 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         memory.report("store in memory", 30.0, report);
     }
     report.row("stop", median(stops), "ms").at_most(20.0);
-    report.section("memory");
-    report.row(name, median(idle), "MB").at_most(30.0);
+    report.section("idle");
+    report.row(format!("{name}: memory"), median(idle), "MB").at_most(30.0);
+    if !idle_cpu.is_empty() {
+        report.row(format!("{name}: CPU"), median(idle_cpu), "% of a core").at_most(0.1);
+    }
     Ok(())
 }

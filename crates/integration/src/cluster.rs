@@ -177,6 +177,14 @@ impl Cluster {
         *instance = Some(ServerInstance::start(self.program.as_deref(), self.options.clone()).await);
     }
 
+    /// The processor time that the server of [`Self::of_process`] has used so far. `None` if the system does not report it.
+    ///
+    /// # Panics
+    /// Panics if the server is not a running process.
+    pub async fn processor_time(&self) -> Option<std::time::Duration> {
+        self.instance.lock().await.as_ref().expect("a running server").processor_time()
+    }
+
     /// Starts a process of the server of [`Self::of_process`], and kills it after a time, probably while it starts.
     ///
     /// # Panics

@@ -50,6 +50,14 @@ impl ServerInstance {
         }
     }
 
+    /// The processor time that a process has used so far. `None` if the system does not report it.
+    pub(crate) fn processor_time(&self) -> Option<Duration> {
+        match self {
+            Self::InProcess(_) => panic!("the server shares the process of the test"),
+            Self::Process(process) => processor_time(process.child.id()),
+        }
+    }
+
     /// Kills the server. Within this process its tasks end at their next await, connections break, and requests remain
     /// unfinished. A process gets SIGKILL.
     pub(crate) async fn kill(self) {
@@ -59,6 +67,17 @@ impl ServerInstance {
         });
         kill.await.expect("the server ends");
     }
+}
+
+/// The processor time of a process: the sum over its threads, which is exact to the nanosecond. The time of threads that have
+/// ended is not among it.
+fn processor_time(process: u32) -> Option<Duration> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let times = threads.filter_map(|thread| {
+        let times = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        times.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    });
+    Some(times.sum())
 }
 
 /// A process of the `pintle` binary. Dropping it sends SIGKILL and waits for its end.

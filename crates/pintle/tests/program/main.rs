@@ -5,6 +5,7 @@ mod credentials;
 mod envtest;
 mod etcd;
 mod from;
+mod idle;
 mod keys;
 mod lost_changes;
 mod memory_limit;
