@@ -1,7 +1,7 @@
 //! What policies of both types have in common, and which requests they are for (upstream: `PolicyAccessor` and the policy
 //! matcher of `policy/generic`).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pintle_value::{Str, Value};
@@ -61,12 +61,15 @@ pub(super) struct Definition {
     /// Which requests it is for; `None` if the policy does not say.
     pub(super) matcher: Option<RequestMatcher>,
     param_kind: Option<ParamKind>,
-    /// True if the last evaluation took long. The cost of expressions does not tell before they are evaluated.
-    takes_long: AtomicBool,
+    /// How many of the next evaluations are expected to take long. The cost of expressions does not tell before they are
+    /// evaluated: it depends on the object.
+    expected_long: AtomicU32,
 }
 
 /// An evaluation that takes this long gets a thread that serves nothing else: getting it takes some ten microseconds.
 const LONG_EVALUATION: Duration = Duration::from_millis(1);
+/// How many evaluations after a long one are expected to take long, too: the next object may be like that one.
+const LONG_SERIES: u32 = 1000;
 
 impl Definition {
     pub(super) fn of(object: &Value) -> Self {
@@ -76,20 +79,27 @@ impl Definition {
             ignores_failures: spec.str_at(&["failurePolicy"]) == "Ignore",
             matcher: spec.get("matchConstraints").map(RequestMatcher::of_match_resources),
             param_kind: spec.get("paramKind").and_then(ParamKind::of),
-            takes_long: AtomicBool::new(false),
+            // Nothing is known of a new policy.
+            expected_long: AtomicU32::new(1),
         }
     }
 
     /// Called before the policy is evaluated for a request. Gives a policy that takes long a thread of its own.
     pub(super) async fn prepare_evaluation(&self, attributes: &AdmissionAttributes<'_>) {
-        if self.takes_long.load(Ordering::Relaxed) && attributes.recorder.expect_long_work() {
+        if self.expected_long.load(Ordering::Relaxed) > 0 && attributes.recorder.expect_long_work() {
             tokio::task::yield_now().await;
         }
     }
 
     /// Called after the policy was evaluated for this long.
     pub(super) fn evaluated(&self, elapsed: Duration) {
-        self.takes_long.store(elapsed >= LONG_EVALUATION, Ordering::Relaxed);
+        if elapsed >= LONG_EVALUATION {
+            self.expected_long.store(LONG_SERIES, Ordering::Relaxed);
+        } else {
+            let one_less = |expected: u32| expected.checked_sub(1);
+            // An error says that none was expected.
+            let _ = self.expected_long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        }
     }
 
     /// True if the policy may be for a request. One without a matcher is an error of every request.
