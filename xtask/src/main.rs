@@ -54,9 +54,9 @@ const COMMANDS: &[Command] = &[
     ),
     (
         "soak",
-        "[[--writes] N] [--kills [N]] [--etcd [N]] [--seed N]",
+        "[[--writes] N] [--kills [N]] [--etcd [N]] [--hostile [SECONDS]] [--seed N]",
         "run the consistency test of lists and watches with a million changes and restarts, about twenty minutes, with a \
-         thousand kills of the server's process, and with three servers over etcd in a thousand rounds of faults, about an hour",
+         thousand kills of the server's process, and with three servers over etcd in a thousand rounds of faults, about an hour; and send hostile inputs for an hour",
         soak::run,
     ),
     (

@@ -1,6 +1,6 @@
-//! `cargo xtask soak`: long runs of the consistency test (`crates/pintle/tests/consistency`) in release mode: one with
-//! many changes, one in which the process of the server is killed again and again, and one with several servers over an etcd
-//! that fails.
+//! `cargo xtask soak`: long runs in release mode of the consistency test (`crates/pintle/tests/consistency`): one with many
+//! changes, one in which the process of the server is killed again and again, and one with several servers over an etcd
+//! that fails; and of the test with hostile inputs (`crates/pintle/tests/hostile_inputs`).
 
 use crate::commands::{cargo, run_command};
 use crate::print_status;
@@ -11,11 +11,14 @@ const WRITES: u64 = 1_900_000;
 const KILLS: u64 = 1000;
 /// The default number of rounds in which etcd fails.
 const ETCD_ROUNDS: u64 = 1000;
+/// The default number of seconds of hostile inputs.
+const HOSTILE_SECONDS: u64 = 3600;
 
-/// Runs the tests. Arguments: `[[--writes] N] [--kills [N]] [--etcd [N]] [--seed N]`. Without the first three, all run.
+/// Runs the tests. Arguments: `[[--writes] N] [--kills [N]] [--etcd [N]] [--hostile [SECONDS]] [--seed N]`. Without the first
+/// four, all run.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let number = |text: &String| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
-    let (mut writes, mut kills, mut rounds, mut seed) = (None, None, None, None);
+    let (mut writes, mut kills, mut rounds, mut hostile, mut seed) = (None, None, None, None, None);
     let mut rest = arguments.iter().peekable();
     while let Some(argument) = rest.next() {
         let value = rest.next_if(|value| !value.starts_with("--")).map(number).transpose()?;
@@ -23,32 +26,37 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             "--writes" => writes = Some(value.unwrap_or(WRITES)),
             "--kills" => kills = Some(value.unwrap_or(KILLS)),
             "--etcd" => rounds = Some(value.unwrap_or(ETCD_ROUNDS)),
+            "--hostile" => hostile = Some(value.unwrap_or(HOSTILE_SECONDS)),
             "--seed" => seed = Some(value.ok_or("--seed needs a number")?),
             _ if value.is_none() => writes = Some(number(argument)?),
             _ => return Err(format!("unknown argument {argument:?}")),
         }
     }
-    if writes.is_none() && kills.is_none() && rounds.is_none() {
-        (writes, kills, rounds) = (Some(WRITES), Some(KILLS), Some(ETCD_ROUNDS));
+    if [writes, kills, rounds, hostile].iter().all(Option::is_none) {
+        (writes, kills, rounds, hostile) = (Some(WRITES), Some(KILLS), Some(ETCD_ROUNDS), Some(HOSTILE_SECONDS));
     }
     if let Some(writes) = writes {
         print_status(&format!("{writes} writes; a failure prints its seed\n"));
-        run_test("soak", ("PINTLE_SOAK", writes), seed)?;
+        run_test("consistency", "soak", ("PINTLE_SOAK", writes), seed)?;
     }
     if let Some(kills) = kills {
         print_status(&format!("{kills} kills; a failure prints its seed\n"));
-        run_test("soak_kills", ("PINTLE_KILLS", kills), seed)?;
+        run_test("consistency", "soak_kills", ("PINTLE_KILLS", kills), seed)?;
     }
     if let Some(rounds) = rounds {
         print_status(&format!("{rounds} rounds in which etcd fails; a failure prints its seed\n"));
-        run_test("soak_etcd", ("PINTLE_ETCD", rounds), seed)?;
+        run_test("consistency", "soak_etcd", ("PINTLE_ETCD", rounds), seed)?;
+    }
+    if let Some(seconds) = hostile {
+        print_status(&format!("{seconds} seconds of hostile inputs; a failure prints its seed\n"));
+        run_test("hostile_inputs", "hostile_inputs_harm_only_their_senders", ("PINTLE_HOSTILE", seconds), seed)?;
     }
     Ok(())
 }
 
-/// Runs one test of the consistency test.
-fn run_test(name: &str, (variable, value): (&str, u64), seed: Option<u64>) -> Result<(), String> {
-    let test = ["test", "--release", "--package", "pintle", "--test", "consistency", "--", "--exact", name];
+/// Runs one test of a test program.
+fn run_test(program: &str, name: &str, (variable, value): (&str, u64), seed: Option<u64>) -> Result<(), String> {
+    let test = ["test", "--release", "--package", "pintle", "--test", program, "--", "--exact", name];
     let mut command = cargo(&test);
     command.arg("--nocapture").env(variable, value.to_string());
     if let Some(seed) = seed {

@@ -116,6 +116,8 @@ fn connection_pool(config: rustls::ClientConfig, protocol: Protocol) -> Connecti
     // The server may still send events of a watch that the client has reset. The default limit of such streams would
     // break the connection after a thousand watches.
     builder.http2_max_local_error_reset_streams(None);
+    // A response may have a hundred warnings, each in a header of its own.
+    builder.http1_max_headers(300);
     builder.build(connector)
 }
 

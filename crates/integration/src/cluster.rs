@@ -185,6 +185,14 @@ impl Cluster {
         self.instance.lock().await.as_ref().expect("a running server").processor_time()
     }
 
+    /// The ID of the process of the server of [`Self::of_process`].
+    ///
+    /// # Panics
+    /// Panics if the server is not a running process.
+    pub async fn process_id(&self) -> u32 {
+        self.instance.lock().await.as_ref().expect("a running server").process_id()
+    }
+
     /// Starts a process of the server of [`Self::of_process`], and kills it after a time, probably while it starts.
     ///
     /// # Panics

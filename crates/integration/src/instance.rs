@@ -58,6 +58,14 @@ impl ServerInstance {
         }
     }
 
+    /// The ID of a process.
+    pub(crate) fn process_id(&self) -> u32 {
+        match self {
+            Self::InProcess(_) => panic!("the server shares the process of the test"),
+            Self::Process(process) => process.child.id(),
+        }
+    }
+
     /// Kills the server. Within this process its tasks end at their next await, connections break, and requests remain
     /// unfinished. A process gets SIGKILL.
     pub(crate) async fn kill(self) {
