@@ -375,7 +375,11 @@ impl Errors {
         let _ = budget::step();
         let left = MAX_ERROR_BYTES.saturating_sub(self.bytes);
         let bytes = error.text_bytes(left);
-        if self.is_full() || (bytes > left && !self.kept.is_empty()) {
+        if self.is_full() {
+            self.omitted += 1;
+        } else if bytes > left && !self.kept.is_empty() {
+            // The next ones are not even built.
+            self.bytes = MAX_ERROR_BYTES;
             self.omitted += 1;
         } else {
             self.bytes = self.bytes.saturating_add(bytes);
@@ -543,6 +547,7 @@ mod tests {
             errors.invalid(&path, large.clone(), i.to_string());
         }
         assert_eq!((errors.iter().count(), errors.count()), (2, 10));
+        errors.push_with(|| unreachable!("an error did not fit"));
         let larger = Value::Array(vec![large; 10]);
         let mut errors = Errors::from(FieldError::invalid(&path, larger.clone(), "the first is kept"));
         errors.push_with(|| unreachable!("the list is full"));

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use pintle_value::{Errors, FieldPath, Value};
+use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::go_types;
 use super::node::Node;
@@ -107,10 +107,12 @@ fn validate_map_keys(errors: &mut Errors, item: Node<'_>, keys: &[&str], path: &
                 "must be a scalar type if parent array's x-kubernetes-list-type is map",
             ),
             Some(_) => {}
-            None => errors.invalid(&list, keys.to_vec(), "entries must all be names of item properties"),
+            None => errors.push_with(|| {
+                FieldError::invalid(&list, keys.to_vec(), "entries must all be names of item properties")
+            }),
         }
         if !seen.insert(key) {
-            errors.invalid(&list, keys.to_vec(), "must not contain duplicate entries");
+            errors.push_with(|| FieldError::invalid(&list, keys.to_vec(), "must not contain duplicate entries"));
         }
     }
 }
