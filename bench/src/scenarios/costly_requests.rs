@@ -133,7 +133,8 @@ async fn send_all(server: &Server, costly: &CostlyRequest, body: &Bytes, answers
             && !costly.path.contains("dryRun")
             && let Some(name) = created_name(&content)
         {
-            let path = format!("{}/{name}", costly.path);
+            let collection = costly.path.split('?').next().unwrap_or_default();
+            let path = format!("{collection}/{name}");
             let _ = connection.send(plain(Method::DELETE, path)).await?.into_body().collect().await?;
         }
     }

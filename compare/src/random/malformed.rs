@@ -59,7 +59,8 @@ const PARAMETERS: &[&str] = &[
     "fieldSelector=a%3D%5C,b",
     "gracePeriodSeconds=1.5",
     "propagationPolicy=foreground",
-    "orphanDependents=x",
+    // The Go API server has no garbage collector, which would end the deletion of an object that orphans others.
+    "orphanDependents=x&dryRun=All",
     "timeoutSeconds=-1",
     "pretty=x",
     "a=%zz",

@@ -11,6 +11,7 @@
 mod request;
 mod users;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,12 +53,18 @@ fn env_number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
+/// Prints a line, even if the test's output is captured.
+fn report(line: &str) {
+    // A closed standard error does not fail the test.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 #[test]
 fn hostile_inputs_harm_only_their_senders() {
     let seconds = env_number("PINTLE_HOSTILE");
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let seed = env_number("PINTLE_SEED").unwrap_or(now.as_secs());
-    println!("repeat it with PINTLE_SEED={seed}");
+    report(&format!("repeat it with PINTLE_SEED={seed}"));
     run(async move {
         let cluster = Cluster::of_process(Path::new(env!("CARGO_BIN_EXE_pintle")), Options::default()).await;
         let pid = Pid::from_raw(cluster.process_id().await.cast_signed());
@@ -75,16 +82,15 @@ fn hostile_inputs_harm_only_their_senders() {
         let before = run.attack(seed, first).await;
         let second = seconds.map_or(End::Requests(SHORT), |seconds| after(seconds - seconds / 6));
         let afterwards = run.attack(seed + 1, second).await;
-        println!(
+        report(&format!(
             "{} requests, the longest took {} ms; resident memory {} MB, then {} MB",
             run.requests.load(Ordering::Relaxed),
             run.longest_millis.load(Ordering::Relaxed),
             before >> 20,
             afterwards >> 20
-        );
+        ));
         assert!(afterwards <= before + before * 3 / 10 + (64 << 20), "{before} bytes, then {afterwards}");
-        let data_dir = run.cluster.data_dir().expect("a folder");
-        let log = std::fs::read_to_string(data_dir.join("log")).expect("a log");
+        let log = run.log();
         assert!(!log.contains("panicked"), "{log}");
     });
 }
@@ -94,6 +100,19 @@ fn after(seconds: u64) -> End {
 }
 
 impl Run {
+    /// What the server has logged.
+    fn log(&self) -> String {
+        let data_dir = self.cluster.data_dir().expect("a folder");
+        std::fs::read_to_string(data_dir.join("log")).expect("a log")
+    }
+
+    /// The last lines of the log, which tell why a server has ended.
+    fn end_of_log(&self) -> String {
+        let log = self.log();
+        let first = log.lines().count().saturating_sub(5);
+        log.lines().skip(first).collect::<Vec<_>>().join("\n")
+    }
+
     /// Lets all users send requests, deletes what they have created, and returns the resident memory, in bytes.
     async fn attack(self: &Arc<Self>, seed: u64, end: End) -> usize {
         let mut users = JoinSet::new();
@@ -130,18 +149,22 @@ impl Run {
                 request = request.header_bytes(name, value);
             }
             let started = Instant::now();
-            let described = || format!("{} {method} {path} ({media_type}, {} bytes)", user.name, body.len());
+            let described = || {
+                let start = body[..body.len().min(1000)].escape_ascii();
+                format!("{} {method} {path} {headers:?} ({media_type}, {} bytes: {start})", user.name, body.len())
+            };
             let request = if media_type.is_empty() { request } else { request.body(media_type, body.clone()) };
-            let response = request.try_send().await.unwrap_or_else(|error| panic!("{}: {error}", described()));
+            let response = request.try_send().await.unwrap_or_else(|error| {
+                panic!("{}: {error}; the end of the log: {}", described(), self.end_of_log());
+            });
             let took = started.elapsed();
             self.longest_millis.fetch_max(took.as_millis() as usize, Ordering::Relaxed);
             assert!(took <= TIMEOUT + MAX_DELAY, "{}: answered after {took:?}", described());
             let text = response.text();
             let text = text.get(..1000).unwrap_or(&text);
-            let start = body[..body.len().min(1000)].escape_ascii();
             // As a Go API server's, some errors of validation have the code 500, but no reason.
             let is_fault = response.status == 500 && text.contains("\"InternalError\"");
-            assert!(!is_fault, "{}: {text}, for {start}", described());
+            assert!(!is_fault, "{}: {text}", described());
             self.requests.fetch_add(1, Ordering::Relaxed);
         }
     }

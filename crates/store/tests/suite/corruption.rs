@@ -1,10 +1,11 @@
 //! Corrupted and foreign files: opening or reading them returns an actionable error and never wrong data.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, Key, KeyInterval, Revision, Store};
+use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, Revision, Store};
+
+use crate::content::{Content, read_everything};
 
 fn open(folder: &Path) -> Result<EmbeddedStore, Error> {
     EmbeddedStore::open(folder, EmbeddedOptions::default())
@@ -32,23 +33,6 @@ async fn fill(store: &EmbeddedStore) {
     }
     store.commit(Change::delete("/registry/things/07", pintle_store::Compare::Any)).await.unwrap();
     store.compact(Revision(20)).await.unwrap();
-}
-
-/// The current records, and the history by revision.
-type Content = (BTreeMap<Key, (Revision, Vec<u8>)>, BTreeMap<Revision, (Key, Option<Vec<u8>>)>);
-
-async fn read_everything(store: &EmbeddedStore) -> Result<Content, Error> {
-    let range = store.range(KeyInterval::all(), None, None).await?;
-    let state =
-        range.records.into_iter().map(|record| (record.key, (record.mod_revision, record.value.to_vec()))).collect();
-    let mut history = BTreeMap::new();
-    let mut feed = store.changes(store.oldest_revision().await?).await?;
-    while feed.complete_to() < range.revision {
-        for change in feed.next_batch().await?.changes {
-            history.insert(change.revision, (change.key, change.value.map(|value| value.to_vec())));
-        }
-    }
-    Ok((state, history))
 }
 
 /// Modifies the file of a sample and expects that opening it fails with these texts in the error.
