@@ -13,6 +13,20 @@ use crate::http::random_share;
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// Time between the last bookmark and the end.
 const LAST_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
+/// Time until the first bookmark of a watch list after the bookmark that ends its initial events. Upstream sends it in
+/// the next round of its bookmark timer, which fires about every second.
+const WATCH_LIST_BOOKMARK_DELAY: Duration = Duration::from_secs(1);
+
+/// The bookmarks of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BookmarkSchedule {
+    /// The client wants no bookmarks.
+    None,
+    /// Every minute and before the end.
+    Periodic,
+    /// One soon after the initial events, then as `Periodic`.
+    WatchList,
+}
 
 /// What happens next in a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +54,15 @@ impl fmt::Debug for WatchLifetime {
 
 impl WatchLifetime {
     /// Starts the timer of a watch.
-    pub(crate) fn start(clock: &Arc<dyn Clock>, duration: Duration, bookmarks: bool) -> Self {
+    pub(crate) fn start(clock: &Arc<dyn Clock>, duration: Duration, bookmarks: BookmarkSchedule) -> Self {
         let mut lifetime = Self { clock: clock.clone(), duration, end: clock.sleep(duration), bookmark: None };
-        if bookmarks {
-            lifetime.schedule_bookmark(Duration::ZERO);
+        match bookmarks {
+            BookmarkSchedule::None => {}
+            BookmarkSchedule::Periodic => lifetime.schedule_bookmark(Duration::ZERO),
+            BookmarkSchedule::WatchList => {
+                let delay = WATCH_LIST_BOOKMARK_DELAY;
+                lifetime.bookmark = (delay < duration).then(|| (delay, clock.sleep(delay)));
+            }
         }
         lifetime
     }
@@ -92,7 +111,7 @@ mod tests {
     use super::*;
 
     /// Advances a clock by seconds during a watch, and compares the times of events.
-    fn check(lasts: u64, bookmarks: bool, expect: &[(u64, LifetimeEvent)]) {
+    fn check(lasts: u64, bookmarks: BookmarkSchedule, expect: &[(u64, LifetimeEvent)]) {
         let manual = Arc::new(ManualClock::new(Timestamp(0)));
         let clock: Arc<dyn Clock> = manual.clone();
         let mut lifetime = WatchLifetime::start(&clock, Duration::from_secs(lasts), bookmarks);
@@ -114,16 +133,21 @@ mod tests {
 
     #[test]
     fn bookmarks_are_sent_every_minute_and_before_the_end() {
+        use BookmarkSchedule::{None, Periodic, WatchList};
         use LifetimeEvent::{Bookmark, End};
-        check(200, false, &[(200, End)]);
-        check(200, true, &[(60, Bookmark), (120, Bookmark), (180, Bookmark), (198, Bookmark), (200, End)]);
-        check(62, true, &[(60, Bookmark), (62, End)]);
-        check(63, true, &[(60, Bookmark), (61, Bookmark), (63, End)]);
-        check(10, true, &[(8, Bookmark), (10, End)]);
-        check(3, true, &[(1, Bookmark), (3, End)]);
-        check(2, true, &[(2, End)]);
-        check(1, true, &[(1, End)]);
-        check(0, true, &[(0, End)]);
+        check(200, None, &[(200, End)]);
+        check(200, Periodic, &[(60, Bookmark), (120, Bookmark), (180, Bookmark), (198, Bookmark), (200, End)]);
+        check(62, Periodic, &[(60, Bookmark), (62, End)]);
+        check(63, Periodic, &[(60, Bookmark), (61, Bookmark), (63, End)]);
+        check(10, Periodic, &[(8, Bookmark), (10, End)]);
+        check(3, Periodic, &[(1, Bookmark), (3, End)]);
+        check(2, Periodic, &[(2, End)]);
+        check(1, Periodic, &[(1, End)]);
+        check(0, Periodic, &[(0, End)]);
+        check(100, WatchList, &[(1, Bookmark), (61, Bookmark), (98, Bookmark), (100, End)]);
+        check(4, WatchList, &[(1, Bookmark), (2, Bookmark), (4, End)]);
+        check(3, WatchList, &[(1, Bookmark), (3, End)]);
+        check(1, WatchList, &[(1, End)]);
     }
 
     #[test]

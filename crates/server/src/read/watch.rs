@@ -10,7 +10,7 @@ use pintle_cache::{Event, KeyRange, Object, RevisionPin, TooOld, WatchCache, Wat
 use pintle_metrics::GaugeGuard;
 use pintle_registry::{ApiError, Resource, Scope};
 
-use super::lifetime::{LifetimeEvent, WatchLifetime, watch_duration};
+use super::lifetime::{BookmarkSchedule, LifetimeEvent, WatchLifetime, watch_duration};
 use super::list::{select, select_shard};
 use crate::cluster::{Cluster, CollectionSeries, WatchSeries};
 use crate::context::RequestContext;
@@ -58,7 +58,12 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
 
     let bookmarks = options.allow_watch_bookmarks;
     let duration = watch_duration(options.timeout_seconds, request.cluster.min_request_timeout);
-    let lifetime = WatchLifetime::start(&request.cluster.clock, duration, bookmarks);
+    let schedule = match (bookmarks, send_initial_events) {
+        (false, _) => BookmarkSchedule::None,
+        (true, Some(true)) => BookmarkSchedule::WatchList,
+        (true, _) => BookmarkSchedule::Periodic,
+    };
+    let lifetime = WatchLifetime::start(&request.cluster.clock, duration, schedule);
     let sharded = selection.shard().is_some().then(|| request.cluster.metrics.begin_sharded_watch(resource));
     let mut stream = WatchStream {
         scope: selection.scope(namespaced, &format.hub),
@@ -69,6 +74,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         format,
         selection,
         sender: BodySender::default(),
+        start: 0,
         delivered: 0,
         _sharded: sharded,
         metrics: request.cluster.metrics.watch(resource),
@@ -99,6 +105,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     }
     // The watcher starts before the response and before the initial state is read, so no event is missed.
     let watcher = stream.watch_cache.watch_until_corrupt(stream.scope.clone(), from);
+    stream.start = from.max(stream.watch_cache.newest_revision());
     let pin = sends_initial_state.then(|| storage.cache.pin(from));
     let ending = wait_for_ending(request.cluster.clone(), resource.clone(), stream.interruptions.clone());
     let shutdown = request.cluster.shutdown();
@@ -108,7 +115,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         stream.sender = sender;
         async move {
             let _long_running = long_running;
-            let ends_initial_events = send_initial_events == Some(true) && bookmarks;
+            let ends_initial_events = schedule == BookmarkSchedule::WatchList;
             tokio::select! {
                 _ = stream.run(watcher, lifetime, from, pin, ends_initial_events, ending) => {}
                 // The client reads too slowly. One that reads nothing loses its connection when the server stops.
@@ -228,6 +235,9 @@ struct WatchStream {
     needs_columns: bool,
     /// The client has asked for bookmarks.
     bookmarks: bool,
+    /// The revision of the newest event of the collection when the watch started, selected or not, or the one from which
+    /// the client watches. Bookmarks are sent for newer revisions only (upstream: `cacheWatcher.process`).
+    start: u64,
     delivered: u64,
     metrics: Arc<WatchSeries>,
     /// Counts the watch of a part of the collection.
@@ -278,7 +288,7 @@ impl WatchStream {
                 },
                 // Before the events, which a busy collection may always have.
                 event = lifetime.next() => match event {
-                    LifetimeEvent::Bookmark => self.send_bookmark(&mut watcher, from).await?,
+                    LifetimeEvent::Bookmark => self.send_bookmark(&mut watcher, self.start).await?,
                     LifetimeEvent::End => return self.send_pending_events(&mut watcher).await,
                 },
                 events = watcher.next() => match events {
@@ -459,7 +469,7 @@ impl WatchStream {
         }
     }
 
-    /// Sends a bookmark if the watch has progressed since its start.
+    /// Sends a bookmark if the watch has progressed beyond a revision.
     async fn send_bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), WatchEnded> {
         // Events are delivered before progress is, so the pending events complete the history up to this revision.
         let applied = self.format.cluster.storage_of(self.watch_cache.prefix()).cache.applied_revision();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_integration::{Options, Watch};
 use serde_json::json;
 
-use super::{CONFIGMAPS, check, cluster_with_manual_clock, create, current_revision, open_watch, revision};
+use super::{CONFIGMAPS, check, cluster_with_manual_clock, create, current_revision, open_watch, revision, summarize};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -58,6 +58,101 @@ fn bookmarks_are_sent_every_minute_and_before_the_timeout() {
     });
 }
 
+/// What happens to the revision around the start of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writes {
+    /// Nothing is written.
+    None,
+    /// Another collection was written just before the start.
+    Before,
+    /// Another collection is written every second.
+    During,
+}
+
+/// The rows are what a Go API server with a watch cache sends. It is slower by up to a second and may send the last
+/// bookmark twice.
+#[test]
+fn bookmarks_are_sent_for_revisions_beyond_the_start() {
+    /// Kinds of start: which objects and bookmarks come.
+    enum Start {
+        /// The client names a revision.
+        At,
+        /// The current revision, without the objects.
+        Now,
+        /// The objects, and the bookmark that ends them.
+        Objects,
+    }
+    use Start::{At, Now, Objects};
+    pintle_integration::run(async {
+        for writes in [Writes::None, Writes::Before, Writes::During] {
+            let (cluster, clock) = cluster_with_manual_clock(Options::default()).await;
+            let [a, b] = [create(&cluster, "a", "red").await, create(&cluster, "b", "red").await];
+            let write = async |name: &str| {
+                let body = json!({"metadata": {"name": name}}).to_string();
+                revision(&cluster.post("/api/v1/namespaces/n/secrets", body).await.expect(201).json())
+            };
+            let newest = if writes == Writes::Before { write("before").await } else { b };
+            let newer_or_equal = "resourceVersionMatch=NotOlderThan&sendInitialEvents";
+            let mut watches = Vec::new();
+            for (query, start) in [
+                (format!("resourceVersion={b}"), At),
+                // The newer events of the collection count, even those that the watch does not select.
+                (format!("resourceVersion={a}"), At),
+                (format!("resourceVersion={a}&labelSelector=no"), At),
+                (format!("resourceVersion={newest}"), Now),
+                ("resourceVersion=0".to_owned(), Objects),
+                (String::new(), Objects),
+                (format!("{newer_or_equal}=true"), Objects),
+                (format!("{newer_or_equal}=true&resourceVersion=0"), Objects),
+                (format!("{newer_or_equal}=true&resourceVersion={b}"), Objects),
+                (format!("{newer_or_equal}=false"), Now),
+                (format!("{newer_or_equal}=false&resourceVersion=0"), Now),
+                (format!("{newer_or_equal}=false&resourceVersion={b}"), At),
+            ] {
+                for timeout in [1, 3, 4, 10] {
+                    let query = format!("{query}&allowWatchBookmarks=true&timeoutSeconds={timeout}");
+                    let mut watch = open_watch(&cluster, CONFIGMAPS, &query).await;
+                    if query.starts_with(&format!("resourceVersion={a}&allow")) {
+                        check(&mut watch, &[format!("ADDED b {b}")]).await;
+                    }
+                    if let Objects = start {
+                        let bookmark = format!("BOOKMARK {newest}");
+                        check(&mut watch, &[format!("ADDED a {a}"), format!("ADDED b {b}"), bookmark]).await;
+                    }
+                    let progresses = match start {
+                        At => writes != Writes::None,
+                        Now | Objects => writes == Writes::During,
+                    };
+                    let mut bookmarks = match (timeout, &start) {
+                        (1, _) => Vec::new(),
+                        (3, _) => vec![1],
+                        (_, Objects) => vec![1, timeout - 2],
+                        _ => vec![timeout - 2],
+                    };
+                    bookmarks.retain(|_| progresses);
+                    watches.push((query, watch, bookmarks));
+                }
+            }
+            let mut revision = newest;
+            for second in 1..=10 {
+                if writes == Writes::During {
+                    revision = write(&format!("during-{second}")).await;
+                }
+                clock.advance(seconds(1));
+                for (query, watch, bookmarks) in &mut watches {
+                    if bookmarks.contains(&second) {
+                        let event = watch.next().await.unwrap_or_else(|| panic!("{writes:?} {query}: no bookmark"));
+                        assert_eq!(summarize(&event), format!("BOOKMARK {revision}"), "{writes:?} {query}");
+                    }
+                }
+            }
+            for (query, mut watch, _) in watches {
+                assert_eq!(watch.next().await, None, "{writes:?} {query}");
+            }
+        }
+    });
+}
+
 #[test]
 fn no_bookmark_is_sent_for_a_revision_that_the_client_knows() {
     pintle_integration::run(async {
@@ -90,8 +185,12 @@ fn short_watches_have_no_bookmarks() {
         for watch in [&mut two, &mut three] {
             check(watch, &[format!("ADDED a {a}")]).await;
         }
+        let b = create(&cluster, "b", "red").await;
+        for watch in [&mut two, &mut three] {
+            check(watch, &[format!("ADDED b {b}")]).await;
+        }
         clock.advance(seconds(1));
-        check_bookmark(&mut three, a).await;
+        check_bookmark(&mut three, b).await;
         clock.advance(seconds(2));
         assert_eq!((two.next().await, three.next().await), (None, None));
     });
