@@ -81,7 +81,7 @@ pub enum ApiError {
         /// The resource.
         resource: GroupResource,
         /// The action that was requested.
-        action: &'static str,
+        action: Str,
     },
     /// 406: none of the accepted media types can be served. Has the message.
     #[error("{0}")]

@@ -185,7 +185,7 @@ pub(crate) async fn handle(
             }
             Ok(handled) => {
                 let handled = handled.unwrap_or_else(|panic| {
-                    let (verb, path) = (request.info.verb, &request.info.path);
+                    let (verb, path) = (request.info.verb.as_str(), &request.info.path);
                     tracing::error!(verb, path, panic = panic_text(&panic), "Request panicked");
                     Ok(panic_response())
                 });

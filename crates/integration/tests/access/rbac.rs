@@ -536,3 +536,44 @@ fn the_answer_is_the_same_whether_an_object_exists_or_not() {
         cluster.stop().await;
     });
 }
+
+/// The verb of a request that is for no resource is its method in lower case, whatever the method.
+#[test]
+fn unusual_methods_are_verbs_of_other_paths() {
+    run(async {
+        let cluster = Cluster::with_options(options()).await;
+        let rules = json!([
+            {"verbs": ["brew", "options"], "nonResourceURLs": ["/healthz"]},
+            {"verbs": ["brew"], "apiGroups": [""], "resources": ["configmaps"]},
+        ]);
+        let _ = cluster.post(&format!("{RBAC}/clusterroles"), cluster_role("brewer", rules)).await.expect(201);
+        let bindings = format!("{RBAC}/clusterrolebindings");
+        let _ = cluster.post(&bindings, binding("brewer", "brewer", user("alice"))).await.expect(201);
+        let too_long = "X".repeat(65);
+        for (method, path, expect) in [
+            ("BREW", "/healthz", None),
+            ("Brew", "/healthz", None),
+            ("OPTIONS", "/healthz", None),
+            ("BREWER", "/healthz", Some("cannot brewer path \"/healthz\"".to_owned())),
+            ("BREW", "/livez", Some("cannot brew path \"/livez\"".to_owned())),
+            (&too_long, "/healthz", Some("cannot  path \"/healthz\"".to_owned())),
+            // An unusual method is no verb of a resource.
+            (
+                "BREW",
+                CONFIGMAPS,
+                Some("cannot  resource \"configmaps\" in API group \"\" in the namespace \"default\"".to_owned()),
+            ),
+        ] {
+            let response = send_as(&cluster, "alice", method, path, None).await;
+            match expect {
+                None => assert_eq!(response.expect(200).text(), "ok", "{method} {path}"),
+                Some(why) => {
+                    let message = response.expect(403).json()["message"].clone();
+                    assert!(message.as_str().unwrap_or_default().ends_with(&why), "{method} {path}: {message}");
+                }
+            }
+        }
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        assert!(metrics.contains("verb=\"other\"") && !metrics.to_ascii_lowercase().contains("brew"), "{metrics}");
+    });
+}

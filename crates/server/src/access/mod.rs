@@ -121,7 +121,7 @@ impl AccessControl {
         query: &Query,
         observer: &dyn ImpersonationObserver,
     ) -> Result<Option<Impersonation>, ApiError> {
-        let request = attributes(info, query, info.verb);
+        let request = attributes(info, query, &info.verb);
         let impersonated = self.impersonator.impersonate(headers, sender, &request, &*self.authorizer, observer).await;
         impersonated.map_err(|error| match error {
             ImpersonationError::WithoutUser { requested } => {

@@ -19,7 +19,7 @@ use crate::read;
 pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let info = &request.info;
     let namespaced = resource.scope == Scope::Namespaced;
-    let has_name = !info.name.is_empty() && !matches!(info.verb, "list" | "watch" | "deletecollection");
+    let has_name = !info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch" | "deletecollection");
     let has_route = match (namespaced, info.in_namespace) {
         (true, true) | (false, false) => true,
         // Without a namespace, the path of a namespaced resource is that of a collection.
@@ -58,7 +58,7 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
     }
     if !info.subresource.is_empty() {
         let Some(subresource) = subresource else { return Err(ApiError::NoSuchPath) };
-        let verb = match info.verb {
+        let verb = match info.verb.as_str() {
             "create" => Verb::Create,
             "get" => Verb::Get,
             "update" => Verb::Update,
@@ -70,7 +70,7 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
         }
         return verbs::subresource(request, resource, subresource, verb).await;
     }
-    let verb = match info.verb {
+    let verb = match info.verb.as_str() {
         "get" if has_name => Verb::Get,
         "list" => Verb::List,
         "watch" => Verb::Watch,
@@ -86,7 +86,7 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
         return Err(match verb {
             Verb::Watch if info.is_watch_path => ApiError::NoSuchPath,
             Verb::Watch if resource.verbs.has(Verb::List) => {
-                ApiError::MethodNotSupported { resource: resource.group_resource(), action: "watch" }
+                ApiError::MethodNotSupported { resource: resource.group_resource(), action: "watch".into() }
             }
             _ => ApiError::MethodNotAllowed,
         });

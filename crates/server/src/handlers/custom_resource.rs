@@ -17,7 +17,7 @@ use crate::{read, write};
 pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let info = &request.info;
     let namespaced = resource.scope == Scope::Namespaced;
-    let spans_namespaces = namespaced && matches!(info.verb, "list" | "watch");
+    let spans_namespaces = namespaced && matches!(info.verb.as_str(), "list" | "watch");
     if namespaced == info.namespace.is_empty() && !spans_namespaces {
         return Ok(page_not_found());
     }
@@ -27,13 +27,14 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
     if let Some(warning) = &resource.deprecation {
         request.warn(warning.as_str());
     }
-    let unsupported = || ApiError::MethodNotSupported { resource: resource.group_resource(), action: info.verb };
+    let unsupported =
+        || ApiError::MethodNotSupported { resource: resource.group_resource(), action: info.verb.clone() };
     let name_required = || ApiError::BadRequest("name must be provided".to_owned());
     if !info.subresource.is_empty() {
         let Some(subresource) = resource.subresource(&info.subresource) else {
             return Err(ApiError::NotFound { resource: resource.group_resource(), name: info.name.clone() });
         };
-        let verb = match info.verb {
+        let verb = match info.verb.as_str() {
             "get" => Verb::Get,
             "update" => Verb::Update,
             "patch" => Verb::Patch,
@@ -41,7 +42,7 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
         };
         return verbs::subresource(request, resource, subresource, verb).await;
     }
-    match info.verb {
+    match info.verb.as_str() {
         "get" => read::get(request, resource).await,
         "list" => read::list(request, resource).await,
         "watch" => read::watch(request, resource).await,

@@ -30,5 +30,5 @@ fn has_to_wait(request: &RequestContext) -> bool {
     let is_lease = is_resource("coordination.k8s.io", "leases") && info.namespace == "kube-system";
     let is_server = request.user.name == SERVER_USER && request.user.groups.iter().any(|group| group == SERVER_GROUP);
     let is_own_namespace = is_server && info.verb == "create" && is_resource("", "namespaces");
-    !matches!(info.verb, "get" | "list" | "watch") && !is_recording && !is_lease && !is_own_namespace
+    !matches!(info.verb.as_str(), "get" | "list" | "watch") && !is_recording && !is_lease && !is_own_namespace
 }

@@ -127,8 +127,8 @@ impl<'r> ObservedRequest<'r> {
 
     /// `get`, `list`, `create`, …; for paths that are not of resources the HTTP method in lower case.
     #[must_use]
-    pub fn verb(&self) -> &'static str {
-        self.0.info.verb
+    pub fn verb(&self) -> &'r str {
+        &self.0.info.verb
     }
 
     /// The path and the query, as they were sent.

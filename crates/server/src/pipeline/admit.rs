@@ -116,7 +116,7 @@ impl ArrivedRequest<'_> {
             *user = impersonated.user;
         }
         let in_flight = in_flight.begin(self.info, user)?;
-        let verb = self.info.verb;
+        let verb = &self.info.verb;
         let authorization = access.decide(user, self.info, self.query, verb).await;
         let authorized_at = recorder.trace.step(Step::Authorized);
         let result = AuthorizationResult::of(&authorization);

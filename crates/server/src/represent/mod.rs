@@ -86,7 +86,7 @@ impl ResponseFormat {
         resource: &Resource,
         is_stream: bool,
     ) -> Result<MediaTypeOptions, ApiError> {
-        let is_collection = matches!(request.info.verb, "list" | "watch" | "deletecollection");
+        let is_collection = matches!(request.info.verb.as_str(), "list" | "watch" | "deletecollection");
         let endpoint = model(resource).endpoint(EndpointRestrictions {
             allows_transform: true,
             is_stream,

@@ -34,7 +34,7 @@ impl InFlightKind {
         if info.is_long_running() {
             return None;
         }
-        Some(if matches!(info.verb, "get" | "list" | "watch") { Self::Reading } else { Self::Mutating })
+        Some(if matches!(info.verb.as_str(), "get" | "list" | "watch") { Self::Reading } else { Self::Mutating })
     }
 }
 

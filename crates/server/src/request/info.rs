@@ -13,8 +13,8 @@ pub(crate) struct RequestInfo {
     pub(crate) is_resource: bool,
     /// The decoded path.
     pub(crate) path: String,
-    /// `get`, `list`, `create`, …; for non-resource paths the lower-case HTTP method.
-    pub(crate) verb: &'static str,
+    /// `get`, `list`, `create`, …, or empty for another method; for non-resource paths the lower-case HTTP method.
+    pub(crate) verb: Str,
     /// The group, empty for the core group.
     pub(crate) group: Str,
     /// The version.
@@ -37,6 +37,8 @@ pub(crate) struct RequestInfo {
     is_verb_in_path: bool,
 }
 
+/// Maximum length of a method that is a verb, in bytes. Verbs are logged and sent to webhooks.
+const MAX_METHOD: usize = 64;
 /// Subresources of a namespace; any other segment below a namespace is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
@@ -77,27 +79,27 @@ impl RequestInfo {
 
     /// True if the selectors of the query restrict what the request is about.
     pub(crate) fn has_selectors(&self) -> bool {
-        !self.is_verb_in_path && matches!(self.verb, "list" | "watch" | "deletecollection")
+        !self.is_verb_in_path && matches!(self.verb.as_str(), "list" | "watch" | "deletecollection")
     }
 
     /// True for requests without a time limit (upstream: `filters.BasicLongRunningRequestCheck` with the verbs and
     /// subresources of kube-apiserver).
     pub(crate) fn is_long_running(&self) -> bool {
-        matches!(self.verb, "watch" | "proxy")
+        matches!(self.verb.as_str(), "watch" | "proxy")
             || (self.is_resource && CONNECT_SUBRESOURCES.contains(&self.subresource.as_str()))
             || (!self.is_resource && self.path.starts_with("/debug/pprof/"))
     }
 
     fn parse_resource_path(&mut self, method: &Method, mut parts: &[&str], query: &Query) {
         self.is_resource = true;
-        self.verb = match *method {
+        self.verb = Str::const_new(match *method {
             Method::POST => "create",
             Method::GET | Method::HEAD => "get",
             Method::PUT => "update",
             Method::PATCH => "patch",
             Method::DELETE => "delete",
             _ => "",
-        };
+        });
         let verbs = ["watch", "proxy"];
         if let [first, rest @ ..] = parts
             && let Some(verb) = verbs.into_iter().find(|verb| verb == first)
@@ -105,7 +107,7 @@ impl RequestInfo {
         {
             self.is_watch_path = verb == "watch";
             self.is_verb_in_path = true;
-            self.verb = verb;
+            self.verb = Str::const_new(verb);
             parts = rest;
         }
         if let ["namespaces", namespace, rest @ ..] = parts {
@@ -126,11 +128,11 @@ impl RequestInfo {
         self.rest = parts.map(|p| Str::from(*p)).collect();
         // Upstream also sets the name for `/watch/pods/x` and for lists whose field selector requires a name.
         if self.name.is_empty() && self.verb == "get" {
-            self.verb = if query.flag("watch") { "watch" } else { "list" };
+            self.verb = Str::const_new(if query.flag("watch") { "watch" } else { "list" });
             self.name = selected_name(query);
         }
         if self.name.is_empty() && self.verb == "delete" {
-            self.verb = "deletecollection";
+            self.verb = Str::const_new("deletecollection");
         }
     }
 }
@@ -146,16 +148,16 @@ fn selected_name(query: &Query) -> Str {
     if path_segment_name(name, false).is_empty() { name.into() } else { Str::default() }
 }
 
-fn method_verb(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "get",
-        Method::HEAD => "head",
-        Method::POST => "post",
-        Method::PUT => "put",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        Method::OPTIONS => "options",
-        _ => "unknown",
+/// The method in lower case. One that is too long has the empty verb, as unusual methods of resource requests have: only
+/// rules for all verbs allow it.
+fn method_verb(method: &Method) -> Str {
+    match method.as_str() {
+        method if method.len() > MAX_METHOD => Str::default(),
+        method => {
+            let mut verb = Str::from(method);
+            verb.make_ascii_lowercase();
+            verb
+        }
     }
 }
 
@@ -167,7 +169,7 @@ mod tests {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let info = RequestInfo::of(&method, path, &Query::parse(query));
         let found =
-            [info.verb, &info.group, &info.version, &info.namespace, &info.resource, &info.name, &info.subresource];
+            [&info.verb, &info.group, &info.version, &info.namespace, &info.resource, &info.name, &info.subresource];
         assert_eq!(found, expect, "{path}");
     }
 
@@ -183,6 +185,20 @@ mod tests {
         check(Method::GET, "/api/v1/watch/namespaces/d/pods/x", ["watch", "", "v1", "d", "pods", "x", ""]);
         check(Method::POST, "/api/v1/proxy/namespaces/d/pods/x/y/z", ["proxy", "", "v1", "d", "pods", "x", ""]);
         check(Method::GET, "/apis/apps/v1", ["get", "", "", "", "", "", ""]);
+        let (longest, too_long) = ("X".repeat(MAX_METHOD), "X".repeat(MAX_METHOD + 1));
+        for (method, verb) in [
+            ("CONNECT", "connect"),
+            ("Brew", "brew"),
+            ("get", "get"),
+            ("X-Y!", "x-y!"),
+            (&longest, &longest.to_ascii_lowercase()),
+            (&too_long, ""),
+        ] {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            check(method.clone(), "/healthz", [verb, "", "", "", "", "", ""]);
+            check(method.clone(), "/api/v1/pods", ["", "", "v1", "", "pods", "", ""]);
+            check(method, "/api/v1/watch/pods", ["watch", "", "v1", "", "pods", "", ""]);
+        }
         for (selector, name) in [
             ("metadata.name%3Dx", "x"),
             ("metadata.name%3D%3Dx,status.phase%3DRunning", "x"),

@@ -45,7 +45,7 @@ struct PolicyWrite<'a> {
 impl PolicyWrite<'_> {
     async fn check_role(&self, old: Option<&Value>) -> Result<(), ApiError> {
         let RequestContext { access, user, info, query, .. } = self.request;
-        if role_escalation_authorized(&*access.authorizer, user, &attributes(info, query, info.verb)).await {
+        if role_escalation_authorized(&*access.authorizer, user, &attributes(info, query, &info.verb)).await {
             return Ok(());
         }
         let role = Role::from_value(self.object).map_err(|error| ApiError::Unclassified(error.to_string()))?;

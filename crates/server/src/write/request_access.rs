@@ -14,7 +14,7 @@ pub(super) struct RequestAccess<'r>(pub(super) Option<&'r RequestContext>);
 
 impl WriteAccess for RequestAccess<'_> {
     fn verb(&self) -> &str {
-        self.0.map_or("update", |request| request.info.verb)
+        self.0.map_or("update", |request| &request.info.verb)
     }
 
     fn check<'a>(&'a self, access: RequiredAccess<'a>) -> BoxFuture<'a, Result<(), String>> {

@@ -172,7 +172,8 @@ fn scope(info: &RequestInfo) -> &'static str {
 /// How much the route of a request is about. The routes of built-in kinds are for a path (upstream:
 /// `APIInstaller.registerResourceHandlers`), where a name that a field selector requires does not count.
 fn route_scope(info: &RequestInfo, resource: &Resource) -> &'static str {
-    let is_collection = matches!(info.verb, "list" | "deletecollection") || info.verb == "watch" && !info.is_watch_path;
+    let is_collection =
+        matches!(info.verb.as_str(), "list" | "deletecollection") || info.verb == "watch" && !info.is_watch_path;
     match is_collection && resource.built_in {
         true if info.in_namespace => "namespace",
         true => "cluster",
