@@ -1,14 +1,16 @@
 //! The context of one request: what the pipeline learned about it, passed to every handler.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Uri};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming};
 use hyper::upgrade::OnUpgrade;
 use pintle_auth::{Authorization, UserInfo};
 use pintle_budget::Budget;
@@ -61,8 +63,11 @@ pub(crate) struct RequestContext {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) user: UserInfo,
-    /// The body, as far as it was not read.
+    /// The body, as far as it was not read. It stays here while it is read, so the end of the request finds what is left
+    /// of it, whoever reads it.
     pub(crate) body: Mutex<Option<Incoming>>,
+    /// Set once [`RequestContext::body`] reads the body.
+    pub(crate) body_begun: AtomicBool,
     /// When the body was received completely.
     pub(crate) body_received: SetOnce<Instant>,
     /// Counts the bytes of the body, for as long as the request and what was decoded from it last.
@@ -143,37 +148,39 @@ impl RequestContext {
         self.recorder.warn(text);
     }
 
-    /// Reads the body. A second call returns an empty body. What was not read of a body that is too large stays in
-    /// [`RequestContext::body`].
+    /// Reads the body. A second call returns an empty body.
     ///
     /// # Errors
     /// Returns an error if the body is too large, if there is no room for it beside those of other requests, or if it is
     /// not received in time.
     pub(crate) async fn body(&self) -> Result<Bytes, ApiError> {
-        let Some(mut body) = self.body.lock().take() else { return Ok(Bytes::new()) };
+        if self.body_begun.swap(true, Ordering::Relaxed) {
+            return Ok(Bytes::new());
+        }
         let too_large = || ApiError::TooLarge(format!("Request entity too large: limit is {MAX_BODY_BYTES}"));
-        if hyper::body::Body::size_hint(&body).lower() > MAX_BODY_BYTES as u64 {
-            *self.body.lock() = Some(body);
+        if self.body.lock().as_ref().is_some_and(|body| body.size_hint().lower() > MAX_BODY_BYTES as u64) {
             return Err(too_large());
         }
         let read = async {
             let mut bytes = BytesMut::new();
-            while let Some(frame) = body.frame().await {
+            while let Some(frame) = poll_fn(|cx| self.poll_body(cx)).await {
                 let frame =
                     frame.map_err(|error| ApiError::BadRequest(format!("failed to read the request body: {error}")))?;
                 if let Ok(data) = frame.into_data() {
                     if bytes.len() + data.len() > MAX_BODY_BYTES {
-                        *self.body.lock() = Some(body);
                         return Err(too_large());
                     }
                     let held = self.held_body.lock().add(data.len());
                     if let Err(TooManyBytes) = held {
-                        *self.body.lock() = Some(body);
                         self.body_refused.store(true, Ordering::Relaxed);
                         return Err(too_many_bodies());
                     }
                     bytes.extend_from_slice(&data);
                 }
+            }
+            if self.body.lock().take().is_none() {
+                // The request has been answered, and the answer took what was left of the body.
+                return Err(write_timeout());
             }
             self.recorder.trace.step(Step::BodyReceived);
             Ok(bytes.freeze())
@@ -198,6 +205,11 @@ impl RequestContext {
         Ok(received)
     }
 
+    /// Polls for a part of the body. `None` at its end, and if another has taken it.
+    fn poll_body(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.body.lock().as_mut().map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(cx))
+    }
+
     /// What the work for the write may use.
     pub(crate) fn budget(&self) -> &Budget {
         self.budget.get_or_init(|| self.cluster.work_memory.budget())
@@ -210,7 +222,7 @@ impl RequestContext {
 
     /// True if the deadline has passed while the body was received.
     pub(crate) fn is_body_late(&self) -> bool {
-        let is_receiving = self.body.lock().is_none() && self.body_received.get().is_none();
+        let is_receiving = self.body_begun.load(Ordering::Relaxed) && self.body_received.get().is_none();
         is_receiving && self.deadline.instant().is_some_and(|deadline| deadline <= Instant::now())
     }
 

@@ -109,7 +109,7 @@ pub(crate) async fn handle(
     if origin.is_some() && parts.method == Method::OPTIONS {
         // Browsers send preflight requests without credentials.
         let mut response = preflight(&parts.headers, origin);
-        unread_body::discard(body, protocol, &mut response).await;
+        unread_body::discard(body, protocol, false, &mut response).await;
         return response;
     }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
@@ -157,6 +157,7 @@ pub(crate) async fn handle(
         headers: parts.headers,
         user: sender.user,
         body: Mutex::new(Some(body)),
+        body_begun: AtomicBool::new(false),
         body_received: SetOnce::new(),
         held_body: Mutex::new(held_body),
         budget: OnceLock::new(),
@@ -228,7 +229,7 @@ pub(crate) async fn handle(
     }
     let unread = request.body.lock().take();
     if let Some(unread) = unread {
-        unread_body::discard(unread, protocol, &mut response).await;
+        unread_body::discard(unread, protocol, answered_by == AnsweredBy::Deadline, &mut response).await;
     }
     response
 }

@@ -21,6 +21,9 @@ const TIME_BEFORE_ANSWER: Duration = Duration::from_millis(500);
 const BYTES_AFTER_ANSWER: u64 = 64 * 1024 * 1024;
 /// How long the rest of the body is received after the answer was sent.
 const TIME_AFTER_ANSWER: Duration = Duration::from_secs(30);
+/// As [`TIME_AFTER_ANSWER`], if the body was not received until the deadline of its request. It is time for the client to
+/// take note of the answer.
+const TIME_AFTER_LATE_ANSWER: Duration = Duration::from_secs(2);
 /// How long the client may pause while the rest of its body is received after the answer was sent.
 const PAUSE_AFTER_ANSWER: Duration = Duration::from_secs(1);
 
@@ -38,22 +41,26 @@ impl BodyProtocol {
 }
 
 /// Receives the rest of a body and drops it: a small one before this returns, a larger one while the answer is sent.
-/// After more than that the connection is closed or the stream reset.
-pub(crate) async fn discard(mut body: Incoming, protocol: BodyProtocol, response: &mut Response) {
+/// After more than that the connection is closed or the stream reset. An answer that `is_late` waits for nothing.
+///
+/// A stream is not reset right after its answer, although RFC 9113 (8.1) allows that: some clients (curl) drop an answer
+/// that they receive together with the reset.
+pub(crate) async fn discard(mut body: Incoming, protocol: BodyProtocol, is_late: bool, response: &mut Response) {
     let is_http1 = protocol.version < Version::HTTP_2;
     // Reading the body would ask the client to send it.
     if body.is_end_stream() || (is_http1 && protocol.expects_continue) {
         return;
     }
-    let is_small = body.size_hint().lower() <= BYTES_BEFORE_ANSWER;
+    let is_small = !is_late && body.size_hint().lower() <= BYTES_BEFORE_ANSWER;
     if is_small && is_received(&mut body, BYTES_BEFORE_ANSWER, TIME_BEFORE_ANSWER, TIME_BEFORE_ANSWER).await {
         return;
     }
     if is_http1 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    let time = if is_late { TIME_AFTER_LATE_ANSWER } else { TIME_AFTER_ANSWER };
     tokio::spawn(async move {
-        is_received(&mut body, BYTES_AFTER_ANSWER, TIME_AFTER_ANSWER, PAUSE_AFTER_ANSWER).await;
+        is_received(&mut body, BYTES_AFTER_ANSWER, time, PAUSE_AFTER_ANSWER).await;
     });
 }
 
