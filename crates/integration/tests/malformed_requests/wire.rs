@@ -167,3 +167,32 @@ fn malformed_http_is_rejected() {
         assert!(failures.is_empty(), "{}", failures.join("\n"));
     });
 }
+
+/// A client that forgets TLS is told so. Other bytes that are no TLS get an alert, whose record begins with 21.
+#[test]
+fn plain_http_is_answered_with_a_sentence() {
+    pintle_integration::run(async {
+        let cluster = Cluster::start().await;
+        let address = cluster.url().trim_start_matches("https://").to_owned();
+        let answers = tokio::task::spawn_blocking(move || {
+            [
+                "GET /version HTTP/1.1\r\nHost: x\r\n\r\n",
+                "POST /api HTTP/1.1\r\nHost: x\r\n\r\n",
+                "SSH-2.0-OpenSSH_9.9\r\n",
+            ]
+            .map(|request| {
+                let mut socket = TcpStream::connect(&address).expect("the server listens");
+                socket.write_all(request.as_bytes()).expect("the server reads");
+                let mut answer = Vec::new();
+                let _ = socket.read_to_end(&mut answer).expect("the server closes the connection");
+                answer
+            })
+        });
+        let [get, post, other] = answers.await.expect("no panic");
+        let expect = "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+        assert_eq!(String::from_utf8_lossy(&get), expect);
+        assert_eq!(String::from_utf8_lossy(&post), expect);
+        assert_eq!(other.first(), Some(&21), "{other:?}");
+        cluster.stop().await;
+    });
+}

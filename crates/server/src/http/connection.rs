@@ -24,6 +24,7 @@ use super::activity::{Activity, ActivityLayer, ActivityTimeouts, Expiry};
 use super::layer::Layered;
 use super::lingering_close::LingeringClose;
 use super::open_body::{LastResponse, open_response};
+use super::plain_http::PlainHttpCheck;
 use super::stream_executor::StreamExecutor;
 use super::write_timeout::WriteTimeout;
 use super::{Handler, Peer, TlsConfig};
@@ -115,23 +116,25 @@ pub(super) async fn serve_connection(
     // Unknown only if the client has gone.
     let own_address = stream.local_addr().map_or(Ipv6Addr::UNSPECIFIED.into(), |own| own.ip());
     let stream = Layered(WriteTimeout::new(Layered(LingeringClose::new(stream)), write_timeout));
-    let handshake = TlsAcceptor::from(tls.of_address(own_address)).accept(stream);
+    let stream = Layered(PlainHttpCheck::new(stream));
+    let handshake = TlsAcceptor::from(tls.of_address(own_address)).accept(stream).into_fallible();
     let handshake = tokio::select! {
         handshake = tokio::time::timeout(handshake_timeout, handshake) => handshake,
         _ = state.wait_for(|state| *state >= ConnectionState::Finishing) => return,
     };
     let mut stream = match handshake {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
+        Ok(Err((error, stream))) => {
             tracing::debug!(%address, %error, "TLS handshake error");
-            return handler.handshake_failed();
+            handler.handshake_failed();
+            return stream.answer_plain_http().await;
         }
         Err(_) => {
             tracing::debug!(%address, error = "timed out", "TLS handshake error");
             return handler.handshake_failed();
         }
     };
-    stream.get_mut().0.0.opened();
+    stream.get_mut().0.0.stream_mut().0.opened();
     let certificates: Arc<[CertificateDer<'static>]> = stream
         .get_ref()
         .1

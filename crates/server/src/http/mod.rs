@@ -16,6 +16,7 @@ mod lingering_close;
 mod listener;
 mod observed_body;
 mod open_body;
+mod plain_http;
 mod pull_body;
 mod push_body;
 mod response;
