@@ -3,6 +3,7 @@
 //! server's response to a new case, write `=> 0`.
 
 mod corpus;
+mod heads;
 mod late_bodies;
 mod unread_bodies;
 mod wire;

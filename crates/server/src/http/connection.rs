@@ -25,6 +25,7 @@ use super::layer::Layered;
 use super::lingering_close::LingeringClose;
 use super::open_body::{LastResponse, open_response};
 use super::plain_http::PlainHttpCheck;
+use super::request_head::check_head;
 use super::stream_executor::StreamExecutor;
 use super::write_timeout::WriteTimeout;
 use super::{Handler, Peer, TlsConfig};
@@ -149,10 +150,16 @@ pub(super) async fn serve_connection(
         }
         let open = activity.begin();
         let may_be_last = request.version() == Version::HTTP_2;
-        let response = handler.clone().handle(peer.clone(), request);
+        let response = check_head(&request).map(|()| handler.clone().handle(peer.clone(), request));
         let finish = finish.clone();
         async move {
-            let response = response.await;
+            let response = match response {
+                Ok(response) => response.await,
+                Err(refused) => {
+                    tracing::debug!(%address, ?refused, "Refused the head of a request");
+                    refused.response()
+                }
+            };
             if may_be_last && response.extensions().get::<LastResponse>().is_some() {
                 finish.notify_one();
             }

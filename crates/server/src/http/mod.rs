@@ -19,6 +19,7 @@ mod open_body;
 mod plain_http;
 mod pull_body;
 mod push_body;
+mod request_head;
 mod response;
 mod stream_executor;
 mod tls;

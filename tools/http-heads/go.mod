@@ -1,0 +1,3 @@
+module pintle.dev/tools/http-heads
+
+go 1.26
