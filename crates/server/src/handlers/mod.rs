@@ -28,7 +28,8 @@ pub use version::{BuildInfo, set_build_info, version};
 /// # Errors
 /// Returns an error if the request fails.
 pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, ApiError> {
-    if request.info.path.starts_with("//") {
+    // The target of a CONNECT may be a host, without a path. Success would be a tunnel to it.
+    if request.info.path.is_empty() || request.info.path.starts_with("//") {
         return Ok(page_not_found());
     }
     if request.info.is_resource {
