@@ -109,7 +109,7 @@ impl Requests {
     }
 
     fn name(&mut self) -> &'static str {
-        *self.random.pick(&NAMES[..])
+        self.random.pick(&NAMES[..])
     }
 
     fn costly(&mut self) -> HostileRequest {
@@ -185,7 +185,7 @@ impl Requests {
         let key = *self.random.pick(&["labelSelector", "fieldSelector", "continue", "resourceVersion", "limit"]);
         let path = format!("{collection}?{key}={selector}");
         let mut request = self.request("GET", &path, "", Vec::new());
-        let accept: &[u8] = *self.random.pick(&[
+        let accept: &[u8] = self.random.pick(&[
             &b"application/json"[..],
             b"application/yaml",
             b"application/vnd.kubernetes.protobuf",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, Revision, Store};
+use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, KeyInterval, Revision, Store};
 
 use crate::content::{Content, read_everything};
 
@@ -122,7 +122,7 @@ async fn a_modified_row_fails_its_checksum() {
     let (folder, expected) = sample().await;
     sql(folder.path(), "UPDATE log SET value = zeroblob(length(value)) WHERE revision = 40");
     let store = open(folder.path()).unwrap();
-    let key = |revision: u64| expected.1[&Revision(revision)].0.clone();
+    let key = |revision: u64| expected.history[&Revision(revision)].0.clone();
     let error = store.get(key(40), None).await.unwrap_err();
     assert!(matches!(error, Error::Corrupted { .. }), "{error}");
     assert!(error.to_string().contains("revision 40"), "{error}");
