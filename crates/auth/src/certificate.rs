@@ -1,9 +1,10 @@
 //! Client certificates: the common name is the user, the organizations are the groups (upstream:
 //! `authentication/request/x509`, `CommonNameUserConversion`). Verification costs more than the rest of a small
-//! request, so a success is cached for some seconds.
+//! request, so a success is kept for as long as another verification would succeed as well.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pintle_locks::RwLock;
 use pintle_value::Str;
@@ -17,20 +18,27 @@ use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticato
 
 /// The attribute of a subject that is the uid of the user.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
-/// How long a verified chain is accepted without another verification. A chain may be accepted that long after its
-/// expiry.
-const CACHE_TTL: Duration = Duration::from_secs(10);
-/// Maximum number of cached chains.
+/// Maximum number of cached chains. Only chains of the trusted authorities are cached.
 const CACHE_SIZE: usize = 4096;
 
-/// Verifies a certificate chain (leaf first) against the trusted authorities, at the current time. The error is the
-/// reason.
+/// Verifies a certificate with the intermediates that were sent with it against the trusted authorities, at a time since
+/// 1970. Returns the period around this time in which the result stays the same while the authorities do. The error is
+/// the reason.
 pub type VerifyCertificate =
-    Box<dyn Fn(&CertificateDer<'_>, &[CertificateDer<'_>]) -> Result<(), String> + Send + Sync>;
+    Box<dyn Fn(&CertificateDer<'_>, &[CertificateDer<'_>], Duration) -> Result<Range<Duration>, String> + Send + Sync>;
+
+/// Returns a number that changes whenever the trusted authorities do.
+pub type AuthoritiesGeneration = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// The current time since 1970.
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
 
 /// Authenticates users by their client certificate.
 pub struct ClientCertificateAuthenticator {
     verify: VerifyCertificate,
+    generation: AuthoritiesGeneration,
     /// Whether certificates have the uids of their users.
     reads_uid: bool,
     /// Verified chains by the bytes of the leaf.
@@ -41,49 +49,56 @@ pub struct ClientCertificateAuthenticator {
 struct CachedChain {
     intermediates: Vec<CertificateDer<'static>>,
     user: UserInfo,
-    expires: Instant,
+    /// The authorities that verified it.
+    generation: u64,
+    /// The period in which it is valid.
+    period: Range<Duration>,
 }
 
 impl ClientCertificateAuthenticator {
     /// An authenticator that trusts the certificates that `verify` accepts. `reads_uid` is the gate
     /// `AllowParsingUserUIDFromCertAuth`.
     #[must_use]
-    pub fn new(verify: VerifyCertificate, reads_uid: bool) -> Self {
-        Self { verify, reads_uid, cache: RwLock::default() }
+    pub fn new(verify: VerifyCertificate, generation: AuthoritiesGeneration, reads_uid: bool) -> Self {
+        Self { verify, generation, reads_uid, cache: RwLock::default() }
     }
 
     fn cached(
         &self,
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        now: Instant,
+        generation: u64,
+        now: Duration,
     ) -> Option<UserInfo> {
         let cache = self.cache.read();
         let chain = cache.get(leaf.as_ref())?;
-        (now < chain.expires && chain.intermediates == intermediates).then(|| chain.user.clone())
+        let is_valid = chain.period.contains(&now) && chain.generation == generation;
+        (is_valid && chain.intermediates == intermediates).then(|| chain.user.clone())
     }
 
-    fn store(&self, leaf: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>], user: &UserInfo, now: Instant) {
+    fn store(&self, leaf: &CertificateDer<'_>, chain: CachedChain, now: Duration) {
         let mut cache = self.cache.write();
         if cache.len() >= CACHE_SIZE {
-            cache.retain(|_, chain| now < chain.expires);
+            let generation = chain.generation;
+            cache.retain(|_, chain| chain.generation == generation && chain.period.contains(&now));
         }
-        if cache.len() < CACHE_SIZE {
-            let intermediates = intermediates.iter().map(|c| c.clone().into_owned()).collect();
-            let chain = CachedChain { intermediates, user: user.clone(), expires: now + CACHE_TTL };
-            cache.insert(leaf.as_ref().into(), chain);
+        if cache.len() >= CACHE_SIZE {
+            cache.clear();
         }
+        cache.insert(leaf.as_ref().into(), chain);
     }
 
-    fn verify(&self, request: &AuthenticationRequest<'_>) -> AuthenticationResult {
+    fn verify(&self, request: &AuthenticationRequest<'_>, now: Duration) -> AuthenticationResult {
         let Some((leaf, intermediates)) = request.certificates.split_first() else { return Ok(None) };
-        let now = Instant::now();
-        if let Some(user) = self.cached(leaf, intermediates, now) {
+        // Read before the verification: with newer authorities, the next request verifies again.
+        let generation = (self.generation)();
+        if let Some(user) = self.cached(leaf, intermediates, generation, now) {
             return Ok(Some(user.into()));
         }
-        (self.verify)(leaf, intermediates).map_err(AuthenticationError)?;
+        let period = (self.verify)(leaf, intermediates, now).map_err(AuthenticationError)?;
         let Some(user) = user(leaf, self.reads_uid)? else { return Ok(None) };
-        self.store(leaf, intermediates, &user, now);
+        let intermediates = intermediates.iter().map(|c| c.clone().into_owned()).collect();
+        self.store(leaf, CachedChain { intermediates, user: user.clone(), generation, period }, now);
         Ok(Some(user.into()))
     }
 }
@@ -139,14 +154,14 @@ fn uid(subject: &X509Name<'_>) -> Result<Str, AuthenticationError> {
 
 impl Authenticator for ClientCertificateAuthenticator {
     fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult> {
-        AuthFuture::ready(self.verify(request))
+        AuthFuture::ready(self.verify(request, now()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     use http::HeaderMap;
     use rcgen::{CertificateParams, DnType, KeyPair};
@@ -160,42 +175,94 @@ mod tests {
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().into()
     }
 
-    /// Presents each chain in turn to one authenticator, for which the `n`th verification succeeds if `succeeds(n)`.
-    /// Each row is a chain, the user, and the number of verifications so far.
-    fn check(succeeds: fn(usize) -> bool, chains: &[(&[CertificateDer<'static>], Option<&str>, usize)]) {
-        let verified = Arc::new(AtomicUsize::new(0));
-        let counter = verified.clone();
-        let authenticator = ClientCertificateAuthenticator::new(
-            Box::new(move |_, _| {
-                if succeeds(counter.fetch_add(1, Ordering::Relaxed)) { Ok(()) } else { Err("not good".to_owned()) }
-            }),
-            true,
-        );
-        for (certificates, name, count) in chains {
+    /// Authorities that accept all certificates in periods of ten seconds, of which those with an even number are valid.
+    #[derive(Default)]
+    struct Fake {
+        verified: AtomicUsize,
+        generation: AtomicU64,
+    }
+
+    impl Fake {
+        fn verify(&self, now: Duration) -> Result<Range<Duration>, String> {
+            self.verified.fetch_add(1, Ordering::Relaxed);
+            let period = now.as_secs() / 10;
+            let start = Duration::from_secs(period * 10);
+            if period.is_multiple_of(2) {
+                Ok(start..start + Duration::from_secs(10))
+            } else {
+                Err("expired".to_owned())
+            }
+        }
+
+        fn authenticator(self: &Arc<Self>) -> ClientCertificateAuthenticator {
+            let (fake, of_generation) = (self.clone(), self.clone());
+            ClientCertificateAuthenticator::new(
+                Box::new(move |_, _, now| fake.verify(now)),
+                Box::new(move || of_generation.generation.load(Ordering::Relaxed)),
+                true,
+            )
+        }
+    }
+
+    /// A time in milliseconds, the generation of the authorities, a chain, its user, and the number of verifications so
+    /// far.
+    type Row<'r> = (u64, u64, &'r [CertificateDer<'static>], Option<&'r str>, usize);
+
+    /// Presents each chain in turn to one authenticator.
+    fn check(chains: &[Row<'_>]) {
+        let fake = Arc::new(Fake::default());
+        let authenticator = fake.authenticator();
+        for (now, generation, certificates, name, count) in chains {
+            fake.generation.store(*generation, Ordering::Relaxed);
             let headers = HeaderMap::new();
             let request = AuthenticationRequest { certificates, headers: &headers, path: "", audiences: &[] };
-            let user = authenticator.verify(&request).ok().flatten().map(|authentication| authentication.user);
+            let user = authenticator.verify(&request, Duration::from_millis(*now)).ok().flatten();
+            let user = user.map(|authentication| authentication.user);
             assert_eq!(user.as_ref().map(|user| user.name.as_str()), *name);
             assert!(user.is_none_or(|user| user.groups == ["group"]));
-            assert_eq!(verified.load(Ordering::Relaxed), *count);
+            assert_eq!(fake.verified.load(Ordering::Relaxed), *count);
         }
     }
 
     #[test]
-    fn a_chain_is_verified_once_while_it_is_cached() {
+    fn a_chain_is_verified_once_while_nothing_changes() {
         let (a, b) = (certificate("a"), certificate("b"));
         let (alone, other, with_b) = ([a.clone()], [b.clone()], [a, b]);
-        check(
-            |_| true,
-            &[
-                (&[], None, 0),
-                (&alone, Some("a"), 1),
-                (&alone, Some("a"), 1),
-                (&other, Some("b"), 2),
-                (&with_b, Some("a"), 3),
-                (&with_b, Some("a"), 3),
-            ],
-        );
+        check(&[
+            (0, 0, &[], None, 0),
+            (0, 0, &alone, Some("a"), 1),
+            (0, 0, &alone, Some("a"), 1),
+            (0, 0, &other, Some("b"), 2),
+            (0, 0, &with_b, Some("a"), 3),
+            (0, 0, &with_b, Some("a"), 3),
+        ]);
+    }
+
+    #[test]
+    fn a_chain_is_valid_until_the_moment_of_its_end() {
+        let alone = [certificate("a")];
+        check(&[
+            (5, 0, &alone, Some("a"), 1),
+            (9_999, 0, &alone, Some("a"), 1),
+            (10_000, 0, &alone, None, 2),
+            // A failure is not cached.
+            (10_000, 0, &alone, None, 3),
+            // The clock was set back.
+            (9_999, 0, &alone, Some("a"), 3),
+            (20_000, 0, &alone, Some("a"), 4),
+            (0, 0, &alone, Some("a"), 5),
+        ]);
+    }
+
+    #[test]
+    fn a_chain_is_verified_again_by_other_authorities() {
+        let alone = [certificate("a")];
+        check(&[
+            (0, 0, &alone, Some("a"), 1),
+            (0, 1, &alone, Some("a"), 2),
+            (0, 1, &alone, Some("a"), 2),
+            (0, 2, &alone, Some("a"), 3),
+        ]);
     }
 
     #[test]
@@ -221,24 +288,20 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_verification_is_not_cached() {
-        let alone = [certificate("a")];
-        check(|n| n == 1, &[(&alone, None, 1), (&alone, Some("a"), 2), (&alone, Some("a"), 2)]);
-    }
-
-    #[test]
-    fn the_cache_is_bounded_and_entries_expire() {
-        let authenticator = ClientCertificateAuthenticator::new(Box::new(|_, _| Ok(())), true);
-        let now = Instant::now();
-        for number in 0..CACHE_SIZE + 10 {
-            let leaf = CertificateDer::from(number.to_be_bytes().to_vec());
-            authenticator.store(&leaf, &[], &UserInfo::default(), now);
+    fn the_cache_is_bounded() {
+        let authenticator = Arc::new(Fake::default()).authenticator();
+        let store = |number: usize, generation: u64| {
+            let user = UserInfo::default();
+            let period = Duration::ZERO..Duration::MAX;
+            let chain = CachedChain { intermediates: Vec::new(), user, generation, period };
+            authenticator.store(&number.to_be_bytes().to_vec().into(), chain, Duration::ZERO);
+            authenticator.cache.read().len()
+        };
+        for number in 0..CACHE_SIZE {
+            assert_eq!(store(number, u64::from(number > 0)), number + 1);
         }
-        assert_eq!(authenticator.cache.read().len(), CACHE_SIZE);
-        let leaf = CertificateDer::from(vec![1]);
-        authenticator.store(&leaf, &[], &UserInfo::default(), now + CACHE_TTL);
-        assert_eq!(authenticator.cache.read().len(), 1);
-        assert!(authenticator.cached(&leaf, &[], now + CACHE_TTL).is_some());
-        assert!(authenticator.cached(&leaf, &[], now + CACHE_TTL * 2).is_none());
+        // The chain of earlier authorities gives way, then all do.
+        assert_eq!(store(CACHE_SIZE, 1), CACHE_SIZE);
+        assert_eq!(store(CACHE_SIZE + 1, 1), 1);
     }
 }

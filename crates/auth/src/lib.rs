@@ -48,7 +48,7 @@ pub use authorize::{
     RulesReview,
 };
 pub use bootstrap_token::{BOOTSTRAP_TOKEN_NAMESPACE, BootstrapTokenAuthenticator, BootstrapTokenLookup};
-pub use certificate::{ClientCertificateAuthenticator, VerifyCertificate};
+pub use certificate::{AuthoritiesGeneration, ClientCertificateAuthenticator, VerifyCertificate};
 pub use chain::{AlwaysDeny, PrivilegedGroup, UnionAuthorizer};
 pub use csv::{CsvError, CsvPosition};
 pub use expiring_cache::ExpiringCache;

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName};
 use pintle_value::Str;
 
 use crate::authenticate::AuthenticationResult;
-use crate::certificate::{VerifyCertificate, common_name};
+use crate::certificate::{VerifyCertificate, common_name, now};
 use crate::extra_key::unescape_extra_key;
 use crate::{AuthFuture, AuthenticationError, AuthenticationRequest, Authenticator, UserInfo};
 
@@ -77,7 +77,7 @@ pub struct RequestHeaderAuthenticator {
 impl RequestHeaderAuthenticator {
     fn verify(&self, request: &AuthenticationRequest<'_>) -> AuthenticationResult {
         let Some((leaf, intermediates)) = request.certificates.split_first() else { return Ok(None) };
-        (self.verify)(leaf, intermediates).map_err(AuthenticationError)?;
+        (self.verify)(leaf, intermediates, now()).map_err(AuthenticationError)?;
         if !self.allowed_names.is_empty() {
             let name = common_name(leaf)?;
             if !self.allowed_names.iter().any(|allowed| *allowed == *name) {
@@ -265,7 +265,7 @@ mod tests {
             (&[], true, &[], Ok(None)),
         ] {
             let authenticator = RequestHeaderAuthenticator {
-                verify: Box::new(move |_, _| if trusted { Ok(()) } else { Err("not trusted".to_owned()) }),
+                verify: Box::new(move |_, _, now| if trusted { Ok(now..now) } else { Err("not trusted".to_owned()) }),
                 allowed_names: allowed.iter().map(|name| (*name).to_owned()).collect(),
                 headers: headers(),
             };

@@ -6,8 +6,7 @@ use pintle_auth::{
     AnonymousAuthenticator, AudienceAgnosticAuthenticator, AuthenticationTrust, Authenticator,
     BearerTokenAuthenticator, BootstrapTokenAuthenticator, CachedTokenAuthenticator, ClientCertificateAuthenticator,
     Impersonator, RequestHeaderAuthenticator, RequestHeaderNames, RequestHeaders, TokenAuthenticator,
-    TokenFileAuthenticator, UnionAuthenticator, UnionTokenAuthenticator, VerifyCertificate,
-    WebSocketProtocolAuthenticator,
+    TokenFileAuthenticator, UnionAuthenticator, UnionTokenAuthenticator, WebSocketProtocolAuthenticator,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_registry::ApiError;
@@ -77,15 +76,18 @@ impl AccessOptions {
             front_proxy_headers.clone_from(&request_headers);
             let tls = tls.clone();
             authenticators.push(Box::new(RequestHeaderAuthenticator {
-                verify: Box::new(move |leaf, rest| tls.verify_front_proxy(leaf, rest)),
+                verify: Box::new(move |leaf, rest, now| tls.verify_front_proxy(leaf, rest, now)),
                 allowed_names: self.request_headers.allowed_names.clone(),
                 headers: request_headers,
             }));
         }
         let reads_uid = gates.is_enabled(Feature::ALLOW_PARSING_USER_UID_FROM_CERT_AUTH);
-        let user_tls = tls.clone();
-        let verify: VerifyCertificate = Box::new(move |leaf, rest| user_tls.verify_user(leaf, rest));
-        authenticators.push(Box::new(ClientCertificateAuthenticator::new(verify, reads_uid)));
+        let (user_tls, generation_tls) = (tls.clone(), tls.clone());
+        authenticators.push(Box::new(ClientCertificateAuthenticator::new(
+            Box::new(move |leaf, rest, now| user_tls.verify_user(leaf, rest, now)),
+            Box::new(move || generation_tls.clients_generation()),
+            reads_uid,
+        )));
         let token_file = self.tokens.as_deref().map(TokenFileAuthenticator::parse).transpose()?;
         let everything_allowed = chain.contains(AuthorizationMode::AlwaysAllow);
         let authentication = self.authentication.load(everything_allowed, accounts.issuers());

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pintle_locks::{Mutex, RwLock};
@@ -17,7 +19,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
 use crate::certificates::{CertificateError, Certificates};
 
@@ -121,6 +123,8 @@ pub(crate) struct ServingTls {
     usable_contents: Mutex<Vec<Vec<u8>>>,
     config: watch::Sender<Arc<TlsConfig>>,
     clients: RwLock<ClientVerifiers>,
+    /// How often [`ServingTls::clients`] was replaced.
+    clients_generation: AtomicU64,
 }
 
 /// What verifies the certificates of clients.
@@ -152,6 +156,7 @@ impl ServingTls {
             contents: Mutex::new(contents),
             config: watch::Sender::new(config),
             clients: RwLock::new(clients),
+            clients_generation: AtomicU64::new(0),
         }))
     }
 
@@ -165,7 +170,12 @@ impl ServingTls {
         self.config.subscribe()
     }
 
-    /// Verifies the certificate of a user.
+    /// How often the authorities of clients were replaced.
+    pub(crate) fn clients_generation(&self) -> u64 {
+        self.clients_generation.load(Ordering::Acquire)
+    }
+
+    /// Verifies the certificate of a user at a time since 1970. Returns the period in which the result stays the same.
     ///
     /// # Errors
     /// It is not valid; the text is the reason.
@@ -173,12 +183,14 @@ impl ServingTls {
         &self,
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-    ) -> Result<(), String> {
+        now: Duration,
+    ) -> Result<Range<Duration>, String> {
         let verifier = self.clients.read().users.clone();
-        verify(&*verifier, leaf, intermediates)
+        verify(&*verifier, leaf, intermediates, now)
     }
 
-    /// Verifies the certificate of a front proxy.
+    /// Verifies the certificate of a front proxy at a time since 1970. Returns the period in which the result stays the
+    /// same.
     ///
     /// # Errors
     /// It is not valid; the text is the reason.
@@ -186,9 +198,10 @@ impl ServingTls {
         &self,
         leaf: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-    ) -> Result<(), String> {
+        now: Duration,
+    ) -> Result<Range<Duration>, String> {
         let verifier = self.clients.read().front_proxies.clone();
-        verify(&*verifier.ok_or("there is no authority of front proxies")?, leaf, intermediates)
+        verify(&*verifier.ok_or("there is no authority of front proxies")?, leaf, intermediates, now)
     }
 
     /// The authorities of users and of front proxies, in PEM.
@@ -224,9 +237,15 @@ impl ServingTls {
         let (config, clients) = build(&self.options, &built_in, &self.usable_contents.lock())?;
         save(&built_in)?;
         *self.built_in.lock() = built_in;
-        *self.clients.write() = clients;
-        self.config.send_replace(config);
+        self.replace(config, clients);
         Ok(())
+    }
+
+    /// Uses another configuration for new connections, and other authorities for the next request of each connection.
+    fn replace(&self, config: Arc<TlsConfig>, clients: ClientVerifiers) {
+        *self.clients.write() = clients;
+        self.clients_generation.fetch_add(1, Ordering::Release);
+        self.config.send_replace(config);
     }
 
     /// Uses the files anew whenever one has changed. What cannot be used is logged, and what was in use stays.
@@ -249,8 +268,7 @@ impl ServingTls {
             let built = build(&self.options, &self.built_in.lock(), &contents);
             match built {
                 Ok((config, clients)) => {
-                    *self.clients.write() = clients;
-                    self.config.send_replace(config);
+                    self.replace(config, clients);
                     (*self.usable_contents.lock()).clone_from(&contents);
                     tracing::info!("Reloaded the certificates of the server");
                 }
@@ -319,9 +337,33 @@ fn verify(
     verifier: &dyn ClientCertVerifier,
     leaf: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
-) -> Result<(), String> {
-    let verified = verifier.verify_client_cert(leaf, intermediates, UnixTime::now());
-    verified.map(drop).map_err(|error| error.to_string())
+    now: Duration,
+) -> Result<Range<Duration>, String> {
+    // A certificate ends with the first moment after its last second.
+    let seconds = UnixTime::since_unix_epoch(now + Duration::from_nanos(999_999_999));
+    verifier.verify_client_cert(leaf, intermediates, seconds).map_err(|error| error.to_string())?;
+    period(std::iter::once(leaf).chain(intermediates), now)
+}
+
+/// The period around `now` in which no certificate begins or ceases to be valid.
+fn period<'c>(
+    certificates: impl Iterator<Item = &'c CertificateDer<'c>>,
+    now: Duration,
+) -> Result<Range<Duration>, String> {
+    let mut period = Duration::ZERO..Duration::MAX;
+    for certificate in certificates {
+        let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
+        let validity = certificate.validity();
+        let seconds = |time: ASN1Time| Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default());
+        for change in [seconds(validity.not_before), seconds(validity.not_after) + Duration::from_nanos(1)] {
+            if change <= now {
+                period.start = period.start.max(change);
+            } else {
+                period.end = period.end.min(change);
+            }
+        }
+    }
+    Ok(period)
 }
 
 /// The DNS names that a certificate is valid for, in lower case, and its common name if that is one. Its addresses do not

@@ -4,6 +4,7 @@ mod authentication;
 mod authorization;
 mod bootstrap_policy;
 mod bootstrapped;
+mod client_certificates;
 mod cluster_role_aggregation;
 mod field_managers;
 mod node_authorizer;

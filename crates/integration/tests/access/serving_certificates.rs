@@ -13,12 +13,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// A certificate authority.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -26,14 +27,24 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, key).expect("an authority"))
     }
 
-    fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
 
     /// A certificate for a common name and names, and its key, in PEM.
-    fn sign(&self, common_name: &str, names: &[&str]) -> (String, String) {
+    pub(crate) fn sign(&self, common_name: &str, names: &[&str]) -> (String, String) {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let mut params = CertificateParams::new(names).expect("valid names");
+        self.sign_params(common_name, CertificateParams::new(names).expect("valid names"))
+    }
+
+    /// A certificate for a common name that ends at a time, and its key, in PEM.
+    pub(crate) fn sign_until(&self, common_name: &str, end: SystemTime) -> (String, String) {
+        let mut params = CertificateParams::default();
+        params.not_after = end.into();
+        self.sign_params(common_name, params)
+    }
+
+    fn sign_params(&self, common_name: &str, mut params: CertificateParams) -> (String, String) {
         params.distinguished_name.push(DnType::CommonName, common_name);
         let key = KeyPair::generate().expect("a key");
         (params.signed_by(&key, &self.0).expect("a certificate").pem(), key.serialize_pem())
@@ -50,15 +61,14 @@ fn write(folder: &Path, name: &str, (certificate, key): &(String, String)) -> Ce
     CertificateFiles { certificate: file("crt", certificate), key: file("key", key) }
 }
 
-/// Lists namespaces as a client that trusts an authority, asks for a name, may present a certificate, and sends these
-/// headers. `Err` if the TLS handshake fails.
-async fn get(
+/// Connects as a client that trusts an authority, asks for a name, and may present a certificate. `Err` if the TLS
+/// handshake fails.
+pub(crate) async fn connect(
     cluster: &Cluster,
     authority: &str,
     name: &str,
     client: Option<&(String, String)>,
-    headers: &[&str],
-) -> Result<String, String> {
+) -> Result<TlsStream<TcpStream>, String> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).expect("a certificate")).expect("an authority");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -74,7 +84,19 @@ async fn get(
     };
     let stream = TcpStream::connect(cluster.url().trim_start_matches("https://")).await.expect("the server listens");
     let name = ServerName::try_from(name.to_owned()).expect("a name");
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|e| e.to_string())?;
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|e| e.to_string())
+}
+
+/// Lists namespaces as a client that trusts an authority, asks for a name, may present a certificate, and sends these
+/// headers. `Err` if the TLS handshake fails.
+async fn get(
+    cluster: &Cluster,
+    authority: &str,
+    name: &str,
+    client: Option<&(String, String)>,
+    headers: &[&str],
+) -> Result<String, String> {
+    let mut stream = connect(cluster, authority, name, client).await?;
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let request = format!("GET /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
