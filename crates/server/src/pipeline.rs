@@ -38,6 +38,7 @@ use crate::request::body_budget;
 use crate::request::deadline::RequestDeadline;
 use crate::request::in_flight::InFlightLimits;
 use crate::request::info::RequestInfo;
+use crate::request::log_limit::{LogLimit, Shortened};
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 
@@ -268,7 +269,11 @@ fn refuse(request: &RequestContext, refusal: Refusal) -> Response {
             response
         }
         Refusal::AuthorizationFailed(error) => {
-            tracing::error!(%error, "Failed to authorize a request");
+            static LIMIT: LogLimit = LogLimit::new();
+            if let Some(unlogged) = LIMIT.allow() {
+                let unlogged = (unlogged > 0).then_some(unlogged);
+                tracing::error!(error = %Shortened(&error), unlogged, "Failed to authorize a request");
+            }
             let target = request.uri.path_and_query().map_or_else(|| request.uri.path(), |target| target.as_str());
             let message = format!("Internal Server Error: {}: {error}", quote(target));
             plain_error(StatusCode::INTERNAL_SERVER_ERROR, &pintle_auth::escape_markup(&message))

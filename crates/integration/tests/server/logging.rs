@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -82,10 +82,57 @@ impl Collector {
     }
 }
 
+/// What the process logs about requests.
+fn collector() -> Collector {
+    static COLLECTOR: LazyLock<Collector> = LazyLock::new(|| {
+        let log = Collector::default();
+        tracing::subscriber::set_global_default(log.clone()).expect("no other subscriber");
+        log
+    });
+    COLLECTOR.clone()
+}
+
+#[test]
+fn rejected_credentials_are_logged_without_them() {
+    let log = collector();
+    run(async move {
+        let cluster = Cluster::start().await;
+        for (path, headers) in [
+            ("/version?one", &[("authorization", "Bearer s3cret")][..]),
+            ("/version?two", &[("authorization", "Bearer s3cret.s3cret.s3cret")]),
+            ("/version?three", &[("authorization", "Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJzM2NyZXQifQ.s3cret")]),
+            (
+                "/version?four",
+                &[
+                    ("connection", "upgrade"),
+                    ("upgrade", "websocket"),
+                    ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.czNjcmV0,v4.channel.k8s.io"),
+                ],
+            ),
+        ] {
+            let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            let mut socket = cluster.connect_anonymously().await;
+            let address = socket.get_ref().0.local_addr().expect("an address").to_string();
+            let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
+            socket.write_all(request.as_bytes()).await.expect("the request is sent");
+            let mut response = Vec::new();
+            let _ = socket.read_to_end(&mut response).await;
+            assert!(response.starts_with(b"HTTP/1.1 401"), "{path}: {}", String::from_utf8_lossy(&response));
+            let line = log.wait_for(&[("message", "Unable to authenticate the request"), ("srcIP", &address)]).await;
+            assert_eq!((line.level.as_str(), line.get("verb")), ("ERROR", "get"));
+            assert_eq!((line.get("path"), line.get("error")), ("\"/version\"", "\"invalid bearer token\""));
+            let line = log.wait_for(&[("message", "HTTP"), ("URI", path)]).await;
+            assert_eq!((line.get("resp"), line.get("user")), ("401", ""));
+        }
+        let lines = log.0.lock().iter().map(|line| format!("{line:?}")).collect::<String>();
+        assert!(["s3cret", "czNjcmV0", "eyJpc3"].iter().all(|secret| !lines.contains(secret)), "{lines}");
+        cluster.stop().await;
+    });
+}
+
 #[test]
 fn requests_are_logged_and_slow_ones_with_their_steps() {
-    let log = Collector::default();
-    tracing::subscriber::set_global_default(log.clone()).expect("no other subscriber");
+    let log = collector();
     run(async move {
         let cluster = Cluster::start().await;
         let long_id = "x".repeat(80);
@@ -97,6 +144,11 @@ fn requests_are_logged_and_slow_ones_with_their_steps() {
         assert_eq!((line.get("URI"), line.get("userAgent")), (&*format!("{MAPS}?limit=5"), "a \"quoted\" agent"));
         assert_eq!(line.get("audit-ID"), &long_id[..64]);
         assert!(line.get("srcIP").starts_with("127.0.0.1:") && !line.get("latency").is_empty());
+        assert_eq!((line.get("user"), line.get("hijacked")), ("kubernetes-admin", ""));
+        let request = cluster.request("GET", "/version?impersonated").header("impersonate-user", "jane");
+        let _ = request.send().await.expect(200);
+        let line = log.wait_for(&[("message", "HTTP"), ("URI", "/version?impersonated")]).await;
+        assert_eq!(line.get("user"), "jane");
 
         // A watch is logged when it ends.
         let mut watch = cluster.watch(&format!("{MAPS}?watch=1")).await;

@@ -28,10 +28,10 @@ pub(crate) fn init(verbosity: u8, format: LoggingFormat) {
 }
 
 /// The filter of a verbosity of klog: kube-apiserver logs the traces of slow requests from 2 on, and every request from
-/// 3 on. Libraries log only errors below 6: some warn of what a client does, which would let a client fill the log.
+/// 3 on. What the server does when it starts and stops is always logged. Libraries log only errors below 6: some warn of what a client does, which would let a client fill the log.
 fn filter(verbosity: u8) -> &'static str {
     match verbosity {
-        0 => "error,pintle=warn,pintle::start=info",
+        0 => "error,pintle=warn,pintle::start=info,pintle::stop=info",
         1..=2 => "error,pintle=info",
         3..=5 => "error,pintle=debug",
         6..=8 => "debug,pintle=trace",
@@ -58,6 +58,7 @@ mod tests {
             tracing_subscriber::fmt().with_env_filter(filter(verbosity)).with_writer(std::sync::Mutex::new(writer));
         tracing::subscriber::with_default(log.without_time().with_ansi(false).finish(), || {
             tracing::info!(target: "pintle::start", "start");
+            tracing::info!(target: "pintle::stop", "stop");
             tracing::info!(target: "pintle_server::pipeline", "request");
             tracing::warn!(target: "pintle_server::pipeline", "retry");
             tracing::warn!(target: "h2::proto::streams::recv", "flood");
@@ -69,10 +70,10 @@ mod tests {
 
     #[test]
     fn a_client_cannot_fill_the_log_with_warnings_of_libraries() {
-        assert_eq!(logged(0), ["start", "retry", "corrupt"]);
+        assert_eq!(logged(0), ["start", "stop", "retry", "corrupt"]);
         for verbosity in 1..6 {
-            assert_eq!(logged(verbosity), ["start", "request", "retry", "corrupt"], "{verbosity}");
+            assert_eq!(logged(verbosity), ["start", "stop", "request", "retry", "corrupt"], "{verbosity}");
         }
-        assert_eq!(logged(6), ["start", "request", "retry", "flood", "corrupt"]);
+        assert_eq!(logged(6), ["start", "stop", "request", "retry", "flood", "corrupt"]);
     }
 }

@@ -7,6 +7,7 @@ mod etcd;
 mod from;
 mod idle;
 mod keys;
+mod logging;
 mod lost_changes;
 mod memory_limit;
 mod migrate;

@@ -13,8 +13,9 @@ use http::HeaderMap;
 use pintle_admission::AdmissionRecorder;
 use pintle_auth::user::ANONYMOUS;
 use pintle_auth::{
-    Authentication, AuthenticationRequest, Authenticator, Authorization, AuthorizationAttributes, Authorizer,
-    ForbiddenError, Impersonation, ImpersonationError, ImpersonationObserver, Impersonator, RequestHeaders, UserInfo,
+    Authentication, AuthenticationError, AuthenticationRequest, Authenticator, Authorization, AuthorizationAttributes,
+    Authorizer, ForbiddenError, Impersonation, ImpersonationError, ImpersonationObserver, Impersonator, RequestHeaders,
+    UserInfo,
 };
 use pintle_registry::{ApiError, GroupResource};
 
@@ -67,19 +68,19 @@ pub(crate) fn forbidden(error: ForbiddenError) -> ApiError {
 }
 
 /// Why a sender is not authenticated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum AuthenticationFailure {
     /// No authenticator recognizes it.
     Unknown,
     /// An authenticator rejects its credentials.
-    Rejected,
+    Rejected(AuthenticationError),
 }
 
 impl AccessControl {
     /// Returns the user who sent a request. Warnings and annotations go to the recorder.
     ///
     /// # Errors
-    /// No authenticator recognizes the sender. The reason is only logged.
+    /// No authenticator recognizes the sender. The reason is for the log.
     pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
@@ -102,10 +103,7 @@ impl AccessControl {
                 Ok(authentication)
             }
             Ok(None) => Err(AuthenticationFailure::Unknown),
-            Err(error) => {
-                tracing::info!(%error, "Unable to authenticate the request");
-                Err(AuthenticationFailure::Rejected)
-            }
+            Err(error) => Err(AuthenticationFailure::Rejected(error)),
         }
     }
 

@@ -16,6 +16,7 @@ use pintle_schema::Scalar;
 use pintle_value::{Str, Value, object};
 
 use crate::cluster::Cluster;
+use crate::request::log_limit::{LogLimit, Shortened};
 use crate::webhook::ReviewClient;
 
 /// The time limit of a call.
@@ -66,7 +67,11 @@ impl TokenWebhookAuthenticator {
         let decode = |body: &[u8]| decode(self.version, body);
         let reviewed = self.client.post(&self.cluster, body, None, decode, &|_, _| {}).await;
         let status = reviewed.map_err(|error| {
-            tracing::error!(error = error.message, "Failed to make webhook authenticator request");
+            static LIMIT: LogLimit = LogLimit::new();
+            if let Some(unlogged) = LIMIT.allow() {
+                let unlogged = (unlogged > 0).then_some(unlogged);
+                tracing::error!(error = %Shortened(&error.message), unlogged, "Failed to make webhook authenticator request");
+            }
             AuthenticationError(error.message)
         })?;
         authentication(&status, requested, &self.audiences)

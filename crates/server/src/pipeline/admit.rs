@@ -2,8 +2,8 @@
 //! authorization.
 
 use http::HeaderMap;
-use pintle_auth::UserInfo;
 use pintle_auth::user::{ALL_UNAUTHENTICATED, ANONYMOUS};
+use pintle_auth::{AuthenticationError, UserInfo};
 use pintle_registry::ApiError;
 use pintle_value::Str;
 
@@ -14,6 +14,7 @@ use crate::http::Peer;
 use crate::request::deadline::DeadlineExceeded;
 use crate::request::in_flight::{InFlightLimits, InFlightRequest, TooManyInFlight};
 use crate::request::info::RequestInfo;
+use crate::request::log_limit::{LogLimit, Shortened};
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
@@ -75,6 +76,22 @@ pub(super) struct ArrivedRequest<'r> {
 }
 
 impl ArrivedRequest<'_> {
+    /// Logs that the credentials of the request were rejected. Where every request is logged, the number of these lines is
+    /// not limited.
+    fn log_rejected(&self, error: &str) {
+        static LIMIT: LogLimit = LogLimit::new();
+        let unlogged = if tracing::enabled!(tracing::Level::DEBUG) { Some(0) } else { LIMIT.allow() };
+        let Some(unlogged) = unlogged else { return };
+        tracing::error!(
+            error = %Shortened(error),
+            srcIP = self.peer.address.map(tracing::field::display),
+            verb = self.info.verb.as_str(),
+            path = %Shortened(&self.info.path),
+            unlogged = (unlogged > 0).then_some(unlogged),
+            "Unable to authenticate the request"
+        );
+    }
+
     /// Lets a request pass the filters, and counts it as in flight. Sets its sender.
     pub(super) async fn admit(
         self,
@@ -99,7 +116,10 @@ impl ArrivedRequest<'_> {
                 *is_unauthenticated = true;
                 let result = match failure {
                     AuthenticationFailure::Unknown => AuthenticationResult::Failure,
-                    AuthenticationFailure::Rejected => AuthenticationResult::Error,
+                    AuthenticationFailure::Rejected(AuthenticationError(error)) => {
+                        self.log_rejected(&error);
+                        AuthenticationResult::Error
+                    }
                 };
                 metrics.record_authentication(result, "", took);
                 return Err(Refusal::Error(ApiError::Unauthorized));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, StatusCode};
 use pintle_registry::Resource;
+use pintle_value::Str;
 
 use super::admit::Refusal;
 use super::{AUDIT_ID, refuse};
@@ -166,7 +167,9 @@ impl RequestEnd {
                 userAgent = line.user_agent,
                 "audit-ID" = line.audit_id,
                 srcIP = line.source(),
-                resp = self.code,
+                user = line.user.as_str(),
+                hijacked = (self.code == 0).then_some(true),
+                resp = (self.code != 0).then_some(self.code),
                 "HTTP"
             );
         }
@@ -183,6 +186,8 @@ struct LogLine {
     user_agent: String,
     audit_id: String,
     source: Option<SocketAddr>,
+    /// The name of the user that the request acts as; empty if nobody was authenticated.
+    user: Str,
 }
 
 impl LogLine {
@@ -195,6 +200,7 @@ impl LogLine {
             user_agent: header_text(&request.headers, &USER_AGENT).to_owned(),
             audit_id,
             source: request.source,
+            user: request.user.name.clone(),
         }
     }
 

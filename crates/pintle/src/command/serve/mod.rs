@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Parser, ValueEnum};
 use pintle::{
@@ -205,7 +205,8 @@ pub(crate) struct Serve {
     /// also set by the environment variable PINTLE_LOG_REQUESTS, for programs that pass no flags.
     #[arg(long, value_name = "FILE")]
     log_requests: Option<PathBuf>,
-    /// Number for the log level verbosity: 0 logs warnings, 2 also slow requests, 3 also every request, 9 everything.
+    /// Number for the log level verbosity: 0 logs errors and warnings, 2 also slow requests, 3 also every request, 9
+    /// everything.
     /// The environment variable PINTLE_LOG overrides it with a filter such as info,pintle_store=debug.
     #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0)]
     verbosity: u8,
@@ -508,17 +509,24 @@ pub(crate) fn run_until_signal(
 ) -> Result<(), CommandError> {
     // The server has threads of its own; this one waits for signals.
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let max_stop_time = options.shutdown_delay + MAX_STOP_TIME;
+        let shutdown_delay = options.shutdown_delay;
+        let max_stop_time = shutdown_delay + MAX_STOP_TIME;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let server = Server::start(options).await?;
         announce(&server)?;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        let signal = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        };
+        let begun = Instant::now();
+        tracing::info!(target: "pintle::stop", signal, ?shutdown_delay, "Received a signal, stopping");
         let why = tokio::select! {
-            stopped = server.stop() => return Ok(stopped?),
+            stopped = server.stop() => {
+                stopped?;
+                tracing::info!(target: "pintle::stop", took = ?begun.elapsed(), "Stopped");
+                return Ok(());
+            }
             // As upstream's programs, this one ends at once at the second signal.
             _ = terminate.recv() => "a second signal was received",
             _ = interrupt.recv() => "a second signal was received",

@@ -15,6 +15,7 @@ use pintle_codec::json;
 use pintle_value::{FieldPath, Str, Value};
 
 use crate::cluster::{Cluster, MatchOutcome};
+use crate::request::log_limit::{LogLimit, Shortened};
 use crate::webhook::ReviewClient;
 
 /// Maximum number of cached answers.
@@ -128,11 +129,15 @@ impl WebhookAuthorizer {
                 status.authorization()
             }
             Err(error) => {
-                tracing::error!(
-                    webhook = &*self.name,
-                    error = error.message,
-                    "Failed to make webhook authorizer request"
-                );
+                static LIMIT: LogLimit = LogLimit::new();
+                if let Some(unlogged) = LIMIT.allow() {
+                    tracing::error!(
+                        webhook = &*self.name,
+                        error = %Shortened(&error.message),
+                        unlogged = (unlogged > 0).then_some(unlogged),
+                        "Failed to make webhook authorizer request"
+                    );
+                }
                 if self.decision_on_error == Decision::NoOpinion {
                     metrics.record_fail_open(&self.name, error.result);
                 }
