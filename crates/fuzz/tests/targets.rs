@@ -80,6 +80,7 @@ targets!(
     name,
     json_path,
     token,
+    client_certificate,
     key_set,
     key_file,
     node_object,

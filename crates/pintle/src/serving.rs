@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pintle_locks::{Mutex, RwLock};
-use pintle_server::http::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, server_config, verifier};
+use pintle_server::http::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, authorities, server_config};
 use pintle_value::names::dns1123_subdomain;
+use pintle_x509::Authorities;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::danger::ClientCertVerifier;
 use tokio::sync::watch;
 use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::certificates::{CertificateError, Certificates};
 
@@ -122,17 +122,16 @@ pub(crate) struct ServingTls {
     /// What the files contained when it could be used last.
     usable_contents: Mutex<Vec<Vec<u8>>>,
     config: watch::Sender<Arc<TlsConfig>>,
-    clients: RwLock<ClientVerifiers>,
+    clients: RwLock<ClientAuthorities>,
     /// How often [`ServingTls::clients`] was replaced.
     clients_generation: AtomicU64,
 }
 
-/// What verifies the certificates of clients.
-#[derive(Clone)]
-struct ClientVerifiers {
-    users: Arc<dyn ClientCertVerifier>,
+/// The authorities of clients.
+struct ClientAuthorities {
+    users: Arc<Authorities>,
     /// `None` without [`TlsOptions::request_header_ca`].
-    front_proxies: Option<Arc<dyn ClientCertVerifier>>,
+    front_proxies: Option<Arc<Authorities>>,
 }
 
 impl fmt::Debug for ServingTls {
@@ -185,8 +184,8 @@ impl ServingTls {
         intermediates: &[CertificateDer<'_>],
         now: Duration,
     ) -> Result<Range<Duration>, String> {
-        let verifier = self.clients.read().users.clone();
-        verify(&*verifier, leaf, intermediates, now)
+        let authorities = self.clients.read().users.clone();
+        verify(&authorities, leaf, intermediates, now)
     }
 
     /// Verifies the certificate of a front proxy at a time since 1970. Returns the period in which the result stays the
@@ -200,8 +199,8 @@ impl ServingTls {
         intermediates: &[CertificateDer<'_>],
         now: Duration,
     ) -> Result<Range<Duration>, String> {
-        let verifier = self.clients.read().front_proxies.clone();
-        verify(&*verifier.ok_or("there is no authority of front proxies")?, leaf, intermediates, now)
+        let authorities = self.clients.read().front_proxies.clone();
+        verify(&*authorities.ok_or("there is no authority of front proxies")?, leaf, intermediates, now)
     }
 
     /// The authorities of users and of front proxies, in PEM.
@@ -242,7 +241,7 @@ impl ServingTls {
     }
 
     /// Uses another configuration for new connections, and other authorities for the next request of each connection.
-    fn replace(&self, config: Arc<TlsConfig>, clients: ClientVerifiers) {
+    fn replace(&self, config: Arc<TlsConfig>, clients: ClientAuthorities) {
         *self.clients.write() = clients;
         self.clients_generation.fetch_add(1, Ordering::Release);
         self.config.send_replace(config);
@@ -285,7 +284,7 @@ fn build(
     options: &TlsOptions,
     built_in: &Certificates,
     contents: &[Vec<u8>],
-) -> Result<(Arc<TlsConfig>, ClientVerifiers), TlsError> {
+) -> Result<(Arc<TlsConfig>, ClientAuthorities), TlsError> {
     let mut contents = contents.iter();
     let mut next = || contents.next().cloned().unwrap_or_default();
     let mut certificates = Vec::new();
@@ -311,59 +310,32 @@ fn build(
     // The first certificate is the default one.
     let position = if options.certificate.is_some() { certificates.len() } else { 0 };
     certificates.insert(position, own);
-    let mut authorities = built_in.authority.certificate.clone().into_bytes();
+    let mut users = built_in.authority.certificate.clone().into_bytes();
     if options.client_ca.is_some() {
-        let clients = next();
+        let others = next();
         // By itself, because the built-in authority would hide that there is none, as while the file is written anew.
-        verifier(&clients)?;
-        authorities.push(b'\n');
-        authorities.extend(clients);
+        authorities(&others)?;
+        users.push(b'\n');
+        users.extend(others);
     }
-    let mut clients = ClientVerifiers { users: verifier(&authorities)?, front_proxies: None };
-    // Clients learn which authorities they may choose a certificate of.
-    let mut hints = clients.users.clone();
-    if options.request_header_ca.is_some() {
-        let proxies = next();
-        clients.front_proxies = Some(verifier(&proxies)?);
-        authorities.push(b'\n');
-        authorities.extend(proxies);
-        hints = verifier(&authorities)?;
-    }
-    let config = server_config(&certificates, hints, &options.protocols)?;
+    let users = authorities(&users)?;
+    let front_proxies = options.request_header_ca.as_ref().map(|_| authorities(&next())).transpose()?;
+    let clients = ClientAuthorities { users, front_proxies };
+    let all: Vec<&Authorities> = std::iter::once(&clients.users).chain(&clients.front_proxies).map(|a| &**a).collect();
+    let config = server_config(&certificates, &all, &options.protocols)?;
     Ok((config, clients))
 }
 
 fn verify(
-    verifier: &dyn ClientCertVerifier,
+    authorities: &Authorities,
     leaf: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
     now: Duration,
 ) -> Result<Range<Duration>, String> {
-    // A certificate ends with the first moment after its last second.
-    let seconds = UnixTime::since_unix_epoch(now + Duration::from_nanos(999_999_999));
-    verifier.verify_client_cert(leaf, intermediates, seconds).map_err(|error| error.to_string())?;
-    period(std::iter::once(leaf).chain(intermediates), now)
-}
-
-/// The period around `now` in which no certificate begins or ceases to be valid.
-fn period<'c>(
-    certificates: impl Iterator<Item = &'c CertificateDer<'c>>,
-    now: Duration,
-) -> Result<Range<Duration>, String> {
-    let mut period = Duration::ZERO..Duration::MAX;
-    for certificate in certificates {
-        let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
-        let validity = certificate.validity();
-        let seconds = |time: ASN1Time| Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default());
-        for change in [seconds(validity.not_before), seconds(validity.not_after) + Duration::from_nanos(1)] {
-            if change <= now {
-                period.start = period.start.max(change);
-            } else {
-                period.end = period.end.min(change);
-            }
-        }
-    }
-    Ok(period)
+    let intermediates: Vec<&[u8]> = intermediates.iter().map(AsRef::as_ref).collect();
+    authorities
+        .verify_client(leaf, &intermediates, now)
+        .map_err(|error| format!("verifying certificate failed: {error}"))
 }
 
 /// The DNS names that a certificate is valid for, in lower case, and its common name if that is one. Its addresses do not

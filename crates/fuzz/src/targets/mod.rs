@@ -7,6 +7,7 @@ mod authentication;
 mod authorization;
 mod cbor;
 mod cel;
+mod certificate;
 mod credentials;
 mod json;
 mod mutating_policy;
@@ -73,6 +74,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "name", target: scalar::name, seeds: scalar::name_seeds },
     FuzzTarget { name: "json_path", target: scalar::json_path, seeds: scalar::json_path_seeds },
     FuzzTarget { name: "token", target: token::token, seeds: token::token_seeds },
+    FuzzTarget { name: "client_certificate", target: certificate::client, seeds: certificate::client_seeds },
     FuzzTarget { name: "key_set", target: token::key_set, seeds: token::key_set_seeds },
     FuzzTarget { name: "key_file", target: token::key_file, seeds: token::key_file_seeds },
     FuzzTarget { name: "node_object", target: authorization::node_object, seeds: authorization::node_object_seeds },

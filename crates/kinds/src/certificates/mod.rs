@@ -1,6 +1,5 @@
 //! Strategies of the group `certificates.k8s.io`.
 
-mod keys;
 mod mail_address;
 mod pkcs10;
 mod pod_request;

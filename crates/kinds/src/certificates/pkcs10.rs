@@ -11,8 +11,6 @@ use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::AttributeTypeAndValue;
 
-use super::keys;
-
 /// The minimum size of supported RSA keys, in bits.
 const MIN_RSA_BITS: usize = 2048;
 /// The maximum length of a value that Go accepts.
@@ -44,7 +42,9 @@ pub(super) fn check(der: &[u8]) -> Result<(), String> {
 /// Verifies the signature of a key on a curve that `ring` does not know, or of a digest that it does not combine with the curve.
 /// `None` if it is no such signature.
 fn is_signed_by_curve(request: &X509CertificationRequest<'_>) -> Option<bool> {
-    let Some(keys::PublicKey::Ecdsa(key)) = keys::PublicKey::of(&request.certification_request_info.subject_pki) else {
+    let Some(pintle_x509::PublicKey::Ecdsa(key)) =
+        pintle_x509::PublicKey::of(&request.certification_request_info.subject_pki)
+    else {
         return None;
     };
     let algorithm = match request.signature_algorithm.algorithm.to_id_string().as_str() {
@@ -59,8 +59,8 @@ fn is_signed_by_curve(request: &X509CertificationRequest<'_>) -> Option<bool> {
 }
 
 /// The public key of a request in DER. `None` if Go cannot parse the request or the key.
-pub(super) fn public_key(der: &[u8]) -> Option<keys::PublicKey> {
-    keys::PublicKey::of(&parse(der).ok()?.certification_request_info.subject_pki)
+pub(super) fn public_key(der: &[u8]) -> Option<pintle_x509::PublicKey> {
+    pintle_x509::PublicKey::of(&parse(der).ok()?.certification_request_info.subject_pki)
 }
 
 /// The names in the subject of a request, as Go's `pkix.Name` has them.

@@ -6,8 +6,8 @@ use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrateg
 use pintle_schema::base64;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Str, Value, names};
+use pintle_x509::{Curve, PublicKey};
 
-use super::keys::{Curve, PublicKey};
 use super::pkcs10;
 use super::pod_request_status::PodRequestStatusStrategy;
 use crate::generic::{keep_old, same_at};
@@ -223,7 +223,9 @@ mod tests {
 
     /// A key, a proof for the pod uid `pod-uid-1` and a PKCS#10 request that Go created, in base64.
     pub(crate) fn go_key(name: &str) -> [&'static str; 3] {
-        let line = include_str!("pod_keys.txt").lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let line = include_str!("../../../x509/src/keys/pod_keys.txt")
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let parts: Vec<_> = line.expect("a key").split(' ').collect();
         parts.try_into().expect("three parts")
     }

@@ -7,11 +7,11 @@ use pintle_registry::{
 use pintle_value::print::quote;
 use pintle_value::time::{Duration, Time};
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata};
+use pintle_x509::PublicKey;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
-use super::keys::PublicKey;
 use super::pod_request::requested_key;
 use super::signer_permissions;
 use crate::generic::{SPEC_AND_METADATA_PATHS, keep_old, same};

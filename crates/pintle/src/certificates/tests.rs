@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, UnixTime};
 use time::{Duration, OffsetDateTime};
 
 use super::details::is_signed_by;
@@ -186,11 +186,10 @@ fn certificates_are_renewed_for_their_keys_and_predecessors_are_kept() {
     // What the old authority has signed is valid for the new one, and the other way round, while both are valid.
     let renewed = Certificates::load(folder.path()).expect("certificates");
     let then = u64::try_from((now() + Duration::days(3650 - 80)).unix_timestamp()).expect("a time");
-    let then = UnixTime::since_unix_epoch(std::time::Duration::from_secs(then));
     for (authority, leaf) in [(&renewed.authority, &old.admin), (&old.authority, &renewed.admin)] {
-        let verifier = pintle_server::http::verifier(authority.certificate.as_bytes()).expect("a verifier");
+        let authorities = pintle_server::http::authorities(authority.certificate.as_bytes()).expect("an authority");
         let leaf = CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).expect("a certificate");
-        assert!(verifier.verify_client_cert(&leaf, &[], then).is_ok());
+        assert!(authorities.verify_client(&leaf, &[], std::time::Duration::from_secs(then)).is_ok());
     }
 }
 

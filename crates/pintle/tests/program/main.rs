@@ -1,6 +1,7 @@
 //! The program `pintle`, run as its users run it.
 
 mod access_flags;
+mod client_keys;
 mod credentials;
 mod envtest;
 mod etcd;

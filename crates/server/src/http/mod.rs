@@ -42,7 +42,7 @@ pub use pull_body::{BodySource, CpuPermits, PermitFuture, PullBody};
 pub use push_body::{BodySender, PushBody};
 pub(crate) use response::{page_not_found, plain_error, text};
 pub(crate) use stream_executor::move_to_own_task;
-pub use tls::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, server_config, verifier};
+pub use tls::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, authorities, server_config};
 pub use unresponsive_watches::UnresponsiveWatches;
 pub(crate) use unwind::{catch_panic, panic_response, panic_text};
 pub(crate) use upgrade_end::UpgradeEnd;

@@ -5,16 +5,17 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use pintle_x509::{Authorities, Certificate, Curve, Hash, PublicKey, SignatureAlgorithm};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{
-    CipherSuite, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
-    SupportedProtocolVersion,
+    CertificateError, CipherSuite, DigitallySignedStruct, DistinguishedName, PeerMisbehaved, ProtocolVersion,
+    ServerConfig, SignatureScheme, SupportedProtocolVersion,
 };
 
 /// The error for certificates or keys that cannot be used.
@@ -38,18 +39,20 @@ fn error(what: &str, why: impl fmt::Display) -> TlsError {
     TlsError(format!("{what}: {why}"))
 }
 
-/// Creates a verifier of client certificates from a PEM bundle of certificate authorities.
+/// Reads the authorities of clients from PEM.
 ///
 /// # Errors
-/// Returns an error if the bundle cannot be used.
-pub fn verifier(ca_pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(ca_pem) {
-        let certificate = certificate.map_err(|e| error("client CA", e))?;
-        roots.add(certificate).map_err(|e| error("client CA", e))?;
+/// A certificate is malformed, or there is none.
+pub fn authorities(pem: &[u8]) -> Result<Arc<Authorities>, TlsError> {
+    let mut certificates = Vec::new();
+    for der in CertificateDer::pem_slice_iter(pem) {
+        let der = der.map_err(|e| error("client CA", e))?;
+        certificates.push(Certificate::parse(&der).ok_or_else(|| error("client CA", "malformed certificate"))?);
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(|e| error("client CA", e))
+    if certificates.is_empty() {
+        return Err(error("client CA", "there is no certificate"));
+    }
+    Ok(Arc::new(Authorities::new(certificates)))
 }
 
 /// A certificate chain of the server and its key, in PEM, and the names for which clients get it.
@@ -207,13 +210,14 @@ impl ResolvesServerCert for CertificatesByName {
 
 /// Creates the configuration of a listener with HTTP/2 and HTTP/1.1 by ALPN. Clients that ask for none of the names get
 /// the first certificate; if several have a name, the first of them counts. Client certificates are requested but
-/// verified later by the authenticator: an invalid one results in a 401, not in a failed handshake.
+/// verified later by the authenticator: an invalid one results in a 401, not in a failed handshake. Clients learn the
+/// names of the authorities of which they may present one.
 ///
 /// # Errors
 /// Returns an error if there is no certificate, or a certificate or key cannot be used.
 pub fn server_config(
     certificates: &[ServingCertificate],
-    client_ca: Arc<dyn ClientCertVerifier>,
+    authorities: &[&Authorities],
     protocols: &TlsProtocols,
 ) -> Result<Arc<TlsConfig>, TlsError> {
     let provider = Arc::new(protocols.provider());
@@ -226,11 +230,13 @@ pub fn server_config(
             by_name.entry(name.clone()).or_insert_with(|| key.clone());
         }
     }
+    let subjects = authorities.iter().flat_map(|authorities| authorities.subjects());
+    let subjects = subjects.map(|subject| DistinguishedName::from(subject.to_vec())).collect();
     let certificates = CertificatesByName { unnamed: default.clone(), default, by_name };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(protocols.versions())
         .map_err(|e| error("TLS", e))?
-        .with_client_cert_verifier(Arc::new(DeferredClientAuth(client_ca)))
+        .with_client_cert_verifier(Arc::new(DeferredClientAuth { subjects }))
         .with_cert_resolver(Arc::new(certificates.clone()));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.max_fragment_size = Some(MAX_FRAGMENT_BYTES);
@@ -243,9 +249,72 @@ pub fn server_config(
     Ok(Arc::new(TlsConfig { by_address: by_address.collect(), default: Arc::new(config) }))
 }
 
-/// Accepts any client certificate in the handshake, provided that the client proves possession of its key.
+/// Accepts any client certificate in the handshake, provided that the client proves possession of its key. Keys are those
+/// that Go accepts, of which `ring` does not have all.
 #[derive(Debug)]
-struct DeferredClientAuth(Arc<dyn ClientCertVerifier>);
+struct DeferredClientAuth {
+    /// The names of the authorities of clients.
+    subjects: Vec<DistinguishedName>,
+}
+
+/// The signatures of handshakes, in the order of Go's preference.
+const SIGNATURE_SCHEMES: [SignatureScheme; 10] = [
+    SignatureScheme::RSA_PSS_SHA256,
+    SignatureScheme::ECDSA_NISTP256_SHA256,
+    SignatureScheme::ED25519,
+    SignatureScheme::RSA_PSS_SHA384,
+    SignatureScheme::RSA_PSS_SHA512,
+    SignatureScheme::RSA_PKCS1_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA384,
+    SignatureScheme::RSA_PKCS1_SHA512,
+    SignatureScheme::ECDSA_NISTP384_SHA384,
+    SignatureScheme::ECDSA_NISTP521_SHA512,
+];
+
+/// The algorithm of a scheme, and the curve that TLS 1.3 binds it to. `None` if the version of TLS does not have it.
+fn signature_algorithm(
+    scheme: SignatureScheme,
+    version: ProtocolVersion,
+) -> Option<(SignatureAlgorithm, Option<Curve>)> {
+    use SignatureAlgorithm::{Ecdsa, Ed25519, RsaPkcs1, RsaPss};
+    let is_1_3 = version == ProtocolVersion::TLSv1_3;
+    let (algorithm, curve) = match scheme {
+        SignatureScheme::RSA_PSS_SHA256 => (RsaPss(Hash::Sha256), None),
+        SignatureScheme::RSA_PSS_SHA384 => (RsaPss(Hash::Sha384), None),
+        SignatureScheme::RSA_PSS_SHA512 => (RsaPss(Hash::Sha512), None),
+        SignatureScheme::RSA_PKCS1_SHA256 => (RsaPkcs1(Hash::Sha256), None),
+        SignatureScheme::RSA_PKCS1_SHA384 => (RsaPkcs1(Hash::Sha384), None),
+        SignatureScheme::RSA_PKCS1_SHA512 => (RsaPkcs1(Hash::Sha512), None),
+        SignatureScheme::ECDSA_NISTP256_SHA256 => (Ecdsa(Hash::Sha256), Some(Curve::P256)),
+        SignatureScheme::ECDSA_NISTP384_SHA384 => (Ecdsa(Hash::Sha384), Some(Curve::P384)),
+        SignatureScheme::ECDSA_NISTP521_SHA512 => (Ecdsa(Hash::Sha512), Some(Curve::P521)),
+        SignatureScheme::ED25519 => (Ed25519, None),
+        _ => return None,
+    };
+    match algorithm {
+        RsaPkcs1(_) if is_1_3 => None,
+        _ => Some((algorithm, curve.filter(|_| is_1_3))),
+    }
+}
+
+fn verify_handshake(
+    version: ProtocolVersion,
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    let certificate = Certificate::parse(certificate).ok_or(CertificateError::BadEncoding)?;
+    let (algorithm, curve) = signature_algorithm(signature.scheme, version)
+        .ok_or(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)?;
+    let key = certificate.public_key().filter(|key| match (key, curve) {
+        (PublicKey::Ecdsa(key), Some(curve)) => key.curve() == curve,
+        _ => true,
+    });
+    match key.is_some_and(|key| key.verify(algorithm, message, signature.signature())) {
+        true => Ok(HandshakeSignatureValid::assertion()),
+        false => Err(CertificateError::BadSignature.into()),
+    }
+}
 
 impl ClientCertVerifier for DeferredClientAuth {
     fn offer_client_auth(&self) -> bool {
@@ -257,7 +326,7 @@ impl ClientCertVerifier for DeferredClientAuth {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
+        &self.subjects
     }
 
     fn verify_client_cert(
@@ -275,7 +344,7 @@ impl ClientCertVerifier for DeferredClientAuth {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        verify_handshake(ProtocolVersion::TLSv1_2, message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -284,11 +353,11 @@ impl ClientCertVerifier for DeferredClientAuth {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        verify_handshake(ProtocolVersion::TLSv1_3, message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        SIGNATURE_SCHEMES.to_vec()
     }
 }
 

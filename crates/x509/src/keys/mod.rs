@@ -1,20 +1,25 @@
 //! Public keys, and the signatures that prove the possession of their private keys (RFC 5280, RFC 8017, RFC 8032, SEC 1). They
 //! are accepted and verified as Go's `crypto` does. `ring` verifies what it can; the curves P-224 and P-521, and salts of
-//! another length than that of the digest, are verified here. No private key is ever involved, so time tells nothing.
+//! another length than that of the digest, are verified here, as are those of short keys of RSA. No private key is ever involved, so time tells nothing.
 
 mod der;
 mod elliptic;
-mod pss;
+mod montgomery;
+mod rsa;
 
 use num_bigint::BigUint;
-use ring::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ED25519, UnparsedPublicKey};
-use sha2::{Digest, Sha256};
+use ring::signature::{
+    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ED25519,
+    EcdsaVerificationAlgorithm, UnparsedPublicKey,
+};
 use x509_parser::der_parser::asn1_rs::{Oid, Tag};
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey as ParsedKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-pub(super) use elliptic::{Curve, EcdsaKey};
+pub use elliptic::{Curve, EcdsaKey};
+
+use crate::signature::{Hash, SignatureAlgorithm};
 
 const ED25519_OID: &str = "1.3.101.112";
 const X25519_OID: &str = "1.3.101.110";
@@ -25,9 +30,12 @@ const ED25519_LENGTH: usize = 32;
 
 /// A public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PublicKey {
+pub enum PublicKey {
+    /// The bytes of a key of Ed25519.
     Ed25519(Vec<u8>),
+    /// A key on a curve.
     Ecdsa(EcdsaKey),
+    /// A key of RSA.
     Rsa(RsaKey),
     /// A key of another known algorithm, with which nothing is verified.
     Other,
@@ -35,14 +43,15 @@ pub(super) enum PublicKey {
 
 /// The public key of RSA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RsaKey {
+pub struct RsaKey {
     modulus: BigUint,
     exponent: BigUint,
 }
 
 impl RsaKey {
     /// The size of the modulus in bits, as whole bytes.
-    pub(super) fn bits(&self) -> usize {
+    #[must_use]
+    pub fn bits(&self) -> usize {
         self.length() * 8
     }
 
@@ -54,13 +63,15 @@ impl RsaKey {
 
 impl PublicKey {
     /// Parses a key in DER (`x509.ParsePKIXPublicKey`).
-    pub(super) fn parse(der: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn parse(der: &[u8]) -> Option<Self> {
         let (rest, info) = SubjectPublicKeyInfo::from_der(der).ok()?;
         if rest.is_empty() { Self::of(&info) } else { None }
     }
 
     /// The key of a certificate or of a request.
-    pub(super) fn of(info: &SubjectPublicKeyInfo<'_>) -> Option<Self> {
+    #[must_use]
+    pub fn of(info: &SubjectPublicKeyInfo<'_>) -> Option<Self> {
         let parameters = info.algorithm.parameters.as_ref();
         let bytes: &[u8] = &info.subject_public_key.data;
         match info.algorithm.algorithm.to_id_string().as_str() {
@@ -83,28 +94,53 @@ impl PublicKey {
 
     /// Whether the key has signed a message in the way of kubelets: what is signed of it is its SHA-256 digest, except with
     /// Ed25519, and RSA uses PSS with a salt of any length.
-    pub(super) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
-        let digest = || Sha256::digest(message);
+    #[must_use]
+    pub fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         match self {
-            Self::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok(),
-            Self::Ecdsa(key) => match key.curve() {
-                Curve::P256 => verify_by_ring(&ECDSA_P256_SHA256_ASN1, key, message, signature),
-                Curve::P384 => verify_by_ring(&ECDSA_P384_SHA256_ASN1, key, message, signature),
-                Curve::P224 | Curve::P521 => key.verify(&digest(), signature),
-            },
-            Self::Rsa(key) => pss::verify(key, &digest(), signature),
+            Self::Rsa(key) => rsa::verify_pss(key, Hash::Sha256, None, message, signature),
+            Self::Ecdsa(_) => self.verify(SignatureAlgorithm::Ecdsa(Hash::Sha256), message, signature),
+            Self::Ed25519(_) => self.verify(SignatureAlgorithm::Ed25519, message, signature),
             Self::Other => false,
+        }
+    }
+
+    /// How many signatures with the slowest key that `ring` knows (P-384) take as long as one with this key.
+    pub(crate) fn cost(&self) -> usize {
+        match self {
+            Self::Ecdsa(key) if key.curve() == Curve::P521 => 4,
+            _ => 1,
+        }
+    }
+
+    /// Whether `signature` is a signature of a message by the key, with an algorithm.
+    #[must_use]
+    pub fn verify(&self, algorithm: SignatureAlgorithm, message: &[u8], signature: &[u8]) -> bool {
+        match (self, algorithm) {
+            (Self::Ed25519(key), SignatureAlgorithm::Ed25519) => {
+                UnparsedPublicKey::new(&ED25519, key).verify(message, signature).is_ok()
+            }
+            (Self::Ecdsa(key), SignatureAlgorithm::Ecdsa(hash)) => match ring_ecdsa(key.curve(), hash) {
+                Some(algorithm) => UnparsedPublicKey::new(algorithm, key.point()).verify(message, signature).is_ok(),
+                None => key.verify(hash.digest(message).as_ref(), signature),
+            },
+            (Self::Rsa(key), SignatureAlgorithm::RsaPkcs1(hash)) => rsa::verify_pkcs1(key, hash, message, signature),
+            (Self::Rsa(key), SignatureAlgorithm::RsaPss(hash)) => {
+                rsa::verify_pss(key, hash, Some(hash.length()), message, signature)
+            }
+            _ => false,
         }
     }
 }
 
-fn verify_by_ring(
-    algorithm: &'static ring::signature::EcdsaVerificationAlgorithm,
-    key: &EcdsaKey,
-    message: &[u8],
-    signature: &[u8],
-) -> bool {
-    UnparsedPublicKey::new(algorithm, key.point()).verify(message, signature).is_ok()
+/// The verification of `ring` for a curve and a hash function, if it has one.
+fn ring_ecdsa(curve: Curve, hash: Hash) -> Option<&'static EcdsaVerificationAlgorithm> {
+    match (curve, hash) {
+        (Curve::P256, Hash::Sha256) => Some(&ECDSA_P256_SHA256_ASN1),
+        (Curve::P256, Hash::Sha384) => Some(&ECDSA_P256_SHA384_ASN1),
+        (Curve::P384, Hash::Sha256) => Some(&ECDSA_P384_SHA256_ASN1),
+        (Curve::P384, Hash::Sha384) => Some(&ECDSA_P384_SHA384_ASN1),
+        _ => None,
+    }
 }
 
 impl Curve {

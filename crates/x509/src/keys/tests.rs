@@ -1,6 +1,7 @@
 //! Keys and signatures that Go created.
 
-use pintle_schema::base64;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use super::*;
 
@@ -9,8 +10,8 @@ const POD_UID: &[u8] = b"pod-uid-1";
 
 /// The key with a name, in DER, and its signature of [`POD_UID`].
 fn go_key(name: &str) -> (Vec<u8>, Vec<u8>) {
-    let line = include_str!("../pod_keys.txt").lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    let mut parts = line.expect("a key").split(' ').map(|part| base64::decode(part.as_bytes()).expect("base64"));
+    let line = include_str!("pod_keys.txt").lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let mut parts = line.expect("a key").split(' ').map(|part| STANDARD.decode(part).expect("base64"));
     (parts.next().expect("a key"), parts.next().expect("a signature"))
 }
 

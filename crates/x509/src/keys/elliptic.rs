@@ -6,13 +6,18 @@ use std::sync::LazyLock;
 use num_bigint::BigUint;
 
 use super::der;
+use super::montgomery::{Element, Modulus};
 
 /// A curve: y² = x³ - 3x + b over the integers modulo a prime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Curve {
+pub enum Curve {
+    /// P-224, which TLS 1.3 does not have.
     P224,
+    /// P-256.
     P256,
+    /// P-384.
     P384,
+    /// P-521.
     P521,
 }
 
@@ -84,7 +89,8 @@ impl Curve {
     pub(super) const ALL: [Self; 4] = [Self::P224, Self::P256, Self::P384, Self::P521];
 
     /// The name that Go gives the curve.
-    pub(in super::super) const fn name(self) -> &'static str {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::P224 => "P-224",
             Self::P256 => "P-256",
@@ -114,7 +120,7 @@ impl Curve {
 
 /// A public key: a point of a curve.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct EcdsaKey {
+pub struct EcdsaKey {
     curve: Curve,
     /// The point, uncompressed.
     point: Vec<u8>,
@@ -130,7 +136,8 @@ impl EcdsaKey {
     }
 
     /// The curve of the point.
-    pub(in super::super) const fn curve(&self) -> Curve {
+    #[must_use]
+    pub const fn curve(&self) -> Curve {
         self.curve
     }
 
@@ -151,7 +158,8 @@ impl EcdsaKey {
     }
 
     /// Whether `signature` is a signature of a digest, in DER (`ecdsa.VerifyASN1`).
-    pub(in super::super) fn verify(&self, digest: &[u8], signature: &[u8]) -> bool {
+    #[must_use]
+    pub fn verify(&self, digest: &[u8], signature: &[u8]) -> bool {
         let Some([r, s]) = der::pair_of_positive(signature) else { return false };
         let (curve, order) = (self.curve.parameters(), &self.curve.parameters().order);
         let (Some(point), true) = (self.coordinates(), r < *order && s < *order) else { return false };
@@ -170,19 +178,73 @@ fn leading_bits(digest: &[u8], bits: u64) -> BigUint {
 
 /// A point with X = x/z², Y = y/z³; the one at infinity has z = 0.
 #[derive(Clone)]
-struct Jacobian {
-    x: BigUint,
-    y: BigUint,
-    z: BigUint,
+struct Jacobian<const N: usize> {
+    x: Element<N>,
+    y: Element<N>,
+    z: Element<N>,
 }
 
-impl Jacobian {
-    fn infinity() -> Self {
-        Self { x: BigUint::from(1_u8), y: BigUint::from(1_u8), z: BigUint::ZERO }
+/// The arithmetic of points whose coordinates have `N` digits.
+struct Group<const N: usize>(Modulus<N>);
+
+impl<const N: usize> Group<N> {
+    /// `u` times one point plus `v` times another; `None` for the point at infinity.
+    fn sum_of_multiples(&self, u: &BigUint, first: &Affine, v: &BigUint, second: &Affine) -> Option<[BigUint; 3]> {
+        let one = self.0.element(&BigUint::from(1_u8));
+        let point = |(x, y): &Affine| Jacobian { x: self.0.element(x), y: self.0.element(y), z: one };
+        let (first, second) = (point(first), point(second));
+        let both = self.add(&first, &second);
+        let mut sum = Jacobian { x: one, y: one, z: [0; N] };
+        for bit in (0..u.bits().max(v.bits())).rev() {
+            sum = self.double(&sum);
+            sum = match (u.bit(bit), v.bit(bit)) {
+                (false, false) => sum,
+                (true, false) => self.add(&sum, &first),
+                (false, true) => self.add(&sum, &second),
+                (true, true) => self.add(&sum, &both),
+            };
+        }
+        (sum.z != [0; N]).then(|| [&sum.x, &sum.y, &sum.z].map(|element| self.0.number(element)))
     }
 
-    fn of((x, y): &Affine) -> Self {
-        Self { x: x.clone(), y: y.clone(), z: BigUint::from(1_u8) }
+    fn double(&self, Jacobian { x, y, z }: &Jacobian<N>) -> Jacobian<N> {
+        let field = &self.0;
+        let twice = |a: &Element<N>| field.add(a, a);
+        let (delta, gamma) = (field.multiply(z, z), field.multiply(y, y));
+        let beta = field.multiply(x, &gamma);
+        let product = field.multiply(&field.subtract(x, &delta), &field.add(x, &delta));
+        let alpha = field.add(&twice(&product), &product);
+        let four_beta = twice(&twice(&beta));
+        let new_x = field.subtract(&field.multiply(&alpha, &alpha), &twice(&four_beta));
+        let new_z = twice(&field.multiply(y, z));
+        let eight_squares = twice(&twice(&twice(&field.multiply(&gamma, &gamma))));
+        let new_y = field.subtract(&field.multiply(&alpha, &field.subtract(&four_beta, &new_x)), &eight_squares);
+        Jacobian { x: new_x, y: new_y, z: new_z }
+    }
+
+    fn add(&self, a: &Jacobian<N>, b: &Jacobian<N>) -> Jacobian<N> {
+        let field = &self.0;
+        if a.z == [0; N] {
+            return b.clone();
+        }
+        if b.z == [0; N] {
+            return a.clone();
+        }
+        let (a_square, b_square) = (field.multiply(&a.z, &a.z), field.multiply(&b.z, &b.z));
+        let (u1, u2) = (field.multiply(&a.x, &b_square), field.multiply(&b.x, &a_square));
+        let s1 = field.multiply(&field.multiply(&a.y, &b_square), &b.z);
+        let s2 = field.multiply(&field.multiply(&b.y, &a_square), &a.z);
+        let (h, r) = (field.subtract(&u2, &u1), field.subtract(&s2, &s1));
+        if h == [0; N] {
+            let infinity = || Jacobian { x: a.x, y: a.y, z: [0; N] };
+            return if r == [0; N] { self.double(a) } else { infinity() };
+        }
+        let h_square = field.multiply(&h, &h);
+        let h_cube = field.multiply(&h_square, &h);
+        let v = field.multiply(&u1, &h_square);
+        let x = field.subtract(&field.multiply(&r, &r), &field.add(&h_cube, &field.add(&v, &v)));
+        let y = field.subtract(&field.multiply(&r, &field.subtract(&v, &x)), &field.multiply(&s1, &h_cube));
+        Jacobian { x, y, z: field.multiply(&field.multiply(&h, &a.z), &b.z) }
     }
 }
 
@@ -207,56 +269,15 @@ impl Parameters {
 
     /// `u` times the generator plus `v` times `point`; `None` for the point at infinity.
     fn sum_of_multiples(&self, u: &BigUint, v: &BigUint, point: &Affine) -> Option<Affine> {
-        let (generator, point) = (Jacobian::of(&self.generator), Jacobian::of(point));
-        let both = self.add(&generator, &point);
-        let mut sum = Jacobian::infinity();
-        for bit in (0..u.bits().max(v.bits())).rev() {
-            sum = self.double(&sum);
-            sum = match (u.bit(bit), v.bit(bit)) {
-                (false, false) => sum,
-                (true, false) => self.add(&sum, &generator),
-                (false, true) => self.add(&sum, &point),
-                (true, true) => self.add(&sum, &both),
-            };
-        }
-        let p = &self.prime;
-        let inverse = sum.z.modinv(p).filter(|_| sum.z != BigUint::ZERO)?;
+        let (p, generator) = (&self.prime, &self.generator);
+        let [x, y, z] = match p.bits() {
+            ..=256 => Group(Modulus::<4>::new(p)).sum_of_multiples(u, generator, v, point),
+            257..=384 => Group(Modulus::<6>::new(p)).sum_of_multiples(u, generator, v, point),
+            _ => Group(Modulus::<9>::new(p)).sum_of_multiples(u, generator, v, point),
+        }?;
+        let inverse = z.modinv(p)?;
         let square = &inverse * &inverse % p;
-        Some((sum.x * &square % p, sum.y * (square * inverse % p) % p))
-    }
-
-    fn double(&self, Jacobian { x, y, z }: &Jacobian) -> Jacobian {
-        let p = &self.prime;
-        let (delta, gamma) = (z * z % p, y * y % p);
-        let beta = x * &gamma % p;
-        let alpha = self.minus(x, &delta) * (x + &delta) * 3_u8 % p;
-        let new_x = self.minus(&(&alpha * &alpha), &(&beta * 8_u8));
-        let new_z = y * z * 2_u8 % p;
-        let new_y = self.minus(&(alpha * self.minus(&(beta * 4_u8), &new_x)), &(&gamma * &gamma * 8_u8));
-        Jacobian { x: new_x, y: new_y, z: new_z }
-    }
-
-    fn add(&self, a: &Jacobian, b: &Jacobian) -> Jacobian {
-        let p = &self.prime;
-        if a.z == BigUint::ZERO {
-            return b.clone();
-        }
-        if b.z == BigUint::ZERO {
-            return a.clone();
-        }
-        let (a_square, b_square) = (&a.z * &a.z % p, &b.z * &b.z % p);
-        let (u1, u2) = (&a.x * &b_square % p, &b.x * &a_square % p);
-        let (s1, s2) = (&a.y * &b_square * &b.z % p, &b.y * &a_square * &a.z % p);
-        let (h, r) = (self.minus(&u2, &u1), self.minus(&s2, &s1));
-        if h == BigUint::ZERO {
-            return if r == BigUint::ZERO { self.double(a) } else { Jacobian::infinity() };
-        }
-        let h_square = &h * &h % p;
-        let h_cube = &h_square * &h % p;
-        let v = u1 * h_square % p;
-        let x = self.minus(&(&r * &r), &(&h_cube + &v * 2_u8));
-        let y = self.minus(&(r * self.minus(&v, &x)), &(s1 * h_cube));
-        Jacobian { x, y, z: h * &a.z * &b.z % p }
+        Some((x * &square % p, y * (square * inverse % p) % p))
     }
 }
 

@@ -1,0 +1,3 @@
+module pintle.dev/tools/client-certificates
+
+go 1.26.0
