@@ -15,6 +15,15 @@ const MAX_BODY: usize = 3_000_000;
 /// The names of objects. They are few, so that writes meet objects that exist.
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
+/// What lists are asked for.
+const ACCEPTED: [&str; 5] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;as=Table;v=v1;g=meta.k8s.io",
+    "application/cbor, */*;q=0.1",
+];
+
 /// The media types of patches, each with the fuzz target that has them.
 const PATCHES: [(&str, &str); 5] = [
     ("json_patch", "application/json-patch+json"),
@@ -109,7 +118,7 @@ impl Requests {
     }
 
     fn name(&mut self) -> &'static str {
-        self.random.pick(&NAMES[..])
+        NAMES[self.random.below(NAMES.len())]
     }
 
     fn costly(&mut self) -> HostileRequest {
@@ -185,14 +194,8 @@ impl Requests {
         let key = *self.random.pick(&["labelSelector", "fieldSelector", "continue", "resourceVersion", "limit"]);
         let path = format!("{collection}?{key}={selector}");
         let mut request = self.request("GET", &path, "", Vec::new());
-        let accept: &[u8] = self.random.pick(&[
-            &b"application/json"[..],
-            b"application/yaml",
-            b"application/vnd.kubernetes.protobuf",
-            b"application/json;as=Table;v=v1;g=meta.k8s.io",
-            b"application/cbor, */*;q=0.1",
-        ]);
-        request.headers.push(("accept", accept.to_vec()));
+        let accept = ACCEPTED[self.random.below(ACCEPTED.len())];
+        request.headers.push(("accept", accept.into()));
         request
     }
 
