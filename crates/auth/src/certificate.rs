@@ -175,7 +175,7 @@ mod tests {
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().into()
     }
 
-    /// Authorities that accept all certificates in periods of ten seconds, of which those with an even number are valid.
+    /// Authorities that accept every certificate for ten seconds, and no certificate for the next ten seconds, and so on.
     #[derive(Default)]
     struct Fake {
         verified: AtomicUsize,

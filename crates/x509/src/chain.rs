@@ -9,8 +9,8 @@ use pintle_value::time::Time;
 use crate::certificate::Certificate;
 use crate::keys::PublicKey;
 
-/// Maximum number of signatures that are verified for a certificate, as in Go. A client chooses which are, so those of a
-/// key that takes longer than others count as several.
+/// Maximum number of signatures that are verified for a certificate, as in Go. The client chooses the certificates, so a
+/// signature with a slow key counts as several.
 const MAX_SIGNATURE_CHECKS: usize = 100;
 
 /// Why a certificate is not valid, with Go's texts.
@@ -193,7 +193,8 @@ impl Certificate {
         }
     }
 
-    /// The certificates with the name of the issuer, first those with its key identifier and last those with another one.
+    /// The certificates with the name of the issuer: first the certificates with the issuer's key identifier, last the
+    /// certificates with another key identifier.
     fn possible_issuers<'c>(&self, certificates: &'c [Certificate]) -> Vec<&'c Certificate> {
         let mut issuers: Vec<_> = certificates.iter().filter(|parent| parent.subject == self.issuer).collect();
         issuers.sort_by_key(|parent| match (parent.key_id.is_empty(), self.issuer_key_id.is_empty()) {

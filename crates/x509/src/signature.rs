@@ -4,7 +4,7 @@ use ring::digest::{self, Digest};
 use x509_parser::signature_algorithm::RsaSsaPssParams;
 use x509_parser::x509::AlgorithmIdentifier;
 
-/// A hash function of signatures. Those with MD5 and SHA-1 are not accepted.
+/// A hash function of signatures. Signatures with MD5 and SHA-1 are not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
     /// SHA-256.

@@ -1,4 +1,4 @@
-//! Random hostile inputs over HTTP: six users send mutations of what the fuzz targets decode, objects with very large parts,
+//! Random hostile inputs over HTTP: six users send mutations of the fuzz targets' inputs, objects with very large parts,
 //! and costly requests, to a process with little address space. The invariants:
 //!
 //! - The server is not killed, and no thread of it panics.

@@ -1,6 +1,7 @@
 //! Public keys, and the signatures that prove the possession of their private keys (RFC 5280, RFC 8017, RFC 8032, SEC 1). They
-//! are accepted and verified as Go's `crypto` does. `ring` verifies what it can; the curves P-224 and P-521, and salts of
-//! another length than that of the digest, are verified here, as are those of short keys of RSA. No private key is ever involved, so time tells nothing.
+//! are accepted and verified as Go's `crypto` does. `ring` verifies most of them. This module verifies signatures on the
+//! curves P-224 and P-521, signatures of RSA with short keys, and signatures with a salt of another length than the digest.
+//! No private key is involved, so the time that a verification takes tells nothing secret.
 
 mod der;
 mod elliptic;

@@ -1,5 +1,5 @@
 //! Signatures of RSA: RSASSA-PKCS1-v1_5 and RSASSA-PSS (RFC 8017, sections 8.1.2, 8.2.2 and 9; Go: `rsa.VerifyPKCS1v15`,
-//! `rsa.VerifyPSS`). `ring` refuses short keys and other salts than those of the digest's length; kubelets sign with the
+//! `rsa.VerifyPSS`). `ring` refuses short keys and salts of another length than the digest; kubelets sign with the
 //! longest salt.
 
 use num_bigint::BigUint;
