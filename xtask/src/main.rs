@@ -8,6 +8,7 @@ mod compare;
 mod envtest;
 mod fuzz;
 mod go_tools;
+mod language;
 mod optimize;
 mod package;
 mod soak;
@@ -77,6 +78,12 @@ const COMMANDS: &[Command] = &[
         "[--release | --binary PATH] [--test]",
         "build the packages for Python, JavaScript and Java with the server inside into target/packages, and test them",
         package::run,
+    ),
+    (
+        "language",
+        "[PATH ...]",
+        "find sentences in comments and documents that break the rules of CONTRIBUTING.md, in all files or in these",
+        language::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and the tests read", catalog::fetch_modules),
 ];
