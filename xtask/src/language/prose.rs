@@ -79,12 +79,9 @@ pub(super) fn sentences(paragraph: &str) -> Vec<&str> {
     sentences
 }
 
-/// The words of a sentence in lower case, without punctuation. Code between backticks is one word.
+/// The words of a sentence in lower case, without punctuation. Code between backticks is one word, as is a quotation.
 pub(super) fn words(sentence: &str) -> Vec<String> {
-    let mut prose = String::new();
-    for (index, part) in sentence.split('`').enumerate() {
-        prose.push_str(if index % 2 == 0 { part } else { "code" });
-    }
+    let mut prose = replace_between(&replace_between(sentence, '`', "code"), '"', "quotation");
     // The address of a link.
     while let Some(start) = prose.find("](") {
         let end = prose[start..].find(')').map_or(prose.len(), |end| start + end);
@@ -97,6 +94,11 @@ pub(super) fn words(sentence: &str) -> Vec<String> {
         .map(|word| word.trim_matches(|character| !is_part_of_word(character)).trim_end_matches('.').to_lowercase())
         .filter(|word| word.contains(char::is_alphanumeric))
         .collect()
+}
+
+/// Replaces the text between each pair of delimiters.
+fn replace_between(text: &str, delimiter: char, replacement: &str) -> String {
+    text.split(delimiter).enumerate().map(|(index, part)| if index % 2 == 0 { part } else { replacement }).collect()
 }
 
 #[cfg(test)]
