@@ -113,7 +113,7 @@ impl DefinitionController {
         for object in &stored {
             self.definitions.record(object);
         }
-        let groups = self.definitions.groups().into_iter().filter(|group| !host.is_built_in_group(group));
+        let groups = self.definitions.groups().filter(|group| !host.is_built_in_group(group));
         host.publish(groups.map(|group| (group.clone(), self.definitions.records(&group))).collect());
         let (host, task) = (Arc::downgrade(host), host.background_task(DEFINITIONS_TASK));
         Ok(Box::pin(async move {
@@ -221,8 +221,9 @@ impl DefinitionController {
         // The names are taken from now on. Other definitions do not wait until that is stored.
         self.queue.add(DefinitionTask::UpdateStatus(name.into()));
         self.start_tasks(host);
-        // The definition may have given up names that others wait for.
-        if self.definitions.get(name).is_some_and(|definition| definition.names != old_names) {
+        // The CRD may have given up names that others wait for. A new CRD had none.
+        let has_changed = self.definitions.get(name).is_some_and(|definition| definition.names != old_names);
+        if has_changed && has_accepted_names(&old_names) {
             Box::pin(self.settle_group(host, old_names.str_at(&["spec", "group"]))).await;
         }
     }
@@ -318,6 +319,12 @@ async fn run(
         }
         controller.start_tasks(&host);
     }
+}
+
+/// True if a CRD has an accepted name of any kind.
+fn has_accepted_names(names: &Value) -> bool {
+    let accepted = names.at(&["status", "acceptedNames"]).and_then(Value::as_object);
+    accepted.is_some_and(|accepted| accepted.values().any(|name| !name.is_empty()))
 }
 
 /// The next update of the status of a definition, and the uid of the definition; `None` if it is gone. The event that

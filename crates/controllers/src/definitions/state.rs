@@ -78,9 +78,13 @@ impl Definition {
     }
 }
 
-/// All definitions by name.
+/// All CRDs by name.
 #[derive(Default)]
-pub(super) struct Definitions(BTreeMap<Str, Definition>);
+pub(super) struct Definitions {
+    by_name: BTreeMap<Str, Definition>,
+    /// The names of each group's CRDs. The name of a CRD contains its group, so a CRD never changes its group.
+    groups: BTreeMap<Str, BTreeSet<Str>>,
+}
 
 impl Definitions {
     /// Reads all stored definitions. There may be many megabytes of them and the start of the server waits, so all
@@ -103,34 +107,50 @@ impl Definitions {
             }
             read
         };
-        Self(map_parallel(&objects, &read).into_iter().flatten().collect())
+        let mut definitions = Self::default();
+        for (name, definition) in map_parallel(&objects, &read).into_iter().flatten() {
+            definitions.insert(name, definition);
+        }
+        definitions
+    }
+
+    fn insert(&mut self, name: Str, definition: Definition) {
+        self.groups.entry(definition.group().into()).or_default().insert(name.clone());
+        self.by_name.insert(name, definition);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Str, &Definition)> {
-        self.0.iter()
+        self.by_name.iter()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Definition> {
-        self.0.get(name)
+        self.by_name.get(name)
     }
 
     pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Definition> {
-        self.0.get_mut(name)
+        self.by_name.get_mut(name)
     }
 
     pub(super) fn remove(&mut self, name: &str) -> Option<Definition> {
-        self.0.remove(name)
+        let removed = self.by_name.remove(name)?;
+        if let Some(names) = self.groups.get_mut(removed.group()) {
+            names.remove(name);
+            if names.is_empty() {
+                self.groups.remove(removed.group());
+            }
+        }
+        Some(removed)
     }
 
     /// The names of the definitions that are not among the stored ones.
     pub(super) fn missing(&self, stored: &[Arc<Object>]) -> Vec<Str> {
         let stored: HashSet<&str> = stored.iter().map(|object| object.name()).collect();
-        self.0.keys().filter(|name| !stored.contains(name.as_str())).cloned().collect()
+        self.by_name.keys().filter(|name| !stored.contains(name.as_str())).cloned().collect()
     }
 
     /// Records a stored definition, unless a newer revision of it is known. Returns true if its records have changed.
     pub(super) fn record(&mut self, object: &Object) -> bool {
-        let known = self.0.get(object.name());
+        let known = self.by_name.get(object.name());
         if let Some(known) = known.filter(|known| known.revision >= object.revision) {
             if known.revision == object.revision {
                 known.source.set_json(Bytes::copy_from_slice(&object.json));
@@ -155,8 +175,8 @@ impl Definitions {
     pub(super) fn replace(&mut self, definition: &Value, source: Arc<StoredDefinition>, revision: u64) -> bool {
         let name: Str = definition.name().into();
         let mut new = Definition::new(definition, source, revision);
-        let Some(old) = self.0.remove(&name) else {
-            self.0.insert(name, new);
+        let Some(old) = self.remove(&name) else {
+            self.insert(name, new);
             return true;
         };
         let changed = new.record_inputs != old.record_inputs;
@@ -165,31 +185,37 @@ impl Definitions {
         }
         // Another definition may have the name by now, whose predecessor's deletion was missed.
         new.is_cleaning_up = old.is_cleaning_up && new.uid == old.uid;
-        self.0.insert(name, new);
+        self.insert(name, new);
         changed
     }
 
-    pub(super) fn groups(&self) -> BTreeSet<Str> {
-        self.0.values().map(|definition| definition.group().into()).collect()
+    pub(super) fn groups(&self) -> impl Iterator<Item = &Str> {
+        self.groups.keys()
+    }
+
+    /// The CRDs of a group, by name.
+    fn of_group(&self, group: &str) -> impl Iterator<Item = (&Str, &Definition)> {
+        let names = self.groups.get(group).into_iter().flatten();
+        names.filter_map(|name| self.by_name.get_key_value(name))
     }
 
     /// The records of a group, in the order of discovery.
     pub(super) fn records(&self, group: &str) -> Vec<Arc<Resource>> {
-        let of_group = self.0.values().filter(|definition| definition.group() == group);
-        let mut records: Vec<_> = of_group.flat_map(|definition| definition.records.iter().cloned()).collect();
+        let mut records: Vec<_> =
+            self.of_group(group).flat_map(|(_, definition)| definition.records.iter().cloned()).collect();
         records.sort_by(|a, b| discovery_order(a, b));
         records
     }
 
-    /// The group and the accepted names of every other definition of a group.
+    /// The group and the accepted names of every other CRD of a group.
     pub(super) fn names_of_others(&self, group: &str, name: &str) -> Vec<Arc<Value>> {
-        let others = self.0.iter().filter(|(other, definition)| *other != name && definition.group() == group);
+        let others = self.of_group(group).filter(|(other, _)| *other != name);
         others.map(|(_, definition)| definition.names.clone()).collect()
     }
 
-    /// The definitions of a group whose status is not up to date. They may wait for names.
+    /// The CRDs of a group whose status is not up to date. They may wait for names.
     pub(super) fn unsettled(&self, group: &str) -> Vec<Str> {
-        let unsettled = self.0.iter().filter(|(_, definition)| definition.group() == group && !definition.is_settled);
+        let unsettled = self.of_group(group).filter(|(_, definition)| !definition.is_settled);
         unsettled.map(|(name, _)| name.clone()).collect()
     }
 }
