@@ -10,7 +10,7 @@ use crate::object_reconciler::{DesiredObject, Diff, NamespaceScope, UpdatePolicy
 /// The ConfigMap `extension-apiserver-authentication` in `kube-system`. Other servers may add to it.
 #[must_use]
 pub fn authentication_config_map(trust: &AuthenticationTrust) -> DesiredObject {
-    // In the form in which it stays when it is compared.
+    // The form that later comparisons leave unchanged.
     let combined = AuthenticationTrust::default().combined(trust);
     let trust = combined.as_ref().unwrap_or(trust);
     DesiredObject {

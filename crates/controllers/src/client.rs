@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::WorkQueues;
 
-/// The field manager of what the server writes as itself.
+/// The field manager of the server's own writes.
 pub const SERVER_MANAGER: &str = "kube-apiserver";
 
 /// Computes the new object from the current one.
@@ -39,11 +39,11 @@ pub struct DeleteRequest {
     pub uid: Str,
     /// The revision that the object must have.
     pub revision: u64,
-    /// What happens to its dependents.
+    /// The propagation policy: whether the object's dependents are deleted or orphaned.
     pub propagation: DeletionPropagation,
 }
 
-/// Up to which revision each collection was seen by a consistent read of all stores.
+/// For each collection, the revision up to which a consistent read of all stores has seen it.
 #[derive(Clone, Debug)]
 pub struct CaughtUp {
     main: u64,
@@ -78,14 +78,14 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// The resources that are served now.
     fn registry(&self) -> Arc<Registry>;
 
-    /// Is notified each time that the served resources change. It is closed when the cluster is gone.
+    /// Notifies each time that the served resources change. The receiver is closed when the cluster is gone.
     fn registry_changes(&self) -> watch::Receiver<()>;
 
     /// The watch cache of a resource's collection, if it is open.
     fn watch_cache(&self, resource: &Resource) -> Option<Arc<WatchCache>>;
 
-    /// A stream of the events of all watch caches of the main store, in the order of their revisions. Only collections whose
-    /// objects expire may be in another store.
+    /// A stream of the events of all watch caches of the main store, in the order of their revisions. Only collections
+    /// whose objects expire may be in another store.
     fn event_stream(&self) -> EventStream;
 
     /// The feature gates.
@@ -100,21 +100,22 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// Completes after a duration of the cluster's clock.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 
-    /// A background task of the cluster, by its name. It is added to those that health checks report.
+    /// A background task of the cluster, by its name. Health checks report it, too.
     fn background_task(&self, name: &'static str) -> BackgroundTask;
 
-    /// Waits until the watch caches contain everything that was committed to all stores before the call. The result is an
-    /// error if that is not known of the main store.
+    /// Waits until the watch caches contain everything that was committed to all stores before the call. The result is
+    /// an error if the revision of the main store is unknown.
     fn catch_up_all(self: Arc<Self>) -> BoxFuture<'static, Result<CaughtUp, ApiError>>;
 
-    /// Waits until the watch caches contain everything that was committed to the main store before the call. Returns that
-    /// revision.
+    /// Waits until the watch caches contain everything that was committed to the main store before the call. Returns
+    /// that revision.
     fn catch_up(self: Arc<Self>) -> BoxFuture<'static, Result<u64, ApiError>>;
 
-    /// True while this server runs the controllers of those that share its store.
+    /// True while this server runs the controllers. Of the servers that share a store, one runs them.
     fn leadership(&self) -> watch::Receiver<bool>;
 
-    /// Records for a time that a server runs at this address. Returns the addresses of all servers that share the store.
+    /// Records for a time that a server runs at this address. Returns the addresses of all servers that share the
+    /// store.
     fn record_server_address(
         self: Arc<Self>,
         address: IpAddr,
@@ -124,13 +125,13 @@ pub trait ClusterClient: Send + Sync + 'static {
     /// Removes the record of a server's address. Returns the addresses of the other servers.
     fn remove_server_address(self: Arc<Self>, address: IpAddr) -> BoxFuture<'static, Result<Vec<IpAddr>, ApiError>>;
 
-    /// Brings the allocations of a kind in line with those of other servers ([`AllocationHooks::sync`]).
+    /// Synchronizes the allocations of a kind with the allocations of other servers ([`AllocationHooks::sync`]).
     ///
     /// [`AllocationHooks::sync`]: pintle_registry::AllocationHooks::sync
     fn sync_allocations(self: Arc<Self>, resource: Arc<Resource>) -> BoxFuture<'static, Result<(), ApiError>>;
 
     /// Waits until every write has ended that began before the call and for which an admission plugin has reserved
-    /// something. What it reserved is then given back or belongs to a stored object.
+    /// something. The reservation is then given back or belongs to a stored object.
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()>;
 
     /// Creates an object. Its type may be missing and is completed.
@@ -172,8 +173,8 @@ pub trait ClusterClient: Send + Sync + 'static {
         compute: UpdateFn,
     ) -> BoxFuture<'static, Result<(), ApiError>>;
 
-    /// Applies a configuration to an existing object, or to its subresource if that is not empty, as a field manager, which
-    /// takes fields over from other managers.
+    /// Applies a configuration as a field manager, which takes fields over from other managers. The target is an
+    /// existing object, or its subresource unless `subresource` is empty.
     fn apply(
         self: Arc<Self>,
         target: ObjectRef,

@@ -1,4 +1,4 @@
-//! Fills the rules of aggregated cluster roles with those of the cluster roles that they select (upstream:
+//! Fills the rules of aggregated cluster roles from the cluster roles that they select (upstream:
 //! `pkg/controller/clusterroleaggregation`).
 
 use std::collections::BTreeSet;
@@ -79,7 +79,7 @@ impl AggregationController {
     }
 }
 
-/// Gives an aggregated cluster role the rules of those that it selects.
+/// Gives an aggregated cluster role the rules of the cluster roles that it selects.
 async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<ReconcileResult, ApiError> {
     let Some(watch_cache) = watch_cache_of(client, &cluster_roles()) else { return Ok(ReconcileResult::Done) };
     let role = watch_cache.get(name, None).ok().flatten().and_then(|role| tree(&role));

@@ -1,5 +1,4 @@
-//! Detects a kube-controller-manager. While one is active, the controllers of this crate that do the same work stand
-//! by.
+//! Detects a kube-controller-manager. While it is active, the controllers of this crate that do the same work stand by.
 
 use std::sync::Arc;
 
@@ -10,13 +9,13 @@ use pintle_value::time::Duration;
 use crate::ClusterClient;
 use crate::objects::{tree, watch_cache_of};
 
-/// The field manager of what the controllers write that kube-controller-manager has too.
+/// The field manager of controllers that kube-controller-manager has, too.
 pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// The leader election lease of kube-controller-manager.
 const LEASE: &str = "kube-system/kube-controller-manager";
 
-/// True while a kube-controller-manager renews its leader election lease: then it does the work of the controllers that it
-/// has too.
+/// True while a kube-controller-manager renews its leader election lease: then it runs its controllers, and this server
+/// need not.
 #[must_use]
 pub fn is_active(client: &Arc<dyn ClusterClient>) -> bool {
     let watch_cache = watch_cache_of(client, &GroupResource::new("coordination.k8s.io", "leases"));

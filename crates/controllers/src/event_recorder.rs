@@ -34,7 +34,7 @@ pub(crate) struct EventRecorder {
     sequence: AtomicI64,
 }
 
-/// What identifies an event: the uid of the object, the reason and the message.
+/// The identity of an event: the uid of the object, the reason and the message.
 type EventKey = (Str, Str, String);
 
 /// A recorded event.
@@ -45,12 +45,12 @@ struct KnownEvent {
     count: i64,
 }
 
-/// What an event says.
+/// The contents of an event.
 #[derive(Clone, Debug)]
 pub(crate) struct Warning {
     /// The reason, in camel case.
     pub(crate) reason: Str,
-    /// What the component was doing. Events of the core group lack it.
+    /// The action of the component. Events of the core group lack it.
     pub(crate) action: &'static str,
     /// The message for people.
     pub(crate) message: String,
@@ -124,7 +124,7 @@ impl EventRecorder {
 
     fn new_event(&self, regarding: &Value, warning: &Warning, now: Time) -> Value {
         let namespace = Some(regarding.namespace()).filter(|namespace| !namespace.is_empty());
-        // The sequence number tells events of one time apart.
+        // The sequence number distinguishes events of the same time.
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let suffix = now.seconds.wrapping_mul(1_000_000_000).wrapping_add(i64::from(now.nanos)).wrapping_add(sequence);
         let mut involved =

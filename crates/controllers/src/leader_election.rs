@@ -1,6 +1,6 @@
-//! Elects the server that runs the controllers, among those that share a store, by a Lease with the rules of client-go: whoever
-//! sees that the holder has not renewed it for its duration takes it over. How long that is every server measures itself, so
-//! their clocks may differ (upstream: `client-go/tools/leaderelection`).
+//! Elects the server that runs the controllers, among the servers that share a store (upstream:
+//! `client-go/tools/leaderelection`). They use a Lease with the rules of client-go: a server takes the lease over when
+//! the holder has not renewed it for its duration. Every server measures this time itself, so their clocks may differ.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub struct LeaderElection {
 }
 
 impl LeaderElection {
-    /// A server that shares its store with no other one, and leads.
+    /// A server that shares its store with no other server, and leads.
     #[must_use]
     pub fn alone() -> Self {
         Self { identity: None, leads: watch::Sender::new(true) }
@@ -118,7 +118,7 @@ impl LeaderElection {
     }
 
     async fn campaign(&self, identity: &str, client: &Weak<dyn ClusterClient>) {
-        // A campaign before may have ended while it led.
+        // An earlier campaign may have ended while this server led.
         self.leads.send_replace(false);
         let mut observed = Observed::default();
         let mut renewed = Instant::now();
@@ -166,7 +166,7 @@ struct Observed {
 }
 
 impl Observed {
-    /// Acquires the lease if it is free, or renews it. Returns true if this server holds it then.
+    /// Acquires the lease if it is free, or renews it. Returns true if this server then holds the lease.
     async fn acquire_or_renew(&mut self, identity: &str, client: &Arc<dyn ClusterClient>) -> Result<bool, ApiError> {
         let now = client.now();
         let Some(lease) = find(client, &lease_ref()) else {
@@ -188,7 +188,7 @@ impl Observed {
         }
         let (version, holder_before, own) = (self.version.clone(), holder(&lease).to_owned(), identity.to_owned());
         let compute = move |current: &Value| {
-            // Another server may have acquired or renewed it meanwhile.
+            // Another server may have acquired or renewed the lease meanwhile.
             let is_known = current.resource_version() == version || (holder(current) == own && holder_before == own);
             if is_known { acquired(current, &own, now) } else { current.clone() }
         };
@@ -212,8 +212,8 @@ fn acquired(lease: &Value, identity: &str, now: Time) -> Value {
     acquired
 }
 
-/// Runs something while this server leads, and starts it again each time that it leads again. What runs is dropped when it
-/// does not lead any more. Ends with what runs.
+/// Runs a future while this server leads, and starts another one each time that it leads again. The future is dropped
+/// when the server does not lead any more. A future that completes ends the function.
 pub async fn run_while_leading<F: Future<Output = ()>>(mut leadership: watch::Receiver<bool>, start: impl Fn() -> F) {
     while leadership.wait_for(|leads| *leads).await.is_ok() {
         tokio::select! {

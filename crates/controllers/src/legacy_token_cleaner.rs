@@ -1,6 +1,6 @@
 //! Marks legacy tokens that nobody has used for a year as invalid, and deletes them a year later (upstream:
 //! `pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go`). Only tokens that were once generated for
-//! their service account are cleaned up, never those that were created by hand or that a pod mounts.
+//! their service account are cleaned up. Tokens that were created by hand or that a pod mounts stay.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -28,7 +28,7 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 const CLEAN_UP_PERIOD: i64 = 365 * 24 * 60 * 60;
 const DAY: i64 = 24 * 60 * 60;
 
-/// What is done with a secret.
+/// The decision about a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CleanUp {
     Keep,
@@ -36,7 +36,7 @@ enum CleanUp {
     Delete,
 }
 
-/// The text of the date of a time.
+/// The text of a time's date.
 fn date(time: Time) -> String {
     let mut text = time.rfc3339();
     text.truncate(DATE_LENGTH);
@@ -47,7 +47,8 @@ fn is_date(text: &str) -> bool {
     Time::parse_date(text).is_ok()
 }
 
-/// Decides about a secret that its service account lists and no pod mounts. Dates are compared as texts, as in upstream.
+/// Decides about a secret that its service account lists and no pod mounts. Dates are compared as texts, as in
+/// upstream.
 fn clean_up(secret: &Value, now: Time) -> CleanUp {
     let preserved_since = Time { seconds: now.seconds - CLEAN_UP_PERIOD, ..now };
     let preserved_date = date(preserved_since);
@@ -56,7 +57,8 @@ fn clean_up(secret: &Value, now: Time) -> CleanUp {
         return CleanUp::Keep;
     }
     let label = |key: &str| secret.at(&["metadata", "labels", key]).and_then(Value::as_str);
-    // A token without the label has not been used since uses are tracked. A label that is no date says nothing.
+    // A token without the label has not been used since the tracking of uses began. A label that is no date says
+    // nothing.
     if label(LAST_USED_LABEL).is_some_and(|used| !is_date(used) || *used >= *preserved_date) {
         return CleanUp::Keep;
     }
@@ -70,7 +72,7 @@ fn clean_up(secret: &Value, now: Time) -> CleanUp {
 /// True if uses have been tracked long enough.
 fn is_tracked_long_enough(client: &Arc<dyn ClusterClient>, now: Time) -> bool {
     let since = find(client, &tracking_ref()).and_then(|map| Time::parse_date(map.str_at(&["data", "since"])).ok());
-    // Tracking has begun at some time of that day.
+    // Tracking began at some time of that day.
     since.is_some_and(|since| now.seconds >= since.seconds + DAY + CLEAN_UP_PERIOD)
 }
 
@@ -122,7 +124,8 @@ fn is_listed_by_its_account(client: &Arc<dyn ClusterClient>, secret: &Object, na
     })
 }
 
-/// The names of the secrets that the pods of a namespace refer to; `None` if a pod is corrupt, which may mount any.
+/// The names of the secrets that the pods of a namespace refer to; `None` if a pod is corrupt, because it may mount any
+/// secret.
 fn mounted_secrets(client: &Arc<dyn ClusterClient>, namespace: &str) -> Option<BTreeSet<String>> {
     let pods = watch_cache_of(client, &GroupResource::new("", "pods"))?;
     let range = KeyRange::Namespace(namespace.into());

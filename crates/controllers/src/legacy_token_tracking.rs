@@ -20,7 +20,7 @@ pub(crate) fn tracking_ref() -> ObjectRef {
     ObjectRef { resource, namespace: NAMESPACE.to_owned(), name: NAME.to_owned() }
 }
 
-/// The ConfigMap of a server that has started at a time. A date that is there stays.
+/// The ConfigMap of a server that has started at a time. An existing date stays.
 #[must_use]
 pub fn legacy_token_tracking(started: Time) -> DesiredObject {
     let date = started.rfc3339();

@@ -1,9 +1,19 @@
-//! The controllers that run inside the API server: the definition controller, the namespace controller, the garbage
-//! collector, the controller of token secrets, the aggregation of cluster roles, the protection of storage objects in
-//! use, the status of resource quotas, type checks of admission policies, the configuration of flow control, the local
-//! APIServices, the repair of the allocations of services, the records of storage versions, and the reconciler of the
-//! objects that every cluster and every namespace has. They read the watch caches and write as the server; they know neither HTTP nor the store. Of the servers that share a
-//! store one runs them. Those that kube-controller-manager has too stand by while one is active.
+//! The controllers that run inside the API server. They read the watch caches and write as the server; they know
+//! neither HTTP nor the store. Of the servers that share a store, one runs the controllers. Controllers that
+//! kube-controller-manager has, too, stand by while one is active.
+//!
+//! - the CRD controller
+//! - the namespace controller and the garbage collector
+//! - the controller of token secrets
+//! - the aggregation of cluster roles
+//! - the protection of storage objects in use
+//! - the status of resource quotas
+//! - type checks of admission policies
+//! - the configuration of flow control
+//! - the local APIServices
+//! - the repair of the allocations of services
+//! - the records of storage versions
+//! - the reconciler of the objects that every cluster and every namespace has
 
 mod allocation_repair;
 mod api_services;
@@ -91,7 +101,7 @@ pub fn run_service_cidr_protection(client: &Arc<dyn ClusterClient>) -> impl Futu
     supervise(client, service_cidrs::SERVICE_CIDR_CONTROLLER, || false, service_cidrs::run_protection)
 }
 
-/// Runs the controller that counts what is used of resource quotas until the cluster is gone.
+/// Runs the controller that counts the usage of resource quotas until the cluster is gone.
 pub fn run_resource_quotas(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
     supervise(client, resource_quota::RESOURCE_QUOTA, || false, resource_quota::run)
 }
@@ -101,8 +111,8 @@ pub fn run_policy_type_checks(client: &Arc<dyn ClusterClient>) -> impl Future<Ou
     supervise(client, policy_status::POLICY_STATUS_TASK, || false, policy_status::run)
 }
 
-/// Keeps the priority levels and flow schemas of the bootstrap configuration and the status of flow schemas until the cluster
-/// is gone.
+/// Keeps the priority levels and flow schemas of the bootstrap configuration and the status of flow schemas until the
+/// cluster is gone.
 pub fn run_flow_control(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
     let objects = flow_control::run_objects(client);
     let status = supervise(client, FLOW_CONTROL_STATUS_TASK, || false, flow_control::run_status);
@@ -111,9 +121,13 @@ pub fn run_flow_control(client: &Arc<dyn ClusterClient>) -> impl Future<Output =
     }
 }
 
-/// Runs the namespace controller, the garbage collector, the controllers of token secrets, the aggregation of cluster
-/// roles and the protection of storage objects and pod groups in use until the cluster is gone. Their names are those of
-/// kube-controller-manager's health checks.
+/// Runs the following controllers until the cluster is gone, under the names of kube-controller-manager's health
+/// checks:
+///
+/// - the namespace controller and the garbage collector
+/// - the controllers of token secrets
+/// - the aggregation of cluster roles
+/// - the protection of storage objects and pod groups in use
 pub fn run_controllers(
     client: &Arc<dyn ClusterClient>,
     token_secrets: TokenSecretContents,

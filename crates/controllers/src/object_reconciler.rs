@@ -1,4 +1,4 @@
-//! Reconciles a fixed table of desired objects: creates those that are missing, and restores those that differ.
+//! Reconciles a fixed table of desired objects: creates missing objects, and restores objects that differ.
 
 use std::sync::{Arc, Weak};
 
@@ -83,11 +83,11 @@ pub struct DesiredObject {
     pub(crate) namespace_scope: NamespaceScope,
     /// The object that is created, without its namespace.
     pub(crate) object: Value,
-    /// Compares the existing object with the desired one.
+    /// Compares the existing object with the desired object.
     pub(crate) compare: fn(current: &Value, desired: &Value) -> Diff,
     /// When they are compared.
     pub(crate) update_policy: UpdatePolicy,
-    /// True if a controller manager does the same, so that nothing is done while one is active.
+    /// True if a controller manager does the same, so that nothing is done while a controller manager is active.
     pub(crate) yields_to_controller_manager: bool,
 }
 
@@ -161,7 +161,7 @@ impl DesiredObject {
                 let revision = current.resource_version().parse().unwrap_or_default();
                 let propagation = DeletionPropagation::Background;
                 let request = DeleteRequest { uid: current.uid().into(), revision, propagation };
-                // The deletion's event creates it again.
+                // The event of the deletion creates the object again.
                 client.delete(target, request).await?;
             }
             (Some(_), _) => {
@@ -216,7 +216,8 @@ impl ObjectReconciler {
         Self { desired: desired.into_iter().filter(|desired| is_served(client, &desired.resource)).collect() }
     }
 
-    /// Creates the cluster-scoped objects and those of some namespaces that are missing, before the server is ready.
+    /// Creates the missing cluster-scoped objects and the missing objects of some namespaces, before the server is
+    /// ready.
     pub async fn create_missing(&self, client: &Arc<dyn ClusterClient>, namespaces: &[&str]) {
         let namespaces = [""].iter().chain(namespaces);
         let objects = namespaces.flat_map(|namespace| self.desired.iter().map(move |desired| (desired, *namespace)));
@@ -263,12 +264,12 @@ impl ObjectReconciler {
         }
     }
 
-    /// All namespaces, and the events of everything that is reconciled.
+    /// All namespaces, and the events of all reconciled objects.
     fn sources(&self) -> Vec<InformerSource<GroupResource>> {
         let mut sources: Vec<(GroupResource, WatchScope)> = Vec::new();
         for desired in &*self.desired {
             let source = (desired.resource.clone(), desired.watch_scope());
-            // Those of single namespaces are part of all namespaces.
+            // The informer of all namespaces includes single namespaces.
             if source.0 != namespaces() && !sources.contains(&source) {
                 sources.push(source);
             }

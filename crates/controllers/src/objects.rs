@@ -31,8 +31,8 @@ pub(crate) fn is_served(client: &Arc<dyn ClusterClient>, resource: &GroupResourc
     client.registry().hub_of(resource).is_some()
 }
 
-/// The object of a resource, with its resourceVersion, as the watch cache has it now. One that is
-/// corrupt counts as absent.
+/// The object of a resource, with its resourceVersion, as the watch cache has it now. A corrupt object counts as
+/// absent.
 pub(crate) fn find(client: &Arc<dyn ClusterClient>, target: &ObjectRef) -> Option<Value> {
     try_find(client, target).ok().flatten()
 }

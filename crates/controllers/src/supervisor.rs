@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use crate::ClusterClient;
 
-/// Runs a controller until its cluster is gone or `is_stopping` is true, and starts it again if it fails before. The
-/// task exists from the call on. Dropping the future aborts the controller.
+/// Runs a controller until its cluster is gone or `is_stopping` is true, and restarts it if it fails before. The task
+/// exists from the call on. Dropping the future aborts the controller.
 pub(crate) fn supervise<F, Stopping, Start>(
     client: &Arc<dyn ClusterClient>,
     name: &'static str,
@@ -47,7 +47,7 @@ fn is_over(client: &Weak<dyn ClusterClient>) -> bool {
     client.strong_count() == 0
 }
 
-/// An early return of a controller is noticed by its supervision.
+/// The supervision of a controller notices its early return.
 async fn returning_ok(running: impl Future<Output = ()>) -> Result<(), String> {
     running.await;
     Ok(())

@@ -1,4 +1,4 @@
-//! The metrics of the work queues of a cluster. Whoever serves metrics reads them.
+//! The metrics of the work queues of a cluster. The server reads them for `/metrics`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ impl fmt::Debug for WorkQueues {
 }
 
 impl WorkQueues {
-    /// The metrics of a queue. A queue that is created again goes on counting in the same ones.
+    /// The metrics of a queue. A queue that is created again goes on with the same metrics.
     #[must_use]
     pub fn queue(&self, name: &'static str) -> Arc<WorkQueueMetrics> {
         self.0.lock().entry(name).or_insert_with(|| Arc::new(WorkQueueMetrics::new(name))).clone()

@@ -1,6 +1,6 @@
-//! Repairs the relation between services and IPAddress objects, which is one to one: each cluster IP of a service has an
-//! IPAddress of its name whose parent is the service (upstream:
-//! `pkg/registry/core/service/ipallocator/controller/repairip.go`).
+//! Repairs the one-to-one relation between cluster IPs of services and IPAddress objects (upstream:
+//! `pkg/registry/core/service/ipallocator/controller/repairip.go`). Each cluster IP has an IPAddress with its name, and
+//! the IPAddress's parent is the service.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::service_cidrs::ranges::{all_service_cidrs, contains_address};
 use crate::work_queue::ReconcileResult;
 use crate::{ClusterClient, DeleteRequest, ObjectRef};
 
-/// How long an IPAddress may exist before the service that it belongs to has it: longer than any request takes.
+/// How long an IPAddress may exist before its service has the address: longer than any request takes.
 const GRACE_PERIOD: i64 = 60;
 
 const NETWORKING: &str = "networking.k8s.io";
@@ -192,7 +192,7 @@ impl AddressRepair {
         if has_labels(&address) { Ok(()) } else { recreate_address(client, service, ip, &address).await }
     }
 
-    /// Checks that an IPAddress that the allocator has made belongs to a service that has it.
+    /// Checks that an IPAddress of the allocator belongs to a service that has the address.
     pub(super) async fn repair_address(
         &self,
         client: &Arc<dyn ClusterClient>,
@@ -213,8 +213,8 @@ impl AddressRepair {
             self.warn(client, &address, ADDRESS_ALLOCATION, "IPAddressNotAllocated", message).await;
             return delete_address(client, &address).await.map(|()| ReconcileResult::Done);
         };
-        // A service is stored after its addresses, and also an update that adds one. Upstream waits for new services
-        // only, and takes the address of an update in progress away.
+        // The server stores the addresses of a new or updated service before the service. Upstream waits for new
+        // services only, and takes the address of an update in progress away.
         client.clone().catch_up().await?;
         let subject = format!("IPAddress: {name} for Service {namespace}/{service_name}");
         let (reason, message) = match look_up(client, &services(), &service) {
@@ -231,7 +231,7 @@ impl AddressRepair {
     }
 }
 
-/// How long an IPAddress may still exist without a service that has it.
+/// How long an IPAddress may still exist without a service that has the address.
 fn remaining_grace_period(client: &Arc<dyn ClusterClient>, address: &Value) -> Option<Duration> {
     let created = address.time_at(&["metadata", "creationTimestamp"])?;
     let end = created.plus(TimeDuration::from_seconds(GRACE_PERIOD));
@@ -244,11 +244,11 @@ fn has_cluster_ip(service: &Value, name: &str) -> bool {
     cluster_ips(service).any(|text| text == name || parse_sloppy(text).is_some_and(|ip| ip.to_string() == name))
 }
 
-/// True if a service has an address without an IPAddress, also after everything that was committed before.
+/// True if a service has an address without an IPAddress, also after everything that was committed before the call.
 async fn has_lost_address(client: &Arc<dyn ClusterClient>, service: &Value, ip: IpAddr) -> Result<bool, ApiError> {
     client.clone().catch_up().await?;
     let key = service_key(service.namespace(), service.name());
-    // A service that is deleted loses its addresses afterwards, so that the service is looked up last.
+    // A deleted service loses its addresses after the deletion, so the service is looked up last.
     let is_missing = matches!(look_up(client, &ip_addresses(), &ip.to_string()), Lookup::Missing);
     let Lookup::Found(current) = look_up(client, &services(), &key) else { return Ok(false) };
     let has_address = cluster_ips(&current).any(|text| parse_sloppy(text) == Some(ip));
@@ -269,7 +269,7 @@ async fn delete_address(client: &Arc<dyn ClusterClient>, address: &Value) -> Res
     }
 }
 
-/// Replaces an IPAddress by one that belongs to a service.
+/// Replaces an IPAddress by an IPAddress that belongs to a service.
 async fn recreate_address(
     client: &Arc<dyn ClusterClient>,
     service: &Value,

@@ -1,6 +1,6 @@
-//! Repairs the allocations of services: cluster IPs, which IPAddress objects record, and node ports. A crash between the
-//! allocation and the write of the service leaks what was allocated, and whoever deletes an IPAddress makes its address
-//! available to a second service (upstream: `pkg/registry/core/service/{ipallocator,portallocator}/controller`).
+//! Repairs the allocations of services: cluster IPs, which IPAddress objects record, and node ports (upstream:
+//! `pkg/registry/core/service/{ipallocator,portallocator}/controller`). A crash between an allocation and the write of
+//! its service leaks the allocation. The deletion of an IPAddress makes its address available to a second service.
 //!
 //! kube-apiserver runs these controllers, so they never stand by.
 
@@ -30,7 +30,7 @@ const MAX_CONCURRENT: usize = 10;
 const QUEUE: &str = "service_allocation_repair";
 const FAILURE: &str = "Failed to repair the allocations of services, will retry";
 
-/// What is repaired.
+/// An item of the repair queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum RepairItem {
     /// The addresses of a service, by its key.
@@ -63,8 +63,8 @@ impl RepairSource {
     }
 }
 
-/// Repairs allocations until the cluster is gone: all when it starts and periodically, and those of an object when it
-/// changes.
+/// Repairs allocations until the cluster is gone: all allocations at the start and periodically, and an object's
+/// allocations when it changes.
 pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     let sources = [RepairSource::Services, RepairSource::Addresses]
         .map(|source| InformerSource::new(source, source.resource(), WatchScope::All))
@@ -115,7 +115,7 @@ fn enqueue(queue: &mut WorkQueue<RepairItem>, event: &InformerEvent<RepairSource
                 }
             }
         }
-        // The list that follows enqueues all objects.
+        // The list after the reset enqueues all objects.
         InformerEvent::Reset(_) => {}
     }
 }

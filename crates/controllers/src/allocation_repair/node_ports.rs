@@ -1,4 +1,4 @@
-//! Repairs node ports through the allocation hooks of services, which have the allocator.
+//! Repairs node ports through the allocation hooks of services, which own the allocator.
 
 use std::sync::Arc;
 
@@ -40,7 +40,8 @@ impl NodePortRepair {
         });
         let repaired = repair.await.map_err(|error| ApiError::Internal(error.to_string()))?;
         let AllocationRepair { problems, released } = repaired;
-        // What was repaired is no problem any more at the next repair, so it is reported even if it cannot be recorded now.
+        // The next repair does not find a repaired port again, so the port is reported even if it cannot be recorded
+        // now.
         let recorded = client.clone().sync_allocations(repaired_resource).await;
         if !released.is_empty() {
             tracing::warn!(?released, "Node ports appear to have leaked: cleaning up");

@@ -1,5 +1,6 @@
-//! Keeps the condition of APIServices. Local ones are always available. Without an aggregation layer the others are not; but
-//! a kube-apiserver over the same etcd may reach their services, so what it writes while this server runs stays.
+//! Keeps the condition of APIServices. Local APIServices are always available. The others are unavailable without an
+//! aggregation layer. But a kube-apiserver over the same etcd may reach their services, so a condition that it writes
+//! while this server runs stays.
 
 use std::sync::{Arc, Weak};
 
@@ -22,7 +23,7 @@ const FAILURE: &str = "Failed to update the status of an APIService, will retry"
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Candidate {
     name: Str,
-    /// True for one that this server has found when it started: who wrote its condition may be gone.
+    /// True for an APIService that existed when this server started: the author of its condition may be gone.
     is_from_start: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Keeps the APIServices of the versions that the server serves itself (upstream: kube-aggregator's
-//! `pkg/controllers/autoregister` and `pkg/controllers/status/local`, and `pkg/controlplane/controller/crdregistration`).
+//! `pkg/controllers/autoregister` and `pkg/controllers/status/local`, and
+//! `pkg/controlplane/controller/crdregistration`).
 
 mod availability;
 mod registration;
@@ -24,8 +25,8 @@ pub const API_SERVICE_AVAILABILITY_TASK: &str = "apiservice-status-local-availab
 /// How many APIServices are processed at the same time.
 const MAX_CONCURRENT: usize = 32;
 
-/// Keeps the local APIServices and their condition until the cluster is gone. `built_in` are those of the built-in
-/// versions.
+/// Keeps the local APIServices and their condition until the cluster is gone. `built_in` are the APIServices of the
+/// built-in versions.
 pub fn run_api_services(
     client: &Arc<dyn ClusterClient>,
     built_in: Arc<[Value]>,
@@ -42,7 +43,8 @@ pub fn run_api_services(
     }
 }
 
-/// Creates those of these APIServices that are missing, before the server is ready: its health checks wait for them.
+/// Creates the missing APIServices of the built-in versions before the server is ready: its health checks wait for
+/// them.
 pub async fn create_missing_api_services(client: &Arc<dyn ClusterClient>, built_in: &[Value]) {
     let missing = built_in.iter().filter(|service| find(client, &service_ref(service.name())).is_none());
     let creates = missing.map(async |service| {

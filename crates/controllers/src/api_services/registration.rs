@@ -1,5 +1,5 @@
-//! Creates, restores and deletes the APIServices of built-in versions when the controller starts, and those of custom
-//! resources at any time. What has no label of the controller is never changed.
+//! Creates, restores and deletes APIServices: of built-in versions when the controller starts, of custom resources at
+//! any time. An APIService without the controller's label is never changed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -21,27 +21,27 @@ use crate::{ClusterClient, DeleteRequest};
 /// The name of the work queue in metrics.
 const QUEUE: &str = "autoregister";
 const FAILURE: &str = "Failed to synchronize an APIService, will retry";
-/// How long to wait before the store is asked again what it contains.
+/// How long to wait before the store is asked again for its revision.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// What an informer follows.
+/// The collections that the informer follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Definitions,
     Services,
 }
 
-/// The APIServices that have to exist, and what was done since the controller has started.
+/// The desired APIServices, and the work since the start of the controller.
 struct Services {
-    /// By name.
+    /// The desired APIServices by name.
     desired: HashMap<Str, Value>,
-    /// The names of those that existed at the start.
+    /// The names of the APIServices that existed at the start.
     at_start: HashSet<Str>,
-    /// The names of those that were synchronized since.
+    /// The names of the APIServices that were synchronized since the start.
     synced: HashSet<Str>,
 }
 
-/// What to do with an APIService.
+/// The next step for an APIService.
 #[derive(Debug, PartialEq)]
 enum Action {
     Nothing,
@@ -51,7 +51,7 @@ enum Action {
 }
 
 impl Services {
-    /// Decides what to do with an APIService:
+    /// Returns the next step for an APIService:
     ///
     /// | stored \ desired | none | on start | continuous |
     /// |---|---|---|---|
@@ -83,7 +83,7 @@ fn definitions_resource() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// All stored definitions, as the watch cache has them now.
+/// All stored CRDs, as the watch cache has them now.
 fn stored_definitions(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Object>> {
     let watch_cache = watch_cache_of(client, &definitions_resource());
     watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All)).collect()
@@ -125,7 +125,7 @@ pub(super) async fn run(client: Weak<dyn ClusterClient>, built_in: Arc<[Value]>)
     }) else {
         return;
     };
-    // The definitions come first, so that no service of theirs is taken for one that nobody needs.
+    // The CRDs come first, so that the controller does not delete their APIServices as unneeded.
     if let Some(client) = client.upgrade() {
         let affected = versions.replace(stored_definitions(&client).iter().map(|definition| &**definition));
         set_desired(&versions, &affected, &services, &mut queue);
@@ -182,7 +182,7 @@ fn handle_event(
     }
 }
 
-/// Decides again whether these versions of custom resources have to have an APIService.
+/// Decides again whether these versions of custom resources need an APIService.
 fn set_desired(
     versions: &DefinedVersions,
     affected: &BTreeSet<GroupVersion>,
@@ -208,7 +208,7 @@ async fn reconcile(
     let stored = find(client, &service_ref(name));
     let action = services.lock().action(name, stored.as_ref());
     match act(client, name, stored.as_ref(), action).await {
-        // It was created, changed or deleted meanwhile. That change enqueues it again.
+        // The APIService was created, changed or deleted meanwhile. The event of that change enqueues it again.
         Ok(()) | Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. } | ApiError::Conflict { .. }) => {
             services.lock().synced.insert(name.clone());
             Ok(ReconcileResult::Done)

@@ -7,25 +7,25 @@ use pintle_codec::json::Projection;
 use pintle_registry::GroupVersion;
 use pintle_value::Str;
 
-/// A version of a definition, and whether it is served.
+/// A version of a CRD, and whether it is served.
 type Version = (GroupVersion, bool);
 
-/// The versions of all definitions.
+/// The versions of all CRDs.
 #[derive(Debug, Default)]
 pub(super) struct DefinedVersions {
-    /// By the name of the definition.
+    /// By the name of the CRD.
     by_definition: HashMap<Str, Vec<Version>>,
-    /// How many definitions serve a version.
+    /// How many CRDs serve a version.
     served: HashMap<GroupVersion, usize>,
 }
 
 impl DefinedVersions {
-    /// True if a definition serves the version.
+    /// True if a CRD serves the version.
     pub(super) fn is_served(&self, version: &GroupVersion) -> bool {
         self.served.contains_key(version)
     }
 
-    /// Replaces all definitions. Returns the versions that there were or are.
+    /// Replaces all CRDs. Returns their old and new versions.
     pub(super) fn replace<'o>(&mut self, definitions: impl Iterator<Item = &'o Object>) -> BTreeSet<GroupVersion> {
         let before: Vec<Str> = self.by_definition.keys().cloned().collect();
         let mut affected: BTreeSet<GroupVersion> = before.iter().flat_map(|name| self.set(name, None)).collect();
@@ -35,7 +35,7 @@ impl DefinedVersions {
         affected
     }
 
-    /// Replaces a definition, or removes it. Returns the versions that it had or has.
+    /// Replaces a CRD, or removes it. Returns its old and new versions.
     pub(super) fn set(&mut self, name: &str, definition: Option<&Object>) -> BTreeSet<GroupVersion> {
         let before = self.by_definition.remove(name).unwrap_or_default();
         let now = definition.map(versions_of).unwrap_or_default();
@@ -58,7 +58,7 @@ impl DefinedVersions {
     }
 }
 
-/// The versions of a stored definition.
+/// The versions of a stored CRD.
 fn versions_of(definition: &Object) -> Vec<Version> {
     const FIELDS: [&str; 3] = ["spec.group", "spec.versions.name", "spec.versions.served"];
     let Some(definition) = Projection::of(FIELDS).read(&definition.json) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Deletes the objects of terminating definitions, and then removes the finalizer of the definition (upstream:
+//! Deletes the objects of terminating CRDs, and then removes the finalizer of the CRD (upstream:
 //! apiextensions-apiserver's `pkg/controller/finalizer`).
 
 use std::sync::{Arc, Weak};
@@ -11,13 +11,13 @@ use pintle_value::{Str, Value};
 use super::{DefinitionHost, TaskResult, definition_ref, find_definition, is_gone};
 use crate::work_queue::ReconcileResult;
 
-/// True if a definition is terminating and waits for the deletion of its objects.
+/// True if a CRD is terminating and waits for the deletion of its objects.
 pub(super) fn awaits_cleanup(definition: &Value) -> bool {
     let finalizers = definition.items_at(&["metadata", "finalizers"]);
     definition.is_terminating() && finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CLEANUP_FINALIZER))
 }
 
-/// Cleans up after a terminating definition, given by name and uid.
+/// Cleans up after a terminating CRD, given by name and uid.
 pub(super) async fn clean_up(
     host: Weak<dyn DefinitionHost>,
     (name, uid): (Str, Str),
@@ -80,18 +80,18 @@ async fn update_condition(
     host.clone().update(definition_ref(name), "status", Arc::new(compute)).await.map(drop)
 }
 
-/// Deletes all objects of a resource. If some remain, because of finalizers, returns a future that completes when any
-/// of them changes.
+/// Deletes all objects of a resource. If some remain because of finalizers, returns a future that completes when any of
+/// them changes.
 async fn delete_objects(
     host: &Arc<dyn DefinitionHost>,
     resource: Arc<Resource>,
 ) -> Result<Option<BoxFuture<'static, ()>>, ApiError> {
     if host.is_built_in_group(&resource.group) {
-        // They were never served.
+        // The server never served objects of this CRD.
         return Ok(None);
     }
-    // Nothing is created any more: a create is stored only if the definition has not changed since it was checked. What
-    // was created before is stored by now.
+    // Nothing is created any more: a create is stored only if the CRD has not changed since it was checked. All earlier
+    // creates are stored by now.
     host.clone().catch_up().await?;
     let Some(watch_cache) = host.watch_cache(&resource) else {
         return Err(ApiError::Internal(format!("no watch cache of {}", resource.plural)));

@@ -1,4 +1,4 @@
-//! The interface through which the definition controller changes what the server serves.
+//! The interface through which the CRD controller changes the served resources.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::{ClusterClient, ObjectRef, UpdateFn};
 
 /// A cluster that serves custom resources.
 pub trait DefinitionHost: ClusterClient {
-    /// True if a built-in kind stores its objects under a prefix. A definition may name the same prefix, but never owns
-    /// those objects.
+    /// True if a built-in kind stores its objects under a prefix. A CRD may name the same prefix, but never owns those
+    /// objects.
     fn is_built_in(&self, prefix: &str) -> bool;
 
     /// True if a group has built-in kinds. Upstream never serves the custom resources of such a group.
@@ -31,8 +31,8 @@ pub trait DefinitionHost: ClusterClient {
     /// Closes the watch cache of a prefix and drops its index.
     fn close_watch_cache(&self, prefix: &str);
 
-    /// Updates the status of a definition like [`ClusterClient::update`], but stores it only if this server still runs the
-    /// controllers then: another one may have given the names to another definition.
+    /// Updates the status of a CRD like [`ClusterClient::update`], but stores it only if this server still runs the
+    /// controllers then. Otherwise another server may have given the names to another CRD.
     fn update_status_as_leader(
         self: Arc<Self>,
         target: ObjectRef,

@@ -1,9 +1,9 @@
-//! The definition controller: accepts the names of CustomResourceDefinitions, serves their objects, updates their
-//! status, and deletes the objects of those that are terminating (upstream: the controllers of
-//! apiextensions-apiserver).
+//! The CRD controller: accepts the names of CustomResourceDefinitions, serves their objects, and updates their status
+//! (upstream: the controllers of apiextensions-apiserver). When a CRD is terminating, the controller deletes its
+//! objects.
 //!
-//! Every server serves the objects. The one that runs the controllers updates the status: a single task decides which
-//! definition gets a name. Status updates and deletions run concurrently in a work queue.
+//! Every server serves the objects. The server that runs the controllers updates the status: a single task decides
+//! which CRD gets a name. Status updates and deletions run concurrently in a work queue.
 
 mod cleanup;
 mod host;
@@ -49,20 +49,20 @@ fn find_definition(host: &Arc<dyn DefinitionHost>, name: &str) -> Option<Value> 
     find(&client, &definition_ref(name))
 }
 
-/// All stored definitions, as the watch cache has them now.
+/// All stored CRDs, as the watch cache has them now.
 fn stored_definitions(host: &Arc<dyn DefinitionHost>) -> Vec<Arc<Object>> {
     let client: Arc<dyn ClusterClient> = host.clone();
     let watch_cache = watch_cache_of(&client, &definitions_resource());
     watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All)).collect()
 }
 
-/// An informer of definitions. The controller lists them itself, since it has to notice which ones are gone.
+/// An informer of CRDs. The controller lists them itself, since it has to notice which CRDs are gone.
 fn definition_informer(host: &Arc<dyn DefinitionHost>) -> Informer<()> {
     let client: Arc<dyn ClusterClient> = host.clone();
     Informer::new(&client, vec![InformerSource::new((), definitions_resource(), WatchScope::All).without_list()])
 }
 
-/// What is done beside the decision about names, for a definition of this name.
+/// Work for a CRD of this name, beside the decision about names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum DefinitionTask {
     /// Serves its objects, after an attempt has failed. The queue hands it back to the controller.
@@ -88,18 +88,18 @@ impl DefinitionController {
         Self { definitions, queue: WorkQueue::new(MAX_CONCURRENT, WorkQueues::default().queue(QUEUE)) }
     }
 
-    /// A controller of the stored definitions. They are read before the cache loads the objects that they define.
+    /// A controller of the stored CRDs. They are read before the cache loads their objects.
     #[must_use]
     pub fn load(loaded: &LoadedCache) -> Self {
         Self::new(Definitions::load(loaded))
     }
 
-    /// The prefixes of the objects of all definitions, each with a resource that is stored there if any is served.
+    /// The prefixes of the objects of all CRDs, each with a resource that is stored there if any is served.
     pub fn collections(&self) -> impl Iterator<Item = (&Str, Option<&Arc<Resource>>)> {
         self.definitions.iter().map(|(_, definition)| (&definition.prefix, definition.records.first()))
     }
 
-    /// Serves the objects of all definitions. Returns the future that runs the controller until the cluster is gone.
+    /// Serves the objects of all CRDs. Returns the future that runs the controller until the cluster is gone.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -124,7 +124,7 @@ impl DefinitionController {
         }))
     }
 
-    /// Processes all stored definitions, and those that are gone.
+    /// Processes all stored CRDs, and the CRDs that are gone.
     async fn resync(&mut self, host: &Arc<dyn DefinitionHost>) {
         let stored = stored_definitions(host);
         for name in self.definitions.missing(&stored) {
@@ -183,7 +183,7 @@ impl DefinitionController {
         }
     }
 
-    /// Serves the objects of a definition. Returns false if that failed and is retried.
+    /// Serves the objects of a CRD. Returns false if that failed and is retried.
     async fn serve(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) -> bool {
         let Some(definition) = self.definitions.get(name) else { return true };
         // Objects may be stored even if no version is served.
@@ -199,8 +199,8 @@ impl DefinitionController {
         true
     }
 
-    /// Makes the next update of a definition's status: accepts the names that it asks for, as far as no other definition
-    /// has them, reports its API approval, and establishes it. If it is terminating, begins to clean up after it.
+    /// Makes the next update of a CRD's status: accepts its names unless another CRD has them, reports its API
+    /// approval, and establishes it. If the CRD is terminating, begins to clean up after it.
     async fn settle(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) {
         if !*host.leadership().borrow() {
             return;
@@ -218,7 +218,7 @@ impl DefinitionController {
         if self.definitions.replace(&next, source, revision) && !self.serve(host, name).await {
             return;
         }
-        // The names are taken from now on. Other definitions do not wait until that is stored.
+        // The names are taken from now on. Other CRDs do not wait until the status is stored.
         self.queue.add(DefinitionTask::UpdateStatus(name.into()));
         self.start_tasks(host);
         // The CRD may have given up names that others wait for. A new CRD had none.
@@ -228,19 +228,19 @@ impl DefinitionController {
         }
     }
 
-    /// Settles all definitions if this server has begun to run the controllers.
+    /// Settles all CRDs if this server has begun to run the controllers.
     async fn take_over(&mut self, host: &Arc<dyn DefinitionHost>) {
         if !*host.leadership().borrow() {
             return;
         }
-        // What the server that led before has stored comes first. It can store nothing more.
+        // The writes of the previous leader come first. It can store nothing more.
         if let Err(error) = host.clone().catch_up().await {
             tracing::warn!(%error, "Failed to read the CustomResourceDefinitions that another server has written");
         }
         self.resync(host).await;
     }
 
-    /// Settles the definitions of a group that may wait for names.
+    /// Settles the CRDs of a group that may wait for names.
     async fn settle_group(&mut self, host: &Arc<dyn DefinitionHost>, group: &str) {
         for name in self.definitions.unsettled(group) {
             Box::pin(self.settle(host, &name)).await;
@@ -277,7 +277,7 @@ impl DefinitionController {
         });
     }
 
-    /// Serves the objects of a definition for which that has failed, and settles the definition.
+    /// Serves the objects of a CRD after a failed attempt, and settles the CRD.
     async fn retry_serving(&mut self, host: &Arc<dyn DefinitionHost>, name: &Str) {
         if self.serve(host, name).await {
             self.queue.forget(&DefinitionTask::Serve(name.clone()));
@@ -286,7 +286,7 @@ impl DefinitionController {
     }
 }
 
-/// Runs a controller that has started, or a new one after a failure.
+/// Runs a started controller, or a new one after a failure.
 async fn run(
     started: Option<(DefinitionController, Informer<()>)>,
     host: Weak<dyn DefinitionHost>,
@@ -327,8 +327,8 @@ fn has_accepted_names(names: &Value) -> bool {
     accepted.is_some_and(|accepted| accepted.values().any(|name| !name.is_empty()))
 }
 
-/// The next update of the status of a definition, and the uid of the definition; `None` if it is gone. The event that
-/// the update causes leads to the update after it.
+/// The next update of the status of a CRD, and the uid of the CRD; `None` if the CRD is gone. The event of the update
+/// leads to the update after it.
 fn status_update(definitions: &Definitions, host: &Arc<dyn DefinitionHost>, name: &str) -> Option<(Str, UpdateFn)> {
     let now = host.now();
     let definition = definitions.get(name)?;
@@ -336,7 +336,7 @@ fn status_update(definitions: &Definitions, host: &Arc<dyn DefinitionHost>, name
     let uid = definition.uid.clone();
     let expected = uid.clone();
     let compute = move |definition: &Value| {
-        // Another definition of the name decides for itself.
+        // Another CRD of the name decides for itself.
         let next = (definition.uid() == expected).then(|| next_status(definition, &others, now)).flatten();
         next.unwrap_or_else(|| definition.clone())
     };
@@ -347,7 +347,7 @@ async fn update_status(host: Weak<dyn DefinitionHost>, name: Str, (uid, compute)
     let Some(host) = host.upgrade() else { return ReconcileResult::Done };
     match host.clone().update_status_as_leader(definition_ref(&name), compute).await {
         Ok(_) => ReconcileResult::Done,
-        // The server that leads now does it.
+        // The new leader updates the status.
         Err(_) if !*host.leadership().borrow() => ReconcileResult::Done,
         Err(_) if is_gone(&host, &name, &uid).await => ReconcileResult::Done,
         Err(error) => {
@@ -357,8 +357,8 @@ async fn update_status(host: Weak<dyn DefinitionHost>, name: Str, (uid, compute)
     }
 }
 
-/// True if a definition was deleted: nothing has its name, or another definition has. While that cannot be read, the
-/// definition is taken to exist.
+/// True if a CRD was deleted: nothing has its name, or another CRD has it. While the cluster cannot be read, the CRD is
+/// assumed to exist.
 async fn is_gone(host: &Arc<dyn DefinitionHost>, name: &str, uid: &str) -> bool {
     let is_current = host.clone().catch_up().await.is_ok();
     is_current && find_definition(host, name).is_none_or(|definition| definition.uid() != uid)

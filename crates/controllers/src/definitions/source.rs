@@ -1,5 +1,5 @@
-//! The source from which the records of custom resources read their schemas: the stored JSON of the definition, which
-//! the watch cache retains anyway.
+//! The source from which the records of custom resources read their schemas: the stored JSON of the CRD, which the
+//! watch cache retains anyway.
 
 use bytes::Bytes;
 use pintle_codec::json::Projection;
@@ -8,33 +8,33 @@ use pintle_locks::{Mutex, RwLock};
 use pintle_registry::DefinitionSource;
 use pintle_value::Value;
 
-/// A stored definition at one generation.
+/// A stored CRD at one generation.
 pub(super) struct StoredDefinition {
     fingerprint: String,
     /// The newest JSON: status and metadata change without a new generation.
     json: RwLock<Bytes>,
-    /// Whether the definition was terminating at the revision for which that was asked last.
+    /// Whether the CRD was terminating at the last checked revision.
     terminating: Mutex<(u64, bool)>,
 }
 
 impl StoredDefinition {
-    /// A definition and its JSON.
+    /// A CRD and its JSON.
     pub(super) fn new(definition: &Value, json: Bytes) -> Self {
         Self { fingerprint: fingerprint(definition), json: RwLock::new(json), terminating: Mutex::default() }
     }
 
-    /// True if a definition is of this generation.
+    /// True if a CRD is of this generation.
     pub(super) fn has_generation_of(&self, definition: &Value) -> bool {
         self.fingerprint == fingerprint(definition)
     }
 
-    /// Replaces the JSON by a newer one of the same generation, so that the older one can be freed.
+    /// Replaces the JSON by newer JSON of the same generation, so that the older one can be freed.
     pub(super) fn set_json(&self, json: Bytes) {
         *self.json.write() = json;
     }
 }
 
-/// All fields of a definition except the schemas of its versions.
+/// All fields of a CRD except the schemas of its versions.
 const FIELDS_WITHOUT_SCHEMAS: &[&str] = &[
     "metadata",
     "spec.group",
@@ -52,8 +52,8 @@ const FIELDS_WITHOUT_SCHEMAS: &[&str] = &[
     "status",
 ];
 
-/// A stored definition without the schema of its version, which is the largest part and is read later. A definition
-/// with several versions is read whole, since their schemas are compared.
+/// A stored CRD without the schema of its version, which is the largest part and is read later. A CRD with several
+/// versions is read whole, since their schemas are compared.
 pub(super) fn without_schemas(json: &[u8]) -> Option<Value> {
     let definition = Projection::of(FIELDS_WITHOUT_SCHEMAS.iter().copied()).read(json)?;
     if definition.items_at(&["spec", "versions"]).len() < 2 {
@@ -62,7 +62,7 @@ pub(super) fn without_schemas(json: &[u8]) -> Option<Value> {
     Some(pintle_codec::json::decode(json, pintle_codec::json::DecodeOptions::default()).ok()?.value)
 }
 
-/// Identifies a generation of a definition.
+/// Identifies a generation of a CRD.
 fn fingerprint(definition: &Value) -> String {
     format!("{} {}", definition.uid(), definition.generation())
 }

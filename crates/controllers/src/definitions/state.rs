@@ -1,4 +1,4 @@
-//! What the definition controller knows of the stored definitions.
+//! The CRD controller's knowledge of the stored CRDs.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,10 +14,10 @@ use pintle_value::{Str, Value, object};
 use super::source::{StoredDefinition, without_schemas};
 use crate::objects::versioned_tree;
 
-/// The prefix of stored definitions.
+/// The prefix of stored CRDs.
 pub const DEFINITIONS_PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
-/// A definition at one revision.
+/// A CRD at one revision.
 pub(super) struct Definition {
     /// Its group and its accepted names, in the form that `next_status` reads.
     pub(super) names: Arc<Value>,
@@ -27,7 +27,7 @@ pub(super) struct Definition {
     /// The prefix of its objects.
     pub(super) prefix: Str,
     pub(super) records: Vec<Arc<Resource>>,
-    /// What the records depend on.
+    /// The inputs from which the records are made.
     record_inputs: Value,
     /// True if its names are accepted, or were accepted once.
     pub(super) is_accepted: bool,
@@ -87,8 +87,8 @@ pub(super) struct Definitions {
 }
 
 impl Definitions {
-    /// Reads all stored definitions. There may be many megabytes of them and the start of the server waits, so all
-    /// processors share the work.
+    /// Reads all stored CRDs. There may be many megabytes of them and the start of the server waits, so all processors
+    /// share the work.
     pub(super) fn load(loaded: &LoadedCache) -> Self {
         let Some(watch_cache) = loaded.watch_cache(DEFINITIONS_PREFIX) else { return Self::default() };
         let objects: Vec<Arc<Object>> = watch_cache.objects(KeyRange::All).collect();
@@ -99,7 +99,7 @@ impl Definitions {
             Some((Str::from(object.name()), Definition::new(&definition, source, object.revision)))
         };
         let read = |object: &Arc<Object>| {
-            // One definition must not keep the others from being served.
+            // One CRD must not keep the others from being served.
             let read = catch_unwind(AssertUnwindSafe(|| read(object))).unwrap_or_default();
             if read.is_none() {
                 let key = format!("{DEFINITIONS_PREFIX}/{}", object.name());
@@ -142,13 +142,13 @@ impl Definitions {
         Some(removed)
     }
 
-    /// The names of the definitions that are not among the stored ones.
+    /// The names of the CRDs that are not among the stored ones.
     pub(super) fn missing(&self, stored: &[Arc<Object>]) -> Vec<Str> {
         let stored: HashSet<&str> = stored.iter().map(|object| object.name()).collect();
         self.by_name.keys().filter(|name| !stored.contains(name.as_str())).cloned().collect()
     }
 
-    /// Records a stored definition, unless a newer revision of it is known. Returns true if its records have changed.
+    /// Records a stored CRD, unless a newer revision of it is known. Returns true if its records have changed.
     pub(super) fn record(&mut self, object: &Object) -> bool {
         let known = self.by_name.get(object.name());
         if let Some(known) = known.filter(|known| known.revision >= object.revision) {
@@ -171,7 +171,7 @@ impl Definitions {
         self.replace(&definition, source, object.revision)
     }
 
-    /// Replaces what is known of a definition. Returns true if its records have changed.
+    /// Replaces a CRD. Returns true if its records have changed.
     pub(super) fn replace(&mut self, definition: &Value, source: Arc<StoredDefinition>, revision: u64) -> bool {
         let name: Str = definition.name().into();
         let mut new = Definition::new(definition, source, revision);
@@ -183,7 +183,7 @@ impl Definitions {
         if !changed {
             new.records = old.records;
         }
-        // Another definition may have the name by now, whose predecessor's deletion was missed.
+        // By now another CRD may have the name, if the deletion of the first CRD was missed.
         new.is_cleaning_up = old.is_cleaning_up && new.uid == old.uid;
         self.insert(name, new);
         changed

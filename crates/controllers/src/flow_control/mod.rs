@@ -1,5 +1,5 @@
-//! The configuration of flow control (API priority and fairness): the priority levels and flow schemas that every cluster
-//! has, and the status of flow schemas. The requests themselves are not limited by it.
+//! The configuration of flow control (API priority and fairness): the priority levels and flow schemas that every
+//! cluster has, and the status of flow schemas. This configuration does not limit requests.
 
 mod objects;
 mod status;

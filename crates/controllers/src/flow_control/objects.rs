@@ -1,6 +1,6 @@
-//! Creates and updates the priority levels and flow schemas of the bootstrap configuration, and deletes those that belong
-//! to it no more (upstream: `pkg/registry/flowcontrol/ensurer` and its post-start hook). Upstream is ready only when they
-//! exist. This server creates them in the background after its start, because it does not need them.
+//! Creates and updates the priority levels and flow schemas of the bootstrap configuration, and deletes obsolete ones
+//! (upstream: `pkg/registry/flowcontrol/ensurer` and its post-start hook). Upstream is ready only when they exist. This
+//! server creates them in the background after its start, because it does not need them.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::{ClusterClient, DeleteRequest, ObjectRef};
 
 /// The name of the background task that reconciles the objects.
 pub const FLOW_CONTROL_OBJECTS_TASK: &str = "priority-and-fairness-config-producer";
-/// The field manager that owns their fields.
+/// The field manager that owns the fields of the objects.
 const FIELD_MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 /// How often the objects are compared with the bootstrap configuration.
 const SYNC_INTERVAL: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ async fn run_once(task: BackgroundTask, client: Weak<dyn ClusterClient>) {
             }
             Err(error) => {
                 tracing::warn!(%error, "Failed to reconcile the bootstrap configuration of flow control, will retry");
-                // As in upstream, a server that has been ready once stays so.
+                // As in upstream, a server that has been ready once stays ready.
                 if has_succeeded {
                     SYNC_INTERVAL
                 } else {
@@ -92,7 +92,7 @@ async fn reconcile(
     let target = object_ref(resource, name);
     let current = match try_find(client, &target) {
         Ok(current) => current,
-        // An administrator has to repair or delete it, and needs a running server for that.
+        // An administrator has to repair or delete the object, and needs a running server for that.
         Err(error) => {
             tracing::warn!(%error, %resource, name, "Skipped a corrupt object of the bootstrap configuration of flow control");
             return Ok(());
@@ -109,14 +109,14 @@ async fn reconcile(
         }
     };
     match result {
-        // Others write it at the same time. It is compared again later.
+        // Others write the object at the same time. The next round compares it again.
         Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. } | ApiError::Conflict { .. }) => Ok(()),
         result => result,
     }
 }
 
-/// What an object of the bootstrap configuration has to become; `None` if it can stay as it is. The spec of a suggested object
-/// stays if the annotation says so or, without the annotation, if it was changed.
+/// The object that the bootstrap configuration asks for; `None` if the current object can stay as it is. The spec of a
+/// suggested object stays if the annotation says so. Without the annotation, the spec stays if it was changed.
 fn revised(current: &Value, bootstrap: &FlowControlObject) -> Option<Value> {
     let annotation = flow_control_auto_update(current);
     let updates = bootstrap.is_mandatory || annotation.unwrap_or_else(|| current.generation() == 1);
@@ -134,7 +134,7 @@ fn revised(current: &Value, bootstrap: &FlowControlObject) -> Option<Value> {
     Some(revised)
 }
 
-/// True if an object has the spec of the bootstrap configuration. The shares of an exempt priority level are the users'.
+/// True if an object has the spec of the bootstrap configuration. Users choose the shares of an exempt priority level.
 fn has_bootstrap_spec(current: &Value, bootstrap: &Value) -> bool {
     let mut expected = bootstrap["spec"].clone();
     if expected.get("exempt").is_some()
@@ -145,7 +145,7 @@ fn has_bootstrap_spec(current: &Value, bootstrap: &Value) -> bool {
     same(current.get("spec"), Some(&expected))
 }
 
-/// Deletes objects that the server updates by itself and that the bootstrap configuration does not have any more.
+/// Deletes objects that the server updates by itself and that the bootstrap configuration no longer has.
 async fn delete_removed(
     client: &Arc<dyn ClusterClient>,
     resource: &GroupResource,
@@ -187,8 +187,8 @@ mod tests {
             }
             object
         };
-        // The annotation, the generation and the level of the current object; those of the revised one, if it is mandatory and
-        // if it is suggested.
+        // The annotation, the generation and the level of the current object. Then the annotation and the level of the
+        // revised object, if it is mandatory and if it is suggested.
         type Row = (
             Option<&'static str>,
             i64,

@@ -23,8 +23,8 @@ pub const FLOW_CONTROL_STATUS_TASK: &str = "priority-and-fairness-config-consume
 const FIELD_MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 /// How many flow schemas are processed at the same time.
 const MAX_CONCURRENT: usize = 16;
-/// How often the condition of a flow schema is written in a minute, so that two who disagree about it do not write
-/// without end.
+/// The maximum number of writes of a flow schema's condition in a minute. It limits two servers that disagree about the
+/// condition.
 const MAX_WRITES_IN_A_MINUTE: usize = 6;
 /// How long to wait after these writes.
 const PAUSE: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
 const DANGLING: &str = "Dangling";
 const FAILURE: &str = "Failed to set a condition of a flow schema, will retry";
 
-/// What an informer follows.
+/// The collections that the informer follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     FlowSchemas,
@@ -123,7 +123,7 @@ fn dangling_condition(level: &str, exists: bool) -> Value {
     object! { "type": DANGLING, "status": status, "reason": reason, "message": message }
 }
 
-/// True if a flow schema has a condition, whenever that was set.
+/// True if a flow schema has a condition, whatever its transition time is.
 fn has_condition(schema: &Value, condition: &Value) -> bool {
     let conditions = schema.items_at(&["status", "conditions"]);
     let found = conditions.iter().find(|found| found.str_at(&["type"]) == DANGLING);
@@ -141,7 +141,7 @@ async fn reconcile(
     let target = object_ref(flow_control_schemas_resource(), name);
     let Some(schema) = find(client, &target) else { return Ok(ReconcileResult::Done) };
     let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
-    // A corrupt priority level counts as missing, as in upstream one that is broken.
+    // A corrupt priority level counts as missing. So does a broken priority level in upstream.
     let exists = find(client, &object_ref(flow_control_priority_levels_resource(), level)).is_some();
     let mut condition = dangling_condition(level, exists);
     if has_condition(&schema, &condition) {

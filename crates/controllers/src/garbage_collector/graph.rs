@@ -40,7 +40,7 @@ struct Dependents {
 pub(super) struct Graph(HashMap<Str, Dependents>);
 
 impl Graph {
-    /// Replaces the owners of an object. What is known of those that stay is kept.
+    /// Replaces the owners of an object. The records of the remaining owners stay.
     pub(super) fn update(&mut self, object: &ObjectIdentity, before: &[OwnerReference], after: &[OwnerReference]) {
         let kept: HashSet<&str> = after.iter().map(|owner| owner.uid.as_str()).collect();
         for owner in before.iter().filter(|owner| !kept.contains(owner.uid.as_str())) {

@@ -48,15 +48,16 @@ pub(super) struct ObjectMetadata {
 /// Most objects have no owners and are not terminating. Their JSON does not contain these field names.
 static FIELD_NAMES: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| ["\"ownerReferences\"", "\"deletionTimestamp\""].map(Finder::new));
-/// Where the managed fields begin. A label or annotation of the name is no list.
+/// Where the managed fields begin. A label or annotation of this name is no list.
 static MANAGED_FIELDS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"managedFields\":["));
 static FIELDS: LazyLock<Projection> = LazyLock::new(|| {
     let fields = ["uid", "ownerReferences", "deletionTimestamp", "finalizers"];
     Projection::of(fields.map(|field| format!("metadata.{field}")).iter().map(String::as_str))
 });
 
-/// The JSON of an object up to its managed fields, if these follow all other metadata, as in the declaration order of built-in
-/// kinds; or else all of it. They and what follows are most of an object.
+/// The JSON of an object up to its managed fields, or else all of it. The managed fields must follow all other
+/// metadata, as in the declaration order of built-in kinds. They and the fields after the metadata are most of an
+/// object.
 fn before_managed_fields(json: &[u8]) -> &[u8] {
     // Sorted metadata that begins with the name has no managed fields, which would precede it.
     let is_in_declaration_order = || {

@@ -61,7 +61,7 @@ struct GarbageCollector {
     /// Objects in foreground deletion by uid. The uid alone counts: owner references that name the wrong kind block
     /// them too.
     deleting_dependents: HashMap<Str, ObjectIdentity>,
-    /// Objects that cannot be reconciled yet: an owner is of the given kind, which is not served, or (`None`) no
+    /// Objects that cannot be reconciled yet, each with the owner's kind that is not served. The kind is `None` if no
     /// version of the object's own kind is served.
     blocked: HashMap<ObjectIdentity, Option<GroupVersionKind>>,
     /// While a controller manager is active: when to check that again.
@@ -84,7 +84,7 @@ impl GarbageCollector {
         }
     }
 
-    /// What to handle next; `None` once the cluster is gone. Cancel-safe.
+    /// The next wake-up; `None` once the cluster is gone. Cancel-safe.
     async fn next_wakeup(&mut self) -> Option<Wakeup> {
         tokio::select! {
             event = self.informer.next() => Some(Wakeup::Informer(event)),
@@ -259,11 +259,11 @@ impl GarbageCollector {
     /// Stores an object that cannot be reconciled until a kind is served.
     fn block(&mut self, client: &Arc<dyn ClusterClient>, object: ObjectIdentity, kind: GroupVersionKind) {
         if is_served(client, &kind) {
-            // It is served by now, or the owner is corrupt.
+            // The kind is served by now, or the owner is corrupt.
             return self.queue.retry(object);
         }
         self.queue.forget(&object);
-        // The event of its deletion may have been reported while it was reconciled.
+        // The event of the object's deletion may have been reported while the object was reconciled.
         let resource = self.resources.get(client, &object.prefix);
         if resource.is_none_or(|resource| current_object(client, &object, &resource).is_some()) {
             self.blocked.insert(object, Some(kind));
@@ -271,7 +271,7 @@ impl GarbageCollector {
     }
 }
 
-/// What is known of an object; `None` if no version of its kind is served.
+/// The graph's knowledge of an object; `None` if no version of the object's kind is served.
 fn reconcile_target(
     (graph, reported_revision): (&Graph, u64),
     resources: &mut ResourceCache,
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
     use crate::fake_cluster::FakeCluster;
 
-    /// Runs a collector until it has as many blocked objects.
+    /// Runs a collector until it has this number of blocked objects.
     async fn run_until_blocked(collector: &mut GarbageCollector, cluster: &Arc<FakeCluster>, count: usize) {
         while collector.blocked.len() != count {
             let wakeup = tokio::time::timeout(Duration::from_secs(20), collector.next_wakeup()).await;

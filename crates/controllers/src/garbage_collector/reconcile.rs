@@ -21,7 +21,7 @@ const MAX_CONCURRENT_ORPHANS: usize = 32;
 const OWNER_REFERENCES: [&str; 2] = ["metadata", "ownerReferences"];
 const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
 
-/// An object to reconcile, and what the graph knew of it when that began.
+/// An object to reconcile, and the graph's knowledge of it when the reconciliation began.
 pub(super) struct ReconcileTarget {
     pub(super) object: ObjectIdentity,
     pub(super) resource: Arc<Resource>,
@@ -68,7 +68,7 @@ pub(super) fn owner_state(client: &Arc<dyn ClusterClient>, namespace: &str, owne
     }
 }
 
-/// Reconciles an object. It is blocked if an owner is of a kind that is not served.
+/// Reconciles an object. The object is blocked if an owner's kind is not served.
 ///
 /// # Errors
 /// An update or a deletion failed.

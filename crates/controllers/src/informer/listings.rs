@@ -1,4 +1,4 @@
-//! The objects that informers have yet to report of the sources that they have begun to follow.
+//! The objects that informers have yet to report, by source.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -20,14 +20,14 @@ pub(crate) use self::ordered::OrderedInformer;
 use crate::ClusterClient;
 use crate::objects::watch_cache_of;
 
-/// What an informer reports of its sources, each identified by an `S`.
+/// The reports of an informer about its sources, each identified by an `S`.
 pub(crate) enum InformerEvent<S> {
     /// These objects exist in a source. Large sources are listed in several batches.
     Added(S, Vec<Arc<Object>>),
     /// Changes, in order. An event may be older than the object that was listed.
     Changed(Vec<(S, Arc<Event>)>),
-    /// Events of a source were lost, or its watch cache was closed: nothing that was reported of it counts any more. If
-    /// it is open, it is listed again.
+    /// Events of a source were lost, or its watch cache was closed: all earlier reports about it are void. If the watch
+    /// cache is open, it is listed again.
     Reset(S),
 }
 
@@ -52,7 +52,7 @@ impl<S> InformerSource<S> {
     }
 }
 
-/// A source and the watch cache that it is followed in, while that is open.
+/// A source and its watch cache, while that is open.
 struct FollowedSource<S> {
     source: InformerSource<S>,
     followed: Option<(Arc<WatchCache>, Watcher)>,
@@ -83,8 +83,8 @@ impl<S: Clone + PartialEq> Informer<S> {
         informer
     }
 
-    /// Follows other sources from now on. Those that were followed before, by their id, go on. Nothing is reported of the
-    /// others any more.
+    /// Follows other sources from now on. Sources with an id that was followed before go on. The informer reports
+    /// nothing more of the others.
     pub(crate) fn set_sources(&mut self, client: &Arc<dyn ClusterClient>, sources: Vec<InformerSource<S>>) {
         let mut before = std::mem::take(&mut self.sources);
         let is_wanted = |id: &S| sources.iter().any(|source| source.id == *id);
@@ -158,7 +158,7 @@ impl<S: Clone + PartialEq> Informer<S> {
         }
     }
 
-    /// Begins to follow a watch cache. What is listed may be newer than where the events begin, never older.
+    /// Begins to follow a watch cache. The listed objects may be newer than the first events, never older.
     fn open(&mut self, index: usize, watch_cache: Arc<WatchCache>) {
         let FollowedSource { source, followed } = &mut self.sources[index];
         let (scope, revision) = (source.scope.clone(), watch_cache.newest_revision());
@@ -177,7 +177,7 @@ impl<S: Clone + PartialEq> Informer<S> {
     }
 }
 
-/// What a watcher returns.
+/// The result of a watcher: its pending events, or the loss of some.
 type PendingEvents = Result<Vec<Arc<Event>>, TooOld>;
 
 /// The next events of one of the sources, by its index, if one has any.

@@ -16,11 +16,12 @@ struct FollowedCollection {
     /// The list contains the effects of all events up to this revision.
     listed_at: u64,
     /// Once the watch cache is closed: the number of events that all watch caches had had by then. The last events of
-    /// this one are among them.
+    /// this watch cache are among them.
     closed_at: Option<u64>,
 }
 
-/// Follows all collections except those whose objects expire: upstream's garbage collector ignores events too.
+/// Follows all collections, but skips collections whose objects expire: upstream's garbage collector ignores events
+/// too.
 pub(crate) struct OrderedInformer {
     event_stream: EventStream,
     ignored: HashSet<Str>,
@@ -31,10 +32,10 @@ pub(crate) struct OrderedInformer {
     has_closed: bool,
     resets: Vec<Arc<WatchCache>>,
     listings: Listings<Arc<WatchCache>>,
-    /// Events that are reported once all lists are.
+    /// Events that are reported after all lists.
     held_back: Vec<StreamedEvent>,
-    /// The collections are not listed at the same revision. After the last list this is the number of events that all
-    /// watch caches had had then, until those events are reported too.
+    /// The number of events that all watch caches had had at the last list, until those events are reported too. The
+    /// collections are not listed at the same revision.
     synced_at: Option<u64>,
 }
 
@@ -58,7 +59,7 @@ impl OrderedInformer {
         informer
     }
 
-    /// True if all collections are listed, and everything that was reported is of one revision.
+    /// True if all collections are listed, and all reports are of one revision.
     pub(crate) fn has_synced(&self) -> bool {
         self.resets.is_empty() && self.listings.is_empty() && self.synced_at.is_none()
     }
@@ -71,7 +72,7 @@ impl OrderedInformer {
     /// The next event. [`InformerEvent::Changed`] is empty if the informer has synced without any. Cancel-safe.
     pub(crate) async fn next(&mut self) -> InformerEvent<Arc<WatchCache>> {
         loop {
-            // There may be much to report: let other tasks run.
+            // There may be many reports: let other tasks run.
             tokio::task::yield_now().await;
             // Also after events: they may be of a watch cache that was opened in the meantime.
             self.update_watch_caches();
@@ -103,7 +104,7 @@ impl OrderedInformer {
         }
     }
 
-    /// Follows the watch caches that were opened since the last call. One that was closed is reset once all of its
+    /// Follows the watch caches that were opened since the last call. A closed watch cache is reset once all of its
     /// events are reported.
     fn update_watch_caches(&mut self) {
         if let Some(watch_caches) = self.event_stream.watch_caches() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
-/// What remains of the content of a namespace after an attempt to delete it.
+/// The remaining content of a namespace after an attempt to delete it.
 #[derive(Debug, Default)]
 pub(super) struct ContentSummary {
     /// How many objects of each resource (`pods.`, `deployments.apps`) remain.

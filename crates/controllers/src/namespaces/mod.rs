@@ -1,5 +1,5 @@
-//! The namespace controller: deletes the content of terminating namespaces, reports in their status what remains, and
-//! removes their finalizer when nothing does (upstream: `pkg/controller/namespace`).
+//! The namespace controller: deletes the content of terminating namespaces, reports the remaining content in their
+//! status, and removes their finalizer when nothing remains (upstream: `pkg/controller/namespace`).
 
 mod conditions;
 
@@ -22,7 +22,7 @@ use crate::{CaughtUp, ClusterClient, ObjectRef};
 
 /// The finalizer that is removed when no content remains.
 const FINALIZER: &str = "kubernetes";
-/// The resource that is deleted before all others, which pods may need until they have terminated.
+/// The resource that is deleted before all others. Pods may need the other resources until they have terminated.
 const DELETED_FIRST: &str = "pods";
 /// How many namespaces are processed at the same time. Their writes share commits.
 const MAX_CONCURRENT: usize = 256;
@@ -64,7 +64,7 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
 }
 
 /// Enqueues the namespaces that have begun to wait for the controller. From then on the queue retries them until they
-/// no longer do, so that updates of their status need not enqueue them.
+/// no longer wait, so updates of their status need not enqueue them.
 fn enqueue(queue: &mut WorkQueue<Str>, event: &InformerEvent<()>) {
     match event {
         InformerEvent::Added((), namespaces) => {
@@ -80,7 +80,7 @@ fn enqueue(queue: &mut WorkQueue<Str>, event: &InformerEvent<()>) {
                 }
             }
         }
-        // The list that follows contains all namespaces that wait.
+        // The list after the reset contains all waiting namespaces.
         InformerEvent::Reset(()) => {}
     }
 }
@@ -106,8 +106,8 @@ async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Reconc
     }
     // Kinds that are served from now on may have objects in the namespace.
     let registry_changes = client.registry_changes();
-    // Nothing is created in the namespace any more: a create is stored only if the namespace has not changed since it was
-    // checked. Here and on other servers, what was created before is stored by now.
+    // Nothing is created in the namespace any more: a create is stored only if the namespace has not changed since it
+    // was checked. All earlier creates, here and on other servers, are stored by now.
     let caught_up = client.clone().catch_up_all().await?;
     if !is_current() {
         return Ok(ReconcileResult::Done);
@@ -169,8 +169,8 @@ fn deletable_resources(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Resource>> {
     by_prefix.into_values().collect()
 }
 
-/// Deletes the objects that some resources have in a namespace as of a consistent read, and adds to the summary what
-/// remains. Returns watchers of the resources of which objects remain.
+/// Deletes the objects that some resources have in a namespace as of a consistent read, and adds the remaining objects
+/// to the summary. Returns watchers of the resources of which objects remain.
 async fn delete_content(
     client: &Arc<dyn ClusterClient>,
     namespace: &str,
@@ -183,7 +183,7 @@ async fn delete_content(
     for resource in resources {
         let Some(watch_cache) = client.watch_cache(resource) else { continue };
         if let Err(error) = caught_up.of(resource) {
-            // There may be objects that nobody sees.
+            // The store could not be read, so it may have objects that the watch cache lacks.
             summary.failures.push(error.to_string());
             continue;
         }

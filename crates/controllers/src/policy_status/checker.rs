@@ -43,7 +43,7 @@ pub(super) fn check(registry: &Registry, policy: &Value) -> Vec<Value> {
     warnings
 }
 
-/// The resources whose schemas decide about the warnings of a policy: those of the kinds that its rules name, and that of
+/// The resources whose schemas decide about the warnings of a policy: the kinds that its rules name, and the kind of
 /// its parameters.
 pub(super) fn resources(registry: &Registry, policy: &Value) -> Vec<Arc<Resource>> {
     let spec = &policy["spec"];

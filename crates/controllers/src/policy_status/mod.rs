@@ -1,6 +1,7 @@
 //! Keeps the status of validating admission policies: the warnings of type checks (upstream:
-//! `pkg/controller/validatingadmissionpolicystatus`). Upstream checks each generation of a policy once. Here it is checked
-//! again when a definition that it depends on changes, so its warnings are not those of a kind that was not served then.
+//! `pkg/controller/validatingadmissionpolicystatus`). Upstream checks each generation of a policy once. This controller
+//! checks a policy again when a CRD that the policy depends on changes. So the policy keeps no warning about a kind
+//! that was not served at the first check.
 
 mod checker;
 mod types;
@@ -20,7 +21,7 @@ use crate::{ClusterClient, ObjectRef, controller_manager};
 
 /// The name of the controller and of the field manager that owns the status.
 pub(crate) const POLICY_STATUS: &str = "validatingadmissionpolicy-status";
-/// The name as health checks have it.
+/// The controller's name in health checks.
 pub(crate) const POLICY_STATUS_TASK: &str = "validatingadmissionpolicy-status-controller";
 /// How many policies are processed at the same time.
 const MAX_CONCURRENT: usize = 5;
@@ -28,10 +29,10 @@ const FAILURE: &str = "Failed to update the status of a validating admission pol
 
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
-/// What a policy was checked against.
+/// The inputs of a policy's check.
 struct Check {
     generation: i64,
-    /// The resources of the kinds that it names.
+    /// The resources of the kinds that the policy names.
     resources: Vec<Arc<Resource>>,
 }
 
@@ -84,7 +85,7 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
                 None => return,
             },
             changed = registry_changes.changed() => match changed {
-                // Those whose kinds have not changed are done without a check.
+                // A policy whose kinds have not changed is done without a check.
                 Ok(()) => checks.lock().keys().for_each(|name| queue.add(name.clone())),
                 Err(_) => return,
             },

@@ -45,7 +45,8 @@ fn field<'s>(ty: &'s Struct, name: &str) -> Option<&'s Field> {
     ty.fields.iter().find(is_named).or_else(|| ty.field(name).filter(|_| is_reserved(name)))
 }
 
-/// The type of a part of a schema; `None` if the published schema does not give it one, so that expressions cannot name it.
+/// The type of a part of a schema; `None` if the published schema does not give it one, so that expressions cannot name
+/// it.
 fn cel_type(schema: &Schema, id: TypeId, name: &str) -> Option<CelType> {
     Some(match schema.types.get(id) {
         Type::Struct(_) => CelType::object(name),

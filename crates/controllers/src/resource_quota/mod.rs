@@ -1,8 +1,8 @@
-//! Keeps the status of resource quotas (upstream: `pkg/controller/resourcequota`): the limits of the specification become
-//! those that are enforced, and what is used of them is counted. Admission adds what new objects use; this controller counts
-//! again when something was deleted or has ended, when a quota changes, and every few minutes.
+//! Keeps the status of resource quotas (upstream: `pkg/controller/resourcequota`): copies the limits of the
+//! specification to the enforced limits, and counts the usage. Admission adds the usage of new objects. This controller
+//! counts again when an object was deleted or has ended, when a quota changes, and every few minutes.
 //!
-//! - `usage`: counts what the objects of a namespace use.
+//! - `usage`: counts the usage of the objects of a namespace.
 
 mod usage;
 
@@ -33,19 +33,19 @@ const RESYNC_PERIOD: Duration = Duration::from_secs(5 * 60);
 /// How often a quota is counted again at once if it was charged meanwhile.
 const MAX_ATTEMPTS: usize = 5;
 
-/// What the controller follows: quotas, and the kinds that some quota counts.
+/// The collections that the controller follows: quotas, and the kinds that some quota counts.
 #[derive(Clone, Debug, PartialEq)]
 enum Source {
     Quotas,
     Counted(GroupResource),
 }
 
-/// What is known of a quota.
+/// The controller's knowledge of a quota.
 #[derive(Debug, PartialEq)]
 struct KnownQuota {
     hard: ResourceList,
     requirements: Vec<ScopeRequirement>,
-    /// The kinds that it counts.
+    /// The kinds that the quota counts.
     kinds: BTreeSet<GroupResource>,
 }
 
@@ -110,7 +110,7 @@ struct QuotaController {
     features: QuotaFeatures,
     /// The quotas by namespace and name.
     quotas: BTreeMap<Str, BTreeMap<Str, KnownQuota>>,
-    /// Those of the counted kinds that are served.
+    /// The counted kinds that are served.
     open: BTreeSet<GroupResource>,
     queue: WorkQueue<QuotaKey>,
 }
@@ -153,7 +153,7 @@ impl QuotaController {
         }
     }
 
-    /// Returns whether other kinds may be counted now.
+    /// Returns true if the set of counted kinds may have changed.
     fn handle_event(&mut self, client: &Arc<dyn ClusterClient>, event: InformerEvent<Source>) -> bool {
         match event {
             InformerEvent::Added(Source::Quotas, quotas) => {
@@ -185,7 +185,7 @@ impl QuotaController {
         }
     }
 
-    /// Enqueues a quota whose specification has changed. Changes of its status are those of this controller and of admission.
+    /// Enqueues a quota whose specification has changed. Only this controller and admission change its status.
     fn set(&mut self, object: &Object) -> bool {
         let Some(quota) = tree(object).map(|quota| KnownQuota::of(ResourceQuota::of(&quota), self.features)) else {
             return false;
@@ -237,7 +237,7 @@ fn quotas() -> GroupResource {
     GroupResource::new("", "resourcequotas")
 }
 
-/// Counts what is used of a quota, and updates its status.
+/// Counts the usage of a quota, and updates its status.
 async fn reconcile(client: &Arc<dyn ClusterClient>, namespace: &str, name: &str) -> Result<ReconcileResult, ApiError> {
     if controller_manager::is_active(client) {
         return Ok(ReconcileResult::Retry);
@@ -254,12 +254,13 @@ async fn reconcile(client: &Arc<dyn ClusterClient>, namespace: &str, name: &str)
 async fn try_reconcile(client: &Arc<dyn ClusterClient>, namespace: &str, name: &str) -> Result<bool, ApiError> {
     let target = ObjectRef { resource: quotas(), namespace: namespace.to_owned(), name: name.to_owned() };
     let Some(object) = find(client, &target) else { return Ok(true) };
-    // What the quota was charged up to here is stored or given back then. What it is charged later changes the quota, and so
-    // do charges that are given back.
+    // After the wait, each charge of the quota so far is given back or belongs to a stored object. A later charge
+    // changes the quota, and so does a charge that is given back.
     client.clone().wait_for_reserved_writes().await;
     let quota = ResourceQuota::of(&object);
     let used = usage::count(client, namespace, &quota).await?;
-    // What was counted may have been charged after the quota was read, so even an equal number says nothing then.
+    // A counted object may have been charged after the quota was read. So even an equal number proves nothing if the
+    // quota has changed.
     if find(client, &target).is_none_or(|current| current.resource_version() != object.resource_version()) {
         return Ok(false);
     }

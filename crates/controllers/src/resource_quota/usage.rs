@@ -1,4 +1,4 @@
-//! Counts what the objects of a namespace use of a quota (upstream: `quota.CalculateUsage`).
+//! Counts a namespace's usage of a quota (upstream: `quota.CalculateUsage`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ struct CountContext<'a> {
     client: &'a Arc<dyn ClusterClient>,
     features: QuotaFeatures,
     now: Time,
-    /// The first error. What was counted then is not complete.
+    /// The first error. The count is incomplete then.
     failed: OnceLock<ApiError>,
 }
 
@@ -51,7 +51,8 @@ impl QuotaContext for CountContext<'_> {
     }
 }
 
-/// The watch cache of a kind whose objects can be counted: those of namespaces that can be created, listed and deleted.
+/// The watch cache of a kind whose objects can be counted: a namespaced kind with the verbs create, list, watch and
+/// delete.
 pub(super) fn watch_cache(client: &Arc<dyn ClusterClient>, kind: &GroupResource) -> Option<Arc<WatchCache>> {
     const VERBS: [Verb; 4] = [Verb::Create, Verb::List, Verb::Watch, Verb::Delete];
     let registry = client.registry();
@@ -62,10 +63,10 @@ pub(super) fn watch_cache(client: &Arc<dyn ClusterClient>, kind: &GroupResource)
     client.watch_cache(resource).filter(|_| is_counted)
 }
 
-/// What is used of the limits of a quota. What cannot be counted keeps its value, if it has one.
+/// The usage of a quota's limits. A limit that cannot be counted keeps its value, if it has one.
 ///
 /// # Errors
-/// An object, or a device class that one names, cannot be read.
+/// An object, or a device class that an object names, cannot be read.
 pub(super) async fn count(
     client: &Arc<dyn ClusterClient>,
     namespace: &str,
@@ -100,7 +101,7 @@ pub(super) async fn count(
     Ok(used)
 }
 
-/// What the objects of one kind use.
+/// The usage of the objects of one kind.
 async fn kind_usage(
     evaluator: &dyn Evaluator,
     watch_cache: &Arc<WatchCache>,

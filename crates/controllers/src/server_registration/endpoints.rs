@@ -1,6 +1,7 @@
 //! The endpoints of the service `kubernetes`: an Endpoints object and an EndpointSlice (upstream:
 //! `pkg/controlplane/reconcilers/{lease,endpointsadapter}.go`). Upstream keeps the addresses of several servers in
-//! leases beside the API, and so do servers here that share a store. The endpoint of a server that is alone is the only one.
+//! leases beside the API. Servers that share a store do the same here. A server without others publishes its own
+//! endpoint only.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -28,10 +29,10 @@ fn slices_resource() -> GroupResource {
     GroupResource::new("discovery.k8s.io", "endpointslices")
 }
 
-/// How often a server that shares its store renews its address, and looks for those of others (upstream:
+/// How often a server that shares its store renews its address and looks for the addresses of other servers (upstream:
 /// `EndpointReconcilerConfig`).
 const RENEW_INTERVAL: Duration = Duration::from_secs(10);
-/// How long the address of a server counts that does not renew it (upstream: `DefaultEndpointReconcilerTTL`).
+/// How long an address counts after the server has last renewed it (upstream: `DefaultEndpointReconcilerTTL`).
 const ADDRESS_TTL: Duration = Duration::from_secs(15);
 
 /// Publishes the endpoints of all servers that share the store, until the cluster is gone.
@@ -45,7 +46,7 @@ pub(super) async fn reconcile_shared(client: &Weak<dyn ClusterClient>, endpoint:
     }
 }
 
-/// Removes the endpoint of a server that stops. The endpoints of a service are never all removed.
+/// Removes the endpoint of a server that stops. The last endpoint of the service is never removed.
 pub(super) async fn withdraw_shared(client: &Arc<dyn ClusterClient>, endpoint: SocketAddr) {
     let found = client.clone().remove_server_address(endpoint.ip()).await;
     if !matches!(&found, Ok(others) if others.is_empty()) {

@@ -34,7 +34,7 @@ pub(crate) fn leases() -> GroupResource {
     GroupResource::new("coordination.k8s.io", "leases")
 }
 
-/// The lease of a server's name.
+/// The lease of the server with this name.
 pub(crate) fn lease_ref(name: &str) -> ObjectRef {
     ObjectRef { resource: leases(), namespace: LEASE_NAMESPACE.to_owned(), name: name.to_owned() }
 }
@@ -49,8 +49,8 @@ pub struct ServerIdentity {
 }
 
 impl ServerIdentity {
-    /// The identity of the server of a host. `run` is unique to this start of the server. `address` is where other
-    /// servers reach it, if the lease publishes that.
+    /// The identity of a host's server. `run` is unique to this start of the server. `address` is where other servers
+    /// reach it, if the lease publishes an address.
     #[must_use]
     pub fn new(hostname: &str, run: &str, address: Option<SocketAddr>) -> Self {
         let name = server_name(hostname);
@@ -58,7 +58,7 @@ impl ServerIdentity {
         Self { name, holder, hostname: hostname.to_owned(), address }
     }
 
-    /// The name of the server, which is that of its lease.
+    /// The name of the server and of its lease.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -76,7 +76,7 @@ impl ServerIdentity {
         lease
     }
 
-    /// Creates the lease anew. An earlier run may have left one.
+    /// Creates the lease anew. An earlier run may have left a lease.
     async fn acquire_lease(&self, client: &Arc<dyn ClusterClient>) {
         self.release_lease(client).await;
         let lease = object! {

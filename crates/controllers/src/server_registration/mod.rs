@@ -1,5 +1,6 @@
-//! What the API server publishes about itself: the system namespaces, the service `kubernetes` and its endpoints, and
-//! the server's identity lease (upstream: `pkg/controlplane`). A controller manager does none of this.
+//! The objects that the API server publishes about itself: the system namespaces, the service `kubernetes` with its
+//! endpoints, and the server's identity lease (upstream: `pkg/controlplane`). A controller manager publishes none of
+//! them.
 
 mod endpoints;
 mod lease;
@@ -27,12 +28,12 @@ pub const ENDPOINTS_TASK: &str = "kubernetes-service-endpoints";
 /// The namespaces that every cluster has.
 pub const SYSTEM_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
-/// What a server publishes about itself.
+/// The published facts about a server.
 #[derive(Clone, Debug)]
 pub struct ServerRegistration {
     /// The service `kubernetes`.
     pub service: Value,
-    /// Where clients in the cluster reach the server, if it publishes that.
+    /// The address at which clients in the cluster reach the server, if the server publishes it.
     pub endpoint: Option<SocketAddr>,
     /// True if other servers share the store, whose endpoints are published too.
     pub shares_store: bool,
@@ -62,8 +63,9 @@ impl ServerRegistration {
         objects
     }
 
-    /// Renews the server's lease and deletes expired ones, and publishes the endpoints of servers that share the store, until the cluster is gone or `stopping` turns true. Without
-    /// an identity, or if leases are turned off, it does nothing.
+    /// Renews the server's lease, deletes expired leases, and publishes the endpoints of servers that share the store.
+    /// Runs until the cluster is gone or `stopping` turns true. Without an identity, or if leases are turned off, it
+    /// does nothing.
     pub fn run(
         &self,
         client: &Arc<dyn ClusterClient>,

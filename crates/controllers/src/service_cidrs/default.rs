@@ -1,5 +1,5 @@
-//! Keeps the ServiceCIDR `kubernetes`: its ranges are those of the flag when it is created, which the reconciler of required
-//! objects does. A second range may be added later; nothing else of it is changed.
+//! Keeps the ServiceCIDR `kubernetes`. The reconciler of required objects creates it with the ranges of the flag. This
+//! controller may add a second range later; it changes no other field.
 
 use std::sync::{Arc, Weak};
 
@@ -20,14 +20,14 @@ use crate::work_queue::{ReconcileResult, WorkQueue};
 const QUEUE: &str = "default_service_cidr";
 const FAILURE: &str = "Failed to set the condition of the default ServiceCIDR, will retry";
 
-/// What was reported since the controller has started. It is reported once.
+/// Conditions that were reported since the controller has started. Each is reported once.
 struct Reports {
     recorder: EventRecorder,
     has_other_ranges: bool,
     is_not_ready: bool,
 }
 
-/// Keeps the ServiceCIDR until the cluster is gone. `ranges` are those of the flag.
+/// Keeps the ServiceCIDR until the cluster is gone. `ranges` are the ranges of the flag.
 pub(crate) async fn run(client: Weak<dyn ClusterClient>, ranges: Arc<[String]>) {
     let Some((mut informer, mut queue)) = client.upgrade().map(|client| {
         let source = InformerSource::new((), service_cidrs(), WatchScope::Key(DEFAULT_SERVICE_CIDR.into()));
@@ -61,8 +61,8 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>, ranges: Arc<[String]>) 
     }
 }
 
-/// Sets the condition of the ServiceCIDR if it has none, before the server is ready, so that this comes before what other
-/// controllers do.
+/// Sets the condition of the ServiceCIDR if it has none. The server does this before it is ready, so before other
+/// controllers act.
 pub(crate) async fn prepare(client: &Arc<dyn ClusterClient>, ranges: &[String]) {
     let Some(current) = find(client, &cidr_ref(DEFAULT_SERVICE_CIDR)) else { return };
     let is_own = !current.is_terminating() && ranges_of(&current).eq(ranges.iter().map(String::as_str));

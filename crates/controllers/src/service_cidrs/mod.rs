@@ -1,6 +1,10 @@
-//! The ServiceCIDRs, from whose ranges services have their addresses: the one of the flag `--service-cluster-ip-range`
-//! (upstream: `pkg/controlplane/controller/defaultservicecidr`, in kube-apiserver), and the finalizer and the condition of
-//! all of them (upstream: `pkg/controller/servicecidrs`, in kube-controller-manager).
+//! The ServiceCIDRs, from whose ranges services have their addresses.
+//!
+//! - `default`: the ServiceCIDR of the flag `--service-cluster-ip-range` (upstream:
+//!   `pkg/controlplane/controller/defaultservicecidr`, in kube-apiserver).
+//! - `protection`: the finalizer and the condition of all ServiceCIDRs (upstream: `pkg/controller/servicecidrs`, in
+//!   kube-controller-manager).
+//! - `ranges`: which ranges contain an address or a range.
 
 mod default;
 mod protection;
@@ -16,7 +20,7 @@ pub(crate) use self::protection::run as run_protection;
 
 /// The name of the background task that keeps the default ServiceCIDR.
 pub const DEFAULT_SERVICE_CIDR_TASK: &str = "kubernetes-service-cidr-controller";
-/// The name of the controller of the finalizers, as kube-controller-manager has it, and of its field manager.
+/// The name of the controller of the finalizers in kube-controller-manager, and of its field manager.
 pub(crate) const SERVICE_CIDR_CONTROLLER: &str = "service-cidr-controller";
 /// The type of the condition that says whether addresses are allocated from a range.
 const READY: &str = "Ready";

@@ -1,5 +1,5 @@
-//! Gives each ServiceCIDR a finalizer and the condition `Ready`. One that is deleted stays as long as services have
-//! addresses that would be in no range without it.
+//! Gives each ServiceCIDR a finalizer and the condition `Ready`. A deleted ServiceCIDR stays as long as it alone
+//! contains the address of a service.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -26,18 +26,18 @@ const QUEUE: &str = "ipaddresses";
 const FAILURE: &str = "Failed to update a ServiceCIDR, will retry";
 /// How many ServiceCIDRs are processed at the same time.
 const MAX_CONCURRENT: usize = 5;
-/// How long a ServiceCIDR stays after its deletion, in seconds: by then all servers know of it, and allocate no address
-/// from it any more.
+/// How long a ServiceCIDR stays after its deletion, in seconds: by then all servers know of the deletion, and allocate
+/// no more of its addresses.
 const GRACE_PERIOD: i64 = 10;
 
-/// What an informer follows.
+/// The collections that the informer follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Cidrs,
     Addresses,
 }
 
-/// What has to be written.
+/// The next write to a ServiceCIDR.
 #[derive(Debug, PartialEq)]
 enum Change {
     AddFinalizer,
@@ -56,7 +56,7 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     }) else {
         return;
     };
-    // Only these depend on addresses.
+    // Only terminating ServiceCIDRs depend on addresses.
     let mut terminating: BTreeSet<Str> = BTreeSet::new();
     loop {
         queue.start_with(&client, FAILURE, |client, name| async move { reconcile(&client, &name).await });
@@ -89,7 +89,8 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
     }
 }
 
-/// A range that is added may replace another one that is deleted.
+/// Enqueues a changed ServiceCIDR. A new range may replace a deleted one, so ServiceCIDRs that overlap it are enqueued,
+/// too.
 fn handle_cidr(
     client: &Weak<dyn ClusterClient>,
     event: &Event,
@@ -114,7 +115,7 @@ fn has_finalizer(cidr: &Value) -> bool {
     cidr.items_at(&["metadata", "finalizers"]).iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER))
 }
 
-/// What has to be written of a ServiceCIDR next. `is_in_use` says whether it is needed, if it is deleted.
+/// The next write to a ServiceCIDR. `is_in_use` says whether a deleted ServiceCIDR is still needed.
 fn next_change(cidr: &Value, is_in_use: bool) -> Option<Change> {
     let ready = ready_condition(cidr);
     let is = |status: &str, reason: &str| {
@@ -136,7 +137,8 @@ const READY_MESSAGE: &str = "Kubernetes Service CIDR is ready";
 const TERMINATING_MESSAGE: &str =
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
 
-/// True if a ServiceCIDR has ranges that no other one contains, and services have addresses that are in no other one.
+/// True if a ServiceCIDR has a range that no other ServiceCIDR contains, and services have addresses that no other
+/// ServiceCIDR contains.
 fn is_in_use(client: &Arc<dyn ClusterClient>, cidr: &Value) -> bool {
     let others: Vec<Value> =
         all_service_cidrs(client).into_iter().filter(|other| other.name() != cidr.name()).collect();
@@ -180,7 +182,7 @@ async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Reconc
             set_condition(client, name, condition).await?;
         }
     }
-    // The change enqueues it again for what is left.
+    // The change enqueues the ServiceCIDR again for the remaining work.
     Ok(ReconcileResult::Done)
 }
 
@@ -194,7 +196,7 @@ async fn set_finalizer(client: &Arc<dyn ClusterClient>, cidr: &Value, is_present
     let uid = Str::from(cidr.uid());
     let compute = move |current: &Value| {
         let mut updated = current.clone();
-        // It was deleted or created again meanwhile.
+        // The ServiceCIDR was deleted or created again meanwhile.
         if current.uid() != uid || current.is_terminating() == is_present {
             return updated;
         }

@@ -23,7 +23,7 @@ pub(crate) fn ranges_of(service_cidr: &Value) -> impl Iterator<Item = &str> {
     service_cidr.items_at(&["spec", "cidrs"]).iter().filter_map(Value::as_str)
 }
 
-/// True if an address can be allocated from a range: the first and, for IPv4, the last one cannot.
+/// True if an address can be allocated from a range. The first address, and the last one of an IPv4 range, cannot.
 pub(crate) fn is_allocatable(range: &str, ip: IpAddr) -> bool {
     let Some(range) = Cidr::parse_sloppy(range) else { return false };
     let (network, bits) = range.network();
@@ -37,12 +37,12 @@ pub(crate) fn is_allocatable(range: &str, ip: IpAddr) -> bool {
     range.contains(ip) && ip != network && !is_broadcast
 }
 
-/// True if addresses of a ServiceCIDR include this one.
+/// True if a ServiceCIDR contains this address.
 pub(crate) fn contains_address(service_cidr: &Value, ip: IpAddr) -> bool {
     ranges_of(service_cidr).any(|range| is_allocatable(range, ip))
 }
 
-/// True if a ServiceCIDR has a range that is the given one or contains it.
+/// True if a ServiceCIDR has a range that equals or contains the given range.
 pub(super) fn contains_range(service_cidr: &Value, range: &str) -> bool {
     let Some((network, bits)) = Cidr::parse_sloppy(range).map(|range| range.network()) else { return false };
     let mut ranges = ranges_of(service_cidr).filter_map(Cidr::parse_sloppy);

@@ -13,7 +13,7 @@ use crate::ClusterClient;
 use crate::objects::tree;
 
 const USERS: &[(&str, &str)] = &[("", "persistentvolumes"), ("", "persistentvolumeclaims")];
-/// Where a claim or volume names a class.
+/// The fields in which a claim or volume names a class.
 const REFERENCES: [&[&str]; 3] = [
     &["spec", "volumeAttributesClassName"],
     &["status", "currentVolumeAttributesClassName"],
@@ -32,7 +32,7 @@ pub(crate) static VOLUME_ATTRIBUTES_CLASSES: Protection = Protection {
     used,
 };
 
-/// The classes that a stored claim or volume names. It is decoded only if it may name some.
+/// The classes that a stored claim or volume names. The object is decoded only if it may name a class.
 fn classes(object: &Object) -> Vec<Str> {
     let may_have_some = memmem::find(&object.json, b"olumeAttributesClassName\"").is_some();
     let Some(object) = may_have_some.then(|| tree(object)).flatten() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Which claims pods use. Only a pod that is bound to a node counts: the kubelet does not start one whose claim is
+//! Which claims pods use. Only a pod that is bound to a node counts: the kubelet starts no pod whose claim is
 //! terminating.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,8 @@ use crate::ClusterClient;
 use crate::objects::tree;
 
 const PODS: (&str, &str) = ("", "pods");
-/// Up to how many claims the pods are searched for, instead of decoding all that have claims.
+/// The maximum number of claims for which the JSON of pods is searched. For more claims, all pods with claims are
+/// decoded.
 const MAX_SEARCHED: usize = 16;
 
 /// Claims, which pods use.
@@ -29,12 +30,12 @@ pub(crate) static CLAIMS: Protection = Protection {
     used,
 };
 
-/// True if a pod may have a claim. It is not decoded for that.
+/// True if a pod may have a claim. The pod is not decoded.
 fn may_have_claims(pod: &Object) -> bool {
     [&b"\"claimName\""[..], b"\"ephemeral\""].iter().any(|key| memmem::find(&pod.json, key).is_some())
 }
 
-/// True if a pod may name one of the claims, or have it for an ephemeral volume. It is not decoded for that.
+/// True if a pod may name one of the claims, or have it for an ephemeral volume. The pod is not decoded.
 fn names_one_of(pod: &Object, claims: &BTreeMap<&str, &str>) -> bool {
     let is_of_pod = |claim: &str| claim.strip_prefix(pod.name()).is_some_and(|volume| volume.starts_with('-'));
     claims.keys().any(|claim| is_of_pod(claim) || memmem::find(&pod.json, claim.as_bytes()).is_some())
@@ -51,7 +52,7 @@ fn released(event: &Event) -> Vec<(Str, Str)> {
 /// A claim that a pod names.
 struct PodClaim {
     name: Str,
-    /// True if it was created for an ephemeral volume of the pod.
+    /// True if the claim was created for an ephemeral volume of the pod.
     is_ephemeral: bool,
 }
 

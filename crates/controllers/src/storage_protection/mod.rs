@@ -1,6 +1,6 @@
-//! The controllers of the finalizers that the admission plugins `StorageObjectInUseProtection` and `PodGroupProtection` add
-//! (upstream: `pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}`). A finalizer is removed when its object is
-//! terminating and nothing uses it, and added to a storage object that was created without it.
+//! The controllers of the finalizers that the admission plugins `StorageObjectInUseProtection` and `PodGroupProtection`
+//! add (upstream: `pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}`). A finalizer is removed when its
+//! object is terminating and nothing uses the object. It is added to a storage object that was created without it.
 //!
 //! - `claims`: which claims pods use.
 //! - `volumes`: which volumes are bound.
@@ -40,7 +40,7 @@ const FAILURE: &str = "Failed to find out which objects are in use, will retry";
 /// The names of protected objects by namespace, which is empty for cluster-scoped ones.
 type NamesByNamespace = BTreeMap<Str, BTreeSet<Str>>;
 
-/// A kind of objects that are not deleted while they are used.
+/// A kind of objects that are not deleted while other objects use them.
 pub(crate) struct Protection {
     /// The name of the controller.
     pub(crate) controller: &'static str,
@@ -51,11 +51,11 @@ pub(crate) struct Protection {
     finalizer: &'static str,
     /// True if objects that were created without the finalizer get it.
     adds_finalizer: bool,
-    /// The groups and plural names of the objects that use them.
+    /// The groups and plural names of the objects that use the protected objects.
     users: &'static [(&'static str, &'static str)],
-    /// The namespaced names of what a changed or deleted user may use no longer.
+    /// The namespaces and names of protected objects that a changed or deleted user may no longer use.
     released: fn(&Event) -> Vec<(Str, Str)>,
-    /// The names of those terminating objects of a namespace that are used.
+    /// The names of the used objects among terminating objects of a namespace.
     used: FindUsed,
 }
 
@@ -70,13 +70,13 @@ enum Source {
 /// The objects that wait for a decision.
 #[derive(Default)]
 struct ProtectedObjects {
-    /// Those that have to be examined.
+    /// Objects that have to be examined.
     pending: NamesByNamespace,
-    /// Those that were used when they were examined, or are being examined.
+    /// Objects that are being examined, or were used at their last examination.
     terminating: NamesByNamespace,
 }
 
-/// Names that are being examined. When this ends, those that are not decided are pending again, also after a panic.
+/// Names that are being examined. When this value is dropped, also after a panic, undecided names are pending again.
 struct Undecided<'a> {
     objects: &'a Mutex<ProtectedObjects>,
     namespace: &'a str,
@@ -90,7 +90,7 @@ impl Drop for Undecided<'_> {
     }
 }
 
-/// What is done with the finalizer of an object.
+/// The change of an object's finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FinalizerChange {
     Add,
@@ -102,7 +102,7 @@ impl Protection {
         resource_of(self.resource)
     }
 
-    /// What may have to be done with an object's finalizer.
+    /// The finalizer change that an object may need.
     fn change(&self, object: &Value) -> Option<FinalizerChange> {
         let finalizers = object.items_at(&["metadata", "finalizers"]);
         let has_finalizer = finalizers.iter().any(|finalizer| finalizer.as_str() == Some(self.finalizer));
@@ -113,7 +113,7 @@ impl Protection {
         }
     }
 
-    /// True if [`Self::change`] may say something about a stored object. It is not decoded for that.
+    /// True if [`Self::change`] may return a change for a stored object. The object is not decoded.
     fn may_change(&self, object: &Object) -> bool {
         let may_lack_it = || self.adds_finalizer && memmem::find(&object.json, self.finalizer.as_bytes()).is_none();
         is_terminating(object) || may_lack_it()
@@ -175,7 +175,7 @@ impl Protection {
             InformerEvent::Changed(events) => {
                 events.iter().flat_map(|(source, event)| self.handle_change(*source, event, objects)).collect()
             }
-            // The list that follows brings all objects.
+            // The list after the reset brings all objects.
             InformerEvent::Reset(Source::Protected) => {
                 *objects = ProtectedObjects::default();
                 Vec::new()
@@ -214,7 +214,7 @@ impl Protection {
         self.may_change(object).then(|| (object.namespace().into(), object.name().into()))
     }
 
-    /// Examines the pending objects of a namespace. What fails stays pending.
+    /// Examines the pending objects of a namespace. Objects that fail stay pending.
     async fn reconcile(
         &self,
         client: &Arc<dyn ClusterClient>,
@@ -237,7 +237,7 @@ impl Protection {
     ) -> Result<BTreeSet<Str>, ApiError> {
         let mut changes = Vec::new();
         let mut terminating = Vec::new();
-        // A use that ends from now on is noticed, one that began before is seen.
+        // From now on the end of a use is noticed, and the watch cache shows each use that has begun.
         names.iter().for_each(|name| insert(&mut objects.lock().terminating, namespace, name));
         client.clone().catch_up().await?;
         for name in names {
@@ -268,7 +268,7 @@ impl Protection {
         ObjectRef { resource: self.resource(), namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// Adds or removes the finalizer of an object. Returns its name if that failed.
+    /// Adds or removes the finalizer of an object. Returns the object's name if the write failed.
     async fn write(&self, client: &Arc<dyn ClusterClient>, namespace: &str, object: Value) -> Option<Str> {
         let (uid, expected, finalizer) = (Str::from(object.uid()), self.change(&object), self.finalizer);
         let change = move |current: &Value| {
@@ -326,7 +326,7 @@ fn is_terminating(object: &Object) -> bool {
     memmem::find(&object.json, b"\"deletionTimestamp\"").is_some()
 }
 
-/// The objects of a range, which must all be readable: one that is not may use anything.
+/// The objects of a range, which must all be readable: a corrupt object may use anything.
 fn readable(
     client: &Arc<dyn ClusterClient>,
     resource: (&'static str, &'static str),

@@ -1,5 +1,5 @@
-//! Which pod groups pods belong to (upstream: `pkg/controller/scheduling/podgroupprotection`). A pod that has ended does not
-//! count.
+//! Which pod groups pods belong to (upstream: `pkg/controller/scheduling/podgroupprotection`). A pod that has ended
+//! does not count.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which volumes are used: those that are bound to a claim.
+//! Which volumes are used: a volume that is bound to a claim.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

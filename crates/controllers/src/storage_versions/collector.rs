@@ -1,5 +1,5 @@
-//! Removes what gone servers have recorded: those without an identity lease. A StorageVersion that no server has recorded
-//! is deleted (upstream: `pkg/controller/storageversiongc`).
+//! Removes the records of gone servers. A server without an identity lease is gone. A StorageVersion that no server has
+//! recorded is deleted (upstream: `pkg/controller/storageversiongc`).
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,14 +17,15 @@ use crate::objects::{versioned_tree, watch_cache_of};
 use crate::server_registration::{LEASE_NAMESPACE, has_identity_lease, leases};
 use crate::{ClusterClient, DeleteRequest};
 
-/// How long to wait before what failed, or was left to a kube-controller-manager, is looked at again.
+/// The delay before the next attempt, after a failure or while a kube-controller-manager is active.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Runs the controller until the cluster is gone.
 pub(super) async fn run(client: Weak<dyn ClusterClient>) {
     let Some(mut informer) = client.upgrade().map(|client| {
         let sources = [
-            // Identity leases are there; those of nodes are written all the time.
+            // Identity leases are in this namespace. The leases of nodes are in another one and are written all the
+            // time.
             InformerSource::new((), leases(), WatchScope::Namespace(LEASE_NAMESPACE.into())),
             InformerSource::new((), storage_versions_resource(), WatchScope::All),
         ];
@@ -46,7 +47,7 @@ pub(super) async fn run(client: Weak<dyn ClusterClient>) {
     }
 }
 
-/// Removes what is stale. Returns false if something is left.
+/// Removes stale records. Returns false if any is left.
 async fn collect(client: &Arc<dyn ClusterClient>) -> bool {
     let watch_cache = watch_cache_of(client, &storage_versions_resource());
     let objects = watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All));
@@ -86,7 +87,7 @@ async fn remove_stale(client: &Arc<dyn ClusterClient>, object: &Value, live: Vec
     let (now, version) = (client.now(), object.resource_version().to_owned());
     let compute = move |current: &Value| {
         let mut updated = current.clone();
-        // A newer one is looked at when its event arrives.
+        // The event of a newer object leads to another attempt.
         if current.resource_version() == version {
             set_records(&mut updated, live.clone(), now);
         }

@@ -1,5 +1,5 @@
-//! What a server has still to record. Until then it refuses most writes, so that nothing is stored in a version that
-//! nobody knows of (upstream: `storageversion.Manager`).
+//! The storage versions that a server has still to record. Until then the server refuses most writes, so that it stores
+//! nothing in an unknown version (upstream: `storageversion.Manager`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use pintle_kinds::RecordedStorageVersion;
 use pintle_locks::RwLock;
 use pintle_registry::GroupResource;
 
-/// Whether the version of a resource is recorded, or why not.
+/// Whether the version of a resource is recorded, or the error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct UpdateStatus {
     is_done: bool,
@@ -51,12 +51,12 @@ impl StorageVersionManager {
         ))
     }
 
-    /// What has to be recorded.
+    /// The versions to record.
     pub(super) fn versions(&self) -> &[RecordedStorageVersion] {
         &self.versions
     }
 
-    /// Remembers whether a version was recorded. What was recorded once does not have to wait again.
+    /// Stores whether a version was recorded. A recorded version never waits again.
     pub(super) fn set_result(&self, version: &RecordedStorageVersion, result: Result<(), String>) {
         let mut status = self.status.write();
         for resource in &version.resources {
@@ -66,7 +66,7 @@ impl StorageVersionManager {
         }
     }
 
-    /// Remembers that all versions were recorded.
+    /// Stores that all versions were recorded.
     pub(super) fn complete(&self) {
         self.is_completed.store(true, Ordering::Relaxed);
     }

@@ -1,11 +1,11 @@
-//! Records in StorageVersion objects how the servers of a cluster store the built-in resources, and removes what gone
-//! servers have recorded (upstream: apiserver's `pkg/storageversion`, and `pkg/controller/storageversiongc`; gates
-//! `StorageVersionAPI` and `APIServerIdentity`).
+//! Records in StorageVersion objects how the servers of a cluster store the built-in resources, and removes the records
+//! of gone servers. Upstream has this in apiserver's `pkg/storageversion`, and in `pkg/controller/storageversiongc`.
+//! The gates are `StorageVersionAPI` and `APIServerIdentity`.
 //!
-//! - `manager`: what this server has still to record; its writes wait for that.
+//! - `manager`: the versions that this server has still to record; its writes wait for them.
 //! - `status`: the status of a StorageVersion.
-//! - `updater`: records.
-//! - `collector`: removes what gone servers have recorded.
+//! - `updater`: records the storage versions of this server.
+//! - `collector`: removes the records of gone servers.
 
 mod collector;
 mod manager;
@@ -23,7 +23,7 @@ use crate::{ClusterClient, ObjectRef};
 
 /// The name of the background task that records storage versions.
 pub const STORAGE_VERSION_UPDATER_TASK: &str = "built-in-resources-storage-version-updater";
-/// The name of the background task that removes what gone servers have recorded.
+/// The name of the background task that removes the records of gone servers.
 const COLLECTOR_TASK: &str = "storage-version-gc";
 
 /// Records the storage versions of this server until the cluster is gone.
@@ -41,7 +41,7 @@ pub fn run_storage_version_updater(
     )
 }
 
-/// Removes what gone servers have recorded, until the cluster is gone. Stands by while a kube-controller-manager is active.
+/// Removes the records of gone servers, until the cluster is gone. Stands by while a kube-controller-manager is active.
 pub fn run_storage_version_collector(client: &Arc<dyn ClusterClient>) -> impl Future<Output = ()> + Send + use<> {
     supervise(client, COLLECTOR_TASK, || false, collector::run)
 }

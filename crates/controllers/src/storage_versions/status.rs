@@ -1,5 +1,5 @@
-//! The status of a StorageVersion: what each server has recorded, and what follows (upstream: `localUpdateStorageVersion`
-//! and `SetCommonEncodingVersion` in apiserver's `pkg/storageversion/updater.go`).
+//! The status of a StorageVersion: the record of each server, and the common version and condition (upstream:
+//! `localUpdateStorageVersion` and `SetCommonEncodingVersion` in apiserver's `pkg/storageversion/updater.go`).
 
 use pintle_kinds::RecordedStorageVersion;
 use pintle_value::time::Time;
@@ -13,7 +13,7 @@ pub(super) fn server_of(record: &Value) -> &str {
     record.str_at(&["apiServerID"])
 }
 
-/// What the servers have recorded.
+/// The records of the servers.
 pub(super) fn records(object: &Value) -> &[Value] {
     object.items_at(&["status", "storageVersions"])
 }

@@ -13,19 +13,19 @@ use crate::ClusterClient;
 use crate::objects::{find, is_served};
 use crate::server_registration::lease_ref;
 
-/// How often the records are compared with what they should be.
+/// How often the records are compared with the desired ones.
 const INTERVAL: Duration = Duration::from_secs(600);
-/// How often the lease is looked for.
+/// How often the server looks for its lease.
 const LEASE_INTERVAL: Duration = Duration::from_millis(100);
 /// How long to wait after a failure.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
-/// How often a version is tried to be recorded in a round.
+/// The number of attempts to record a version in a round.
 const TRIES: usize = 3;
 
-/// Records until the cluster is gone.
+/// Records versions until the cluster is gone.
 pub(super) async fn run(client: Weak<dyn ClusterClient>, manager: Arc<StorageVersionManager>, server: Arc<str>) {
     while let Some(cluster) = client.upgrade() {
-        // What a server without a lease records is taken for that of a gone server.
+        // The record of a server without a lease looks like the record of a gone server.
         let delay = if find(&cluster, &lease_ref(&server)).is_some() {
             record_all(&cluster, &manager, &server).await;
             INTERVAL

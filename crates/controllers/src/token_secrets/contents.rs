@@ -1,5 +1,5 @@
-//! What token secrets contain: the token of their service account, its namespace, and the certificate authority of the
-//! server.
+//! The contents of token secrets: the token of their service account, its namespace, and the certificate authority of
+//! the server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ const ROOT_CA_KEY: &str = "ca.crt";
 const NAMESPACE_KEY: &str = "namespace";
 const TOKEN_KEY: &str = "token";
 
-/// Issues a token of a service account, given its namespace, name and uid, for a secret of a name.
+/// Issues a token for a secret with the given name. The service account is given as its namespace, name and uid.
 pub type IssueToken = Arc<dyn Fn((&str, &str, &str), &str) -> Result<String, String> + Send + Sync>;
 
-/// What token secrets are filled with.
+/// The sources of a token secret's contents.
 #[derive(Clone)]
 pub struct TokenSecretContents {
     /// The certificate authority of the server, in PEM.
@@ -33,7 +33,7 @@ impl fmt::Debug for TokenSecretContents {
     }
 }
 
-/// What is missing in a secret or differs (upstream: `secretUpdateNeeded`).
+/// The parts of a secret that are missing or differ (upstream: `secretUpdateNeeded`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Missing {
     root_ca: bool,
@@ -59,7 +59,7 @@ impl TokenSecretContents {
         }
     }
 
-    /// Returns what fills a secret of a service account; `None` if nothing is missing.
+    /// Returns the update that fills a secret of a service account; `None` if nothing is missing.
     ///
     /// # Errors
     /// The token cannot be issued.
@@ -80,7 +80,7 @@ impl TokenSecretContents {
         let (name, uid) = (account.name().to_owned(), account.uid().to_owned());
         Ok(Some(move |current: &Value| {
             let mut secret = current.clone();
-            // It may have been changed or replaced since.
+            // The secret may have been changed or replaced since.
             let missing = contents.missing(current);
             if secret.uid() != secret_uid || missing == Missing::NOTHING {
                 return secret;

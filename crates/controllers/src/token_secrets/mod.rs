@@ -1,6 +1,6 @@
-//! The controller of token secrets: fills in those of service accounts, deletes those of service accounts that are
-//! deleted, and removes the references of service accounts to token secrets that are deleted (upstream:
-//! `pkg/controller/serviceaccount/tokens_controller.go`).
+//! The controller of token secrets (upstream: `pkg/controller/serviceaccount/tokens_controller.go`). It fills the token
+//! secrets of service accounts, and deletes the token secrets of deleted service accounts. When a token secret is
+//! deleted, it removes the service account's reference to the secret.
 
 mod contents;
 
@@ -33,7 +33,7 @@ const FAILURE: &str = "Failed to reconcile a service account token, will retry";
 pub(crate) struct ServiceAccountRef {
     namespace: Str,
     name: Str,
-    /// Empty if the secret names no uid: it then belongs to any account of the name.
+    /// Empty if the secret names no uid: then it belongs to any account of the name.
     uid: Str,
 }
 
@@ -72,7 +72,7 @@ fn object_ref(resource: &str, namespace: &str, name: &str) -> ObjectRef {
     ObjectRef { resource, namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
-/// What the controller reconciles.
+/// An item that the controller reconciles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum TokenItem {
     /// A token secret, by namespace and name: its service account may be gone.
@@ -96,7 +96,7 @@ impl TokenItem {
     }
 }
 
-/// Deletes a token secret whose service account is gone, and fills in one whose service account exists.
+/// Deletes a token secret whose service account is gone. Fills a secret whose service account exists.
 async fn reconcile_secret(
     client: &Arc<dyn ClusterClient>,
     contents: &TokenSecretContents,
@@ -124,7 +124,7 @@ async fn reconcile_secret(
     Ok(ReconcileResult::Done)
 }
 
-/// Fills in what is missing in the secret of a service account.
+/// Fills the missing parts of a service account's secret.
 async fn fill_secret(
     client: &Arc<dyn ClusterClient>,
     contents: &TokenSecretContents,
@@ -203,7 +203,7 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>, contents: TokenSecretCo
     }
 }
 
-/// Token secrets and all service accounts. Only deletions of the latter matter.
+/// Token secrets and all service accounts. Of service accounts, only deletions matter.
 fn sources(client: &Arc<dyn ClusterClient>) -> Vec<InformerSource<TokenSource>> {
     let registry = client.registry();
     let type_index = registry.resource("", "v1", "secrets").and_then(|secrets| {
@@ -240,7 +240,7 @@ impl TokenController {
                     }
                 }
             }
-            // The list that follows enqueues all secrets.
+            // The list after the reset enqueues all secrets.
             InformerEvent::Reset(TokenSource::Secrets) => self.secrets.clear(),
             // Deletions of accounts may have been missed.
             InformerEvent::Reset(TokenSource::ServiceAccounts) => {

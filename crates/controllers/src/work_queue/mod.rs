@@ -38,8 +38,7 @@ pub(crate) struct WorkQueue<T, B = Infallible> {
     metrics: Arc<WorkQueueMetrics>,
     /// Items to process, in the order in which they were added.
     ready: VecDeque<T>,
-    /// The items of `ready`, and those that were added while they were being processed, with the time when they were
-    /// added.
+    /// The items of `ready`, and items that were added during their processing, each with the time when it was added.
     dirty: HashMap<T, Instant>,
     workers: JoinSet<ReconcileResult<B>>,
     /// The item that each worker processes.
@@ -51,7 +50,7 @@ pub(crate) struct WorkQueue<T, B = Infallible> {
     waiting: HashMap<T, AbortHandle>,
     /// Failed items by the time of their retry. The number tells items with the same time apart.
     delayed: BTreeMap<(Instant, u64), T>,
-    /// The key of each item in `delayed`, which has each item at most once.
+    /// The key of each item in `delayed`. An item is there at most once.
     retry_at: HashMap<T, (Instant, u64)>,
     retries: u64,
     /// How often each item has failed since its last success.
@@ -123,8 +122,8 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         }
     }
 
-    /// Starts like [`WorkQueue::start`], with what `reconcile` needs of the cluster: a worker keeps the client only until it
-    /// has ended, and none is started once the cluster is gone. What fails is handled as [`retry_failed`] says.
+    /// Starts like [`WorkQueue::start`], and gives `reconcile` a client of the cluster. A worker keeps the client only
+    /// until it has ended. No worker is started once the cluster is gone. [`retry_failed`] handles failures.
     pub(crate) fn start_with<C, F>(
         &mut self,
         client: &Weak<C>,
@@ -143,8 +142,8 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
     }
 
     /// Waits until [`WorkQueue::start`] may have something to do: a worker has ended, or an item is ready again. It
-    /// waits forever if nothing is processed, delayed or waiting. Returns an item that is blocked, if the worker
-    /// reports that. Cancel-safe.
+    /// waits forever if nothing is processed, delayed or waiting. Returns a blocked item if a worker reports one.
+    /// Cancel-safe.
     pub(crate) async fn wait(&mut self) -> Option<(T, B)> {
         // While all workers are busy, delayed items could not start anyway.
         let next_retry = self.delayed.first_key_value().map(|((time, _), _)| *time);
@@ -194,7 +193,7 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
         while self.workers.join_next().await.is_some() {}
     }
 
-    /// Takes the next item. What it waited for, and when it would be retried, does not matter any more.
+    /// Takes the next item. Its wait and its retry time are dropped.
     fn get(&mut self) -> Option<T> {
         let item = self.ready.pop_front()?;
         self.metrics.depth.add(-1);
@@ -258,7 +257,7 @@ impl<T: Clone + Eq + Hash, B: Send + 'static> WorkQueue<T, B> {
 }
 
 /// The result of an attempt to reconcile an item. A failure is retried, with a warning unless the object was changed
-/// meanwhile. An object that was created or deleted meanwhile needs nothing more: that change enqueues it again.
+/// meanwhile. An object that was created or deleted meanwhile needs nothing more: its change enqueues it again.
 pub(crate) fn retry_failed<B>(
     result: Result<ReconcileResult<B>, ApiError>,
     item: &impl Debug,
@@ -274,11 +273,11 @@ pub(crate) fn retry_failed<B>(
     })
 }
 
-/// For items that concern several objects: one that another object has kept from being reconciled, by being created or
-/// deleted meanwhile, is retried too.
+/// For items that concern several objects: an item that failed because another object was created or deleted meanwhile
+/// is retried, too.
 ///
 /// # Errors
-/// All others.
+/// All other errors.
 pub(crate) fn retry_changed<B>(result: Result<ReconcileResult<B>, ApiError>) -> Result<ReconcileResult<B>, ApiError> {
     match result {
         Err(ApiError::AlreadyExists { .. } | ApiError::NotFound { .. }) => Ok(ReconcileResult::Retry),
