@@ -21,7 +21,7 @@ pub fn resources(catalog: &Catalog) -> Vec<Arc<Resource>> {
     resources_in(catalog, &RuntimeConfig::default(), &Gates::default(), &ServiceNetwork::default())
 }
 
-/// Returns all resources, those too that are off by default or whose features are. Their types are in
+/// Returns all resources, including resources that are off by default or whose features are. Their types are in
 /// [`pintle_catalog::complete`].
 #[must_use]
 pub fn all_resources(catalog: &Catalog) -> Vec<Arc<Resource>> {

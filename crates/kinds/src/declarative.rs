@@ -9,7 +9,7 @@ use crate::validation::invalid_each;
 /// How upstream prints the value of errors that have none.
 const NO_VALUE: &str = "\"null\"";
 
-/// A format of strings: returns what is wrong with one.
+/// A format of strings: returns the errors of a string.
 pub(crate) type Format = fn(&str) -> Vec<String>;
 
 /// Requires a string of a format (`+k8s:required`, `+k8s:format`).
@@ -20,7 +20,8 @@ pub(crate) fn require_format(errors: &mut Errors, object: &Value, field: &str, f
     }
 }
 
-/// Validates the format of a string if it is there (`+k8s:optional`, `+k8s:format`). Only fields without a pointer may be empty.
+/// Validates the format of a string if it is there (`+k8s:optional`, `+k8s:format`). Only fields without a pointer may
+/// be empty.
 pub(crate) fn validate_format(errors: &mut Errors, object: &Value, field: &str, format: Format, path: &FieldPath<'_>) {
     if let Some(text) = object.get(field).and_then(Value::as_str) {
         invalid_each(errors, &path.child(field), text, format(text));
@@ -58,7 +59,7 @@ pub(crate) fn validate_union(errors: &mut Errors, object: &Value, members: &[&st
     }
 }
 
-/// True if a list is short enough (`+k8s:maxItems`). The items of one that is not are not validated.
+/// True if a list is short enough (`+k8s:maxItems`). The items of a longer list are not validated.
 pub(crate) fn validate_max_items(errors: &mut Errors, items: &[Value], most: usize, path: &FieldPath<'_>) -> bool {
     if items.len() > most {
         errors.push(FieldError::too_many(path, items.len(), most));
@@ -73,7 +74,8 @@ pub(crate) fn validate_unique(errors: &mut Errors, items: &[Value], key: &str, p
     }
 }
 
-/// Rejects a change of a field (`+k8s:immutable`). True if it is unchanged; a field that has changed is not validated further.
+/// Rejects a change of a field (`+k8s:immutable`). True if the field is unchanged; a changed field is not validated
+/// further.
 pub(crate) fn validate_unchanged(
     errors: &mut Errors,
     new: Option<&Value>,

@@ -1,6 +1,6 @@
 //! The strategies and table convertors of the built-in kinds: everything beyond the facts of the catalog. There is a
-//! directory per API group and a file per kind (or a directory, for kinds with many rules); `tables` contains the
-//! columns for `kubectl get`. This crate does not know HTTP or storage.
+//! directory per API group and a file per kind, or a directory for kinds with many rules. `tables` contains the columns
+//! for `kubectl get`. This crate does not know HTTP or storage.
 
 mod admissionregistration;
 mod apiextensions;
@@ -81,8 +81,8 @@ pub fn strategy(group: &str, version: &str, plural: &str) -> Arc<dyn Strategy> {
     strategy_in(group, version, plural, &Gates::default(), &ServiceNetwork::default())
 }
 
-/// Returns the strategy of a built-in resource at one version, in a cluster with these feature gates, on which defaults
-/// depend, and whose services have these addresses and ports.
+/// Returns the strategy of a built-in resource at one version. The gates decide about defaults. The network has the
+/// addresses and ports of services.
 pub(crate) fn strategy_in(
     group: &str,
     version: &str,

@@ -56,10 +56,11 @@ impl RuntimeConfig {
     }
 
     /// Reads the values of the flag: `KEY=BOOL` with a key `api/all`, `api/ga`, `api/beta`, `api/alpha`,
-    /// `GROUP/VERSION` or `GROUP/VERSION/RESOURCE`; several with commas between them. Later ones win.
+    /// `GROUP/VERSION` or `GROUP/VERSION/RESOURCE`; several with commas between them. Later values win.
     ///
     /// # Errors
-    /// A key or a value is malformed, a group or version is unknown, or the rest of the server needs what is turned off.
+    /// A key or a value is malformed, or a group or version is unknown. Or the rest of the server needs a resource that
+    /// is turned off.
     pub fn parse<T: AsRef<str>>(catalog: &Catalog, values: &[T]) -> Result<Self, String> {
         let pairs = values.iter().flat_map(|value| value.as_ref().split(',')).filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -109,7 +110,7 @@ impl RuntimeConfig {
             return Err(format!("group version {group_version} that has not been registered"));
         }
         let enabled = parse_value(key, value)?;
-        // What is registered without being served any more may be turned on, as in upstream: nothing follows.
+        // A version that is registered without being served any more may be turned on, as in upstream. Nothing follows.
         let Some(resource) = resource else {
             self.versions.insert((group.to_owned(), version.to_owned()), enabled);
             return Ok(());
@@ -122,7 +123,7 @@ impl RuntimeConfig {
         Ok(())
     }
 
-    /// Checks that what the rest of the server needs is served.
+    /// Checks that the resources are served that the rest of the server needs.
     fn check_dependencies(&self, catalog: &Catalog) -> Result<(), String> {
         let mut needed = catalog.resources().iter().filter(|facts| facts.served && is_needed(facts));
         match needed.find(|facts| !self.is_enabled(catalog, facts)) {
@@ -134,8 +135,8 @@ impl RuntimeConfig {
         }
     }
 
-    /// The catalog of a server with this configuration: with the types of versions that are off by default only if it turns
-    /// such a version on.
+    /// The catalog of a server with this configuration. It has the types of versions that are off by default only if
+    /// the configuration turns such a version on.
     #[must_use]
     pub fn catalog(&self) -> &'static Arc<Catalog> {
         let shared = pintle_catalog::shared();
@@ -144,8 +145,8 @@ impl RuntimeConfig {
         if optional.any(|facts| self.is_enabled(shared, facts)) { pintle_catalog::complete() } else { shared }
     }
 
-    /// The resources that are turned off although admission plugins enforce their objects, with their storage prefixes. A
-    /// server with such a plugin must not start while there are any, since it would allow what they forbid.
+    /// The resources that are turned off although admission plugins enforce their objects, with their storage prefixes.
+    /// A server with such a plugin must not start while there are any, since it would allow what they forbid.
     pub fn disabled_rules<'a>(
         &'a self,
         catalog: &'a Catalog,
@@ -176,7 +177,7 @@ impl RuntimeConfig {
     }
 }
 
-/// True for what other parts of the API are built on: the core group, and the addresses of its services.
+/// True for resources that other parts of the API are built on: the core group, and the addresses of its services.
 fn is_needed(facts: &ResourceFacts) -> bool {
     facts.group.is_empty()
         || facts.is_hub()
@@ -184,7 +185,8 @@ fn is_needed(facts: &ResourceFacts) -> bool {
             && matches!(facts.plural, "ipaddresses" | "servicecidrs")
 }
 
-/// True for what says which requests are allowed. Budgets of evictions do too, but an eviction fails without them.
+/// True for resources that say which requests are allowed. Budgets of evictions do too, but an eviction fails without
+/// them.
 fn is_rule(facts: &ResourceFacts) -> bool {
     facts.served && facts.group == "admissionregistration.k8s.io"
 }

@@ -22,7 +22,7 @@ pub enum ScaleError {
     Malformed(String),
 }
 
-/// The table of scales. Those of custom resources have other descriptions, and no number for what Go omits.
+/// The table of scales. Scales of custom resources have other descriptions, and no number where Go omits a zero.
 struct ScaleTable {
     columns: &'static [Column],
     omitted_replicas: Value,
@@ -179,7 +179,7 @@ pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Err
 /// Rejects an update of a scale that leaves the replicas unset.
 ///
 /// # Errors
-/// Returns an error if the replicas are those of [`scale_for_update`] for an object without replicas.
+/// Returns an error if [`scale_for_update`] has set the replicas of an object without replicas.
 pub fn check_replicas_set(scale: &Value, paths: &ScalePaths) -> Result<(), ApiError> {
     if paths.built_in || scale.int_at(&["spec", "replicas"]) != Some(UNSET_REPLICAS) {
         return Ok(());

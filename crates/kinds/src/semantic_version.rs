@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// A semantic version. The order is that of precedence, in which builds do not count.
+/// A semantic version. Versions are ordered by precedence, in which builds do not count.
 #[derive(Clone, Debug)]
 pub(crate) struct SemanticVersion<'a> {
     /// Major, minor and patch number.

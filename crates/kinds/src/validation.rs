@@ -14,8 +14,8 @@ pub(crate) fn strings_at<'v>(object: &'v Value, path: &[&str]) -> Vec<&'v str> {
     object.items_at(path).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }
 
-/// The maximum number of errors that show the same list, or say the same of one item. Upstream has one for each item of the
-/// list, so that their text grows with the square of its length.
+/// The maximum number of errors that show the same list, or repeat a message about one item. Upstream has one for each
+/// item of the list, so that their text grows with the square of its length.
 pub(crate) const MAX_REPEATED_ERRORS: usize = 100;
 
 /// Adds one `Invalid` error per message.
@@ -177,7 +177,7 @@ pub(crate) fn is_kubernetes_signer(signer: &str) -> bool {
     domain == "kubernetes.io" || domain.ends_with(".kubernetes.io")
 }
 
-/// Validates what the author of a pod tells a signer: annotations whose keys have a domain (upstream:
+/// Validates the hints of a pod's author to a signer: annotations whose keys have a domain (upstream:
 /// `ValidateUserAnnotations`). The case of keys does not matter.
 pub(crate) fn validate_user_annotations(errors: &mut Errors, annotations: &Value, path: &FieldPath<'_>) {
     const MAX_SIZE: usize = 256 * 1024;

@@ -1,5 +1,6 @@
-//! Tests that defaulting and preparing every built-in kind gives what Go would encode: for example no zero in a field
-//! that Go omits when it is empty. Both happen after an object was normalised, so nothing removes such a field later.
+//! Tests that the defaulted and prepared object of every built-in kind equals Go's encoding. For example, it has no
+//! zero in a field that Go omits when it is empty. Both happen after an object was normalised, so nothing removes such
+//! a field later.
 
 use pintle_registry::StrategyContext;
 use pintle_schema::{Problems, Schema, Type, TypeId, Types, normalise, static_defaults};
@@ -62,7 +63,7 @@ fn defaulted_objects_are_in_normal_form() {
                 let sent = object.clone();
                 object.set_at(&["metadata", "uid"], "5f0b9e1c-6a75-4d0c-9e5d-3c0d1f6b8a11");
                 resource.strategy.prepare_for_create(&context(), &mut object);
-                // What is prepared for an update of it, with other content.
+                // An update of the object, with other content, is checked after its preparation.
                 let mut updated = sent;
                 resource.strategy.prepare_for_update(&context(), &mut updated, &object);
                 check(&updated);

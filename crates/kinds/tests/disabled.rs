@@ -1,5 +1,5 @@
-//! Tests that fields of features that are alpha upstream are disabled here too: no new object of a served kind keeps a
-//! field of a disabled feature.
+//! Tests that features that are alpha upstream are disabled here too: no new object of a served kind keeps a field of a
+//! disabled feature.
 
 use std::sync::Arc;
 
@@ -101,7 +101,8 @@ fn path_text(path: &[PathStep]) -> String {
     steps.collect()
 }
 
-/// Checks that no new object of a built-in kind keeps a field of a feature that is off, and returns how many fields there are.
+/// Checks that no new object of a built-in kind keeps a field of a feature that is off, and returns how many fields
+/// there are.
 fn check_new_objects(gates: Gates) -> usize {
     let catalog = pintle_catalog::complete();
     let gates = Arc::new(gates);

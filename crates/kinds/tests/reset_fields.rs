@@ -21,7 +21,7 @@ const WITH_METADATA: &[(&str, ResetFields)] = &[("", STATUS), ("status", METADAT
 
 const EXPECTED: &[ExpectedResetFields] = &[
     ("admissionregistration.k8s.io/v1/validatingadmissionpolicies", WITH_METADATA),
-    // A status write can change metadata here, because upstream resets it to that of the request.
+    // A status write can change metadata here, because upstream resets it to the metadata of the request.
     ("apiextensions.k8s.io/v1/customresourcedefinitions", MOST),
     ("apiregistration.k8s.io/v1/apiservices", WITH_METADATA),
     ("apps/v1/daemonsets", MOST),

@@ -1,8 +1,8 @@
-//! Validates the CEL expressions of webhooks and policies by compiling them (upstream: `validateCELCondition` and similar of
-//! `pkg/apis/admissionregistration/validation`).
+//! Validates the CEL expressions of webhooks and policies by compiling them (upstream: `validateCELCondition` and
+//! similar of `pkg/apis/admissionregistration/validation`).
 //!
-//! Upstream compiles expressions that an update does not change in a more permissive environment. In 1.36 both environments
-//! have the same libraries, so there is only one here.
+//! Upstream compiles expressions that an update does not change in a more permissive environment. In 1.36 both
+//! environments have the same libraries, so there is only one here.
 
 use pintle_admission_cel::{CompilationError, CompiledExpression, Declarations, ExpressionCompiler, ExpressionKind};
 use pintle_value::{Errors, FieldError, FieldPath, Value};

@@ -1,5 +1,5 @@
-//! The syntax of JSONPath, as the references to fields in the status of a policy have it (upstream: client-go's
-//! `util/jsonpath/parser.go`). Nothing is evaluated, so it is only checked.
+//! The syntax of JSONPath in references to fields in the status of a policy (upstream: client-go's
+//! `util/jsonpath/parser.go`). Paths are only checked, never evaluated.
 
 /// The nesting beyond which a path is refused. Upstream has no limit.
 const MAX_DEPTH: usize = 32;
@@ -12,7 +12,7 @@ pub(super) fn check(path: &str) -> Result<(), String> {
     parse_action(path, 0).map(drop)
 }
 
-/// What an action ends with.
+/// The last node of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LastNode {
     None,
@@ -20,7 +20,7 @@ enum LastNode {
     Other,
 }
 
-/// Parses a text as an action, perhaps with more text and actions after it. Returns what the first action ends with.
+/// Parses a text as an action, perhaps with more text and actions after it. Returns the last node of the first action.
 fn parse_action(text: &str, depth: usize) -> Result<LastNode, String> {
     if depth > MAX_DEPTH {
         return Err("too many levels".to_owned());
@@ -40,7 +40,7 @@ fn parse_action(text: &str, depth: usize) -> Result<LastNode, String> {
 struct Parser<'t> {
     text: &'t str,
     position: usize,
-    /// Where the text begins that is not consumed yet.
+    /// The start of the text that is not consumed yet.
     start: usize,
     depth: usize,
 }
@@ -72,7 +72,7 @@ impl<'t> Parser<'t> {
         text
     }
 
-    /// The byte before the one that was read last.
+    /// True if a backslash precedes the byte that was read last.
     fn is_escaped(&self) -> bool {
         self.position >= 2 && self.text.as_bytes()[self.position - 2] == b'\\'
     }
@@ -158,8 +158,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses an index, a slice, a union or the name of a field. Returns what the action ends with after it; nothing if
-    /// the brackets have no nodes.
+    /// Parses an index, a slice, a union or the name of a field, and the rest of the action. Returns the last node of
+    /// the action, or nothing if the brackets have no nodes.
     fn array(&mut self) -> Result<LastNode, String> {
         loop {
             match self.next() {
@@ -235,7 +235,7 @@ fn comparison(text: &str) -> Option<(&str, &str)> {
     let is_operator = |c: char| matches!(c, '!' | '<' | '>' | '=');
     let from = text.find(is_operator).filter(|from| *from > 0)?;
     let to = text[from..].find(|c| !is_operator(c)).map(|length| from + length);
-    // Of operators alone, the last is the right operand.
+    // In a text of operators alone, the last one is the right operand.
     let to = to.or_else(|| (text.len() - from > 1).then(|| text.len() - 1))?;
     // The text has no line break, which the expression would not match.
     Some((&text[..from], &text[to..]))
@@ -254,7 +254,7 @@ fn check_slice(text: &str) -> Result<(), String> {
     }
 }
 
-/// True if the escape sequences of a text are those of Go (upstream: `UnquoteExtend`).
+/// True if a text has only escape sequences of Go (upstream: `UnquoteExtend`).
 fn can_unquote(text: &str, quote: char) -> bool {
     if !text.contains(['\\', quote]) {
         return true;
@@ -311,7 +311,7 @@ fn describe(c: char) -> String {
 mod tests {
     use super::*;
 
-    /// The errors are those of client-go's parser.
+    /// The expected errors come from client-go's parser.
     #[test]
     fn references_are_paths() {
         let check = |path: &str, expect: Result<(), &str>| {

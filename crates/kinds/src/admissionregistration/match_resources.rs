@@ -9,7 +9,7 @@ use crate::labels::validate_selector;
 use crate::validation::{invalid_each, strings_at, validate_one_of};
 
 const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
-/// What the rules of mutating policies can match: there is nothing to mutate in a delete.
+/// The operations that rules of mutating policies can match: there is nothing to mutate in a delete.
 pub(super) const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
 /// Sets the defaults of `matchConstraints` or `matchResources`.
@@ -49,7 +49,7 @@ pub(super) fn validate_match(errors: &mut Errors, resources: &Value, path: &Fiel
     }
 }
 
-/// Rejects operations of rules that policies of this type cannot have. Upstream's path has no indices.
+/// Rejects rule operations that this type of policy cannot have. Upstream's path has no indices.
 pub(super) fn validate_operations(
     errors: &mut Errors,
     resources: &Value,

@@ -114,8 +114,8 @@ fn validate_resources(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// Validates match conditions: valid unique names, and expressions that compile. Those of policies with a `paramKind` can
-/// use `params`.
+/// Validates match conditions: valid unique names, and expressions that compile. A policy with a `paramKind` can use
+/// `params` in them.
 pub(super) fn validate_conditions(errors: &mut Errors, conditions: &[Value], has_params: bool, path: &FieldPath<'_>) {
     if conditions.len() > MAX_CONDITIONS {
         errors.push(FieldError::too_many(path, conditions.len(), MAX_CONDITIONS));

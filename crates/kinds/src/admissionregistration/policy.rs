@@ -1,5 +1,6 @@
-//! The strategies for admission policies (upstream: `pkg/registry/admissionregistration/{validating,mutating}admissionpolicy`).
-//! The validation of their specs is in `policy_validation`.
+//! The strategies for admission policies (upstream:
+//! `pkg/registry/admissionregistration/{validating,mutating}admissionpolicy`). The validation of their specs is in
+//! `policy_validation`.
 
 use pintle_registry::{EscalationCheck, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value};

@@ -1,4 +1,5 @@
-//! The strategy for the bindings of admission policies (upstream: `validateValidatingAdmissionPolicyBindingSpec` and similar).
+//! The strategy for the bindings of admission policies (upstream: `validateValidatingAdmissionPolicyBindingSpec` and
+//! similar).
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ const PARAMETER_ACTIONS: [&str; 2] = ["Deny", "Allow"];
 pub(super) struct PolicyBindingStrategy {
     /// True for bindings of validating policies, which have validation actions.
     pub(super) validating: bool,
-    /// True if a reference to parameters says what to do without any by default, as in v1alpha1.
+    /// True if a reference to parameters has a default action for missing parameters, as in v1alpha1.
     pub(super) defaults_not_found_action: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Validates admission policies (upstream: `validateValidatingAdmissionPolicySpec`, `validateMutatingAdmissionPolicySpec`).
+//! Validates admission policies (upstream: `validateValidatingAdmissionPolicySpec`,
+//! `validateMutatingAdmissionPolicySpec`).
 
 use std::collections::BTreeSet;
 
@@ -76,7 +77,7 @@ pub(super) fn validate_mutating_policy(object: &Value, old: Option<&Value>) -> E
     errors
 }
 
-/// Validates a mutation: the patch of its type, and none of the other type.
+/// Validates a mutation: it has the patch of its own type, and no patch of the other type.
 fn validate_mutation(errors: &mut Errors, mutation: &Value, expressions: &PolicyExpressions, path: &FieldPath<'_>) {
     let patch_type = mutation.str_at(&["patchType"]);
     let (field, other, kind) = match patch_type {
@@ -100,7 +101,7 @@ fn validate_mutation(errors: &mut Errors, mutation: &Value, expressions: &Policy
     }
 }
 
-/// Validates what both types of policies have in common. The rules of mutating policies can only have some operations.
+/// Validates the common fields of both types of policies. The rules of mutating policies can only have some operations.
 fn validate_common(
     errors: &mut Errors,
     spec: &Value,

@@ -13,7 +13,7 @@ fn are_errors(context: &StrategyContext) -> bool {
     context.gates.is_enabled(Feature::MANIFEST_BASED_ADMISSION_CONTROL_CONFIG)
 }
 
-/// Adds an error for the name of a new webhook configuration, policy or binding that is reserved.
+/// Adds an error if the name of a new webhook configuration, policy or binding is reserved.
 pub(super) fn validate(errors: &mut Errors, context: &StrategyContext, object: &Value) {
     if are_errors(context) && object.name().ends_with(SUFFIX) {
         let why = format!(
@@ -24,8 +24,8 @@ pub(super) fn validate(errors: &mut Errors, context: &StrategyContext, object: &
     }
 }
 
-/// The warnings for the name of a webhook configuration, policy or binding. Where such names are errors of new objects, nothing
-/// warns about them.
+/// The warnings for the name of a webhook configuration, policy or binding. A server that rejects such names in new
+/// objects does not warn about them.
 pub(super) fn warnings(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
     if !object.name().ends_with(SUFFIX) || (old.is_none() && are_errors(context)) {
         return Vec::new();

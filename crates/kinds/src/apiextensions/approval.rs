@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath, Value};
 const ANNOTATION: &str = "api-approved.kubernetes.io";
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// Whether a definition has an API approval.
+/// Whether a CRD has an API approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiApproval {
     /// It has no annotation.
@@ -20,7 +20,7 @@ pub enum ApiApproval {
     Invalid,
 }
 
-/// The API approval of a definition and its description; `None` if the group needs no approval.
+/// The API approval of a CRD and its description; `None` if the group needs no approval.
 #[must_use]
 pub fn api_approval(definition: &Value) -> Option<(ApiApproval, String)> {
     if !is_protected(definition.str_at(&["spec", "group"])) {

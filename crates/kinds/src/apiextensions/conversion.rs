@@ -1,5 +1,5 @@
 //! Validates `spec.conversion` of a CustomResourceDefinition (upstream: `validateCustomResourceConversion`). Field
-//! paths are those of upstream's internal version, which has the fields of `webhook` beside the strategy.
+//! paths follow upstream's internal version, which has the fields of `webhook` beside the strategy.
 
 use std::collections::HashSet;
 
@@ -57,7 +57,7 @@ fn validate_client(errors: &mut Errors, client: &Value, readable: bool, path: &F
     }
 }
 
-/// True if a definition has a conversion webhook with a CA bundle that contains no parsable certificate.
+/// True if a CRD has a conversion webhook with a CA bundle that contains no parsable certificate.
 #[must_use]
 pub fn has_unreadable_bundle(definition: &Value) -> bool {
     let bundle = definition.str_at(&["spec", "conversion", "webhook", "clientConfig", "caBundle"]);

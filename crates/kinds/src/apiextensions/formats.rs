@@ -38,7 +38,7 @@ const TEXTS: [&str; 26] = [
     "uuid5",
 ];
 
-/// Returns the unrecognized formats in the schemas of a definition, without duplicates.
+/// Returns the unrecognized formats in the schemas of a CRD, without duplicates.
 pub(super) fn unrecognized_formats(object: &Value) -> Vec<&str> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for schema in schemas(object) {

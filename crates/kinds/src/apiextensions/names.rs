@@ -1,4 +1,4 @@
-//! Validates the names of a definition: those in the spec, and the accepted names in the status (upstream:
+//! Validates the names in the spec of a CRD, and the accepted names in its status (upstream:
 //! `ValidateCustomResourceDefinitionNames`).
 
 use pintle_value::{Errors, FieldPath, Value, names};

@@ -1,5 +1,5 @@
-//! Ratcheting: an update of a CustomResourceDefinition must pass only the checks that the old definition passes (upstream:
-//! how `ValidateCustomResourceDefinitionUpdate` fills `validationOptions`).
+//! Ratcheting: an update of a CustomResourceDefinition must pass only the checks that the old CRD passes (upstream: how
+//! `ValidateCustomResourceDefinitionUpdate` fills `validationOptions`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -41,7 +41,7 @@ fn is_structural(schema: Node<'_>) -> bool {
     unsupported::fault(schema).is_none() && structural::validate(schema, &FieldPath::root()).is_empty()
 }
 
-/// Returns the versions that both definitions have, with their names.
+/// Returns the versions that both CRDs have, with their names.
 fn pairs<'v>(object: &'v Value, old: &'v Value) -> impl Iterator<Item = (&'v str, &'v Value, &'v Value)> {
     let before: HashMap<&str, &Value> =
         versions(old).iter().rev().map(|version| (version.str_at(&["name"]), version)).collect();

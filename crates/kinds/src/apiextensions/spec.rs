@@ -72,7 +72,7 @@ const COLUMN: GoType = GoType::Struct(&[
 /// The fields of a version that stand beside the versions if they are the same in all of them.
 const COMMON: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
 
-/// Returns the versions of a definition.
+/// Returns the versions of a CRD.
 pub(super) fn versions(object: &Value) -> &[Value] {
     object.items_at(&["spec", "versions"])
 }
@@ -87,14 +87,14 @@ pub(super) fn is_common(versions: &[Value], field: &str) -> bool {
     versions.iter().all(|version| pintle_value::same(version.get(field), versions[0].get(field)))
 }
 
-/// Returns true if a definition is established.
+/// Returns true if a CRD is established.
 pub(super) fn is_established(object: &Value) -> bool {
     let conditions = object.items_at(&["status", "conditions"]);
     let found = conditions.iter().find(|condition| condition.str_at(&["type"]) == "Established");
     found.is_some_and(|condition| condition.str_at(&["status"]) == "True")
 }
 
-/// Validates the spec of a definition.
+/// Validates the spec of a CRD.
 pub(super) fn validate(object: &Value, options: &ValidationOptions, validator: &dyn SchemaValidator) -> Errors {
     let mut errors = Errors::new();
     let spec = &object["spec"];

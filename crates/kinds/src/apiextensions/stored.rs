@@ -1,5 +1,5 @@
-//! The form in which kube-apiserver stores definitions: version v1beta1, which is not served any more. It writes what all
-//! versions have in common only once (upstream: `apiextensions/v1beta1`, and the conversions of both versions).
+//! The form in which kube-apiserver stores CRDs: version v1beta1, which is not served any more. It writes the common
+//! fields of all versions only once (upstream: `apiextensions/v1beta1`, and the conversions of both versions).
 
 use pintle_registry::UnservedVersion;
 use pintle_value::{Value, object};
@@ -8,7 +8,7 @@ use pintle_value::{Value, object};
 pub(super) const V1BETA1: UnservedVersion =
     UnservedVersion { from_served: Some(to_v1beta1), ..UnservedVersion::read("apiextensions.k8s.io/v1beta1", to_v1) };
 
-/// What a version may have of its own, under its names in a version and in the whole specification.
+/// The fields that all versions may share, with their names in a version and in the whole specification.
 const SHARED_FIELDS: [(&str, &str); 4] = [
     ("schema", "validation"),
     ("subresources", "subresources"),
@@ -16,7 +16,7 @@ const SHARED_FIELDS: [(&str, &str); 4] = [
     ("selectableFields", "selectableFields"),
 ];
 
-/// What a webhook of conversion has, under its names in v1 and in v1beta1.
+/// The fields of a conversion webhook, with their names in v1 and in v1beta1.
 const WEBHOOK_FIELDS: [(&str, &str); 2] =
     [("clientConfig", "webhookClientConfig"), ("conversionReviewVersions", "conversionReviewVersions")];
 
@@ -52,7 +52,7 @@ fn to_v1beta1(definition: &mut Value) {
     spec.set("preserveUnknownFields", preserves);
 }
 
-/// Converts a definition with the defaults of v1beta1.
+/// Converts a CRD with the defaults of v1beta1.
 fn to_v1(definition: &mut Value) {
     let Some(spec) = definition.get_mut("spec") else { return };
     let mut versions = spec.items_at(&["versions"]).to_vec();

@@ -1,5 +1,5 @@
-//! Validation options of a CustomResourceDefinition: which checks apply (upstream: `validationOptions`). This module does
-//! not import its siblings, so that all of them can take options.
+//! Validation options of a CustomResourceDefinition: which checks apply (upstream: `validationOptions`). This module
+//! does not import its siblings, so that all of them can take options.
 
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ pub(super) struct ValidationOptions {
 }
 
 impl ValidationOptions {
-    /// The options for a new definition. The definition is not established yet, so its CA bundle is not validated.
+    /// The options for a new CRD. It is not established yet, so its CA bundle is not validated.
     pub(super) fn for_create() -> Self {
         Self {
             require_known_review_version: true,

@@ -7,7 +7,7 @@ use pintle_registry::{GroupResource, GroupVersion, Registry};
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
-/// The label that says how an APIService is kept.
+/// The label that says how an APIService is synchronized.
 const MANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// The group of APIService. The aggregator serves it itself, so it has no APIService.
 const OWN_GROUP: &str = "apiregistration.k8s.io";
@@ -15,7 +15,7 @@ const OWN_GROUP: &str = "apiregistration.k8s.io";
 const CUSTOM_GROUP_PRIORITY: i64 = 1000;
 const CUSTOM_VERSION_PRIORITY: i64 = 100;
 
-/// How the APIService of a version is kept.
+/// How the APIService of a version is synchronized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiServiceManagement {
     /// Synchronized once, when the controller starts.
@@ -32,7 +32,7 @@ impl ApiServiceManagement {
         }
     }
 
-    /// How an APIService is kept by its label; `None` if it is not managed.
+    /// How an APIService is synchronized by its label; `None` if it is not managed.
     #[must_use]
     pub fn of(service: &Value) -> Option<Self> {
         let label = service.str_at(&["metadata", "labels", MANAGED_LABEL]);
@@ -52,7 +52,7 @@ pub fn api_service_name(version: &GroupVersion) -> String {
     format!("{}.{}", version.version, version.group)
 }
 
-/// The APIServices of the built-in versions that a registry serves. Their priorities are those of discovery.
+/// The APIServices of the built-in versions that a registry serves. They have the priorities of discovery.
 #[must_use]
 pub fn built_in_api_services(catalog: &Catalog, registry: &Registry) -> Vec<Value> {
     let groups = catalog.groups().iter().filter(|group| group.name != OWN_GROUP);
@@ -116,12 +116,12 @@ const REMOTE: Availability = (
     "this server has no aggregation layer yet: requests for this version are not forwarded to the service",
 );
 
-/// What the writer of an APIService with a service is warned of.
+/// The warning for an APIService with a service.
 pub(super) const REMOTE_WARNING: &str = "spec.service: this server has no aggregation layer yet: requests for this version \
                                          are not forwarded to the service, and the APIService stays unavailable";
 
-/// True if the condition of an APIService is missing or was written by this server, and not by a kube-apiserver over the same
-/// etcd, which may be able to reach the service.
+/// True if the condition of an APIService is missing or was written by this server. A kube-apiserver over the same
+/// etcd, which may be able to reach the service, writes other reasons.
 #[must_use]
 pub fn has_own_availability(service: &Value) -> bool {
     let condition = available(service).and_then(|index| service.items_at(&["status", "conditions"]).get(index));
@@ -215,7 +215,7 @@ mod tests {
             ("False", "AggregationNotSupported")
         );
         assert!(has_own_availability(&service) && !is_available_api_service(&service));
-        // One that has got a service was local before.
+        // An APIService that has just got a service was local before.
         let local = r#"{"type":"Available","status":"True","reason":"Local"}"#;
         let mut service = object(&format!(r#"{{"spec":{{"service":{{}}}},"status":{{"conditions":[{local}]}}}}"#));
         assert!(has_own_availability(&service));

@@ -1,5 +1,5 @@
-//! How this server stores the built-in resources, as StorageVersion objects say it (upstream: `ResourceInfo` of
-//! apiserver's `pkg/storageversion`, with the versions of a kind in the scheme).
+//! The storage versions of the built-in resources on this server, in the form of StorageVersion objects. Upstream has
+//! them in `ResourceInfo` of apiserver's `pkg/storageversion`, and the versions of a kind in the scheme.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use pintle_registry::{GroupResource, GroupVersion, Registry};
 pub struct RecordedStorageVersion {
     /// The name of the StorageVersion.
     pub name: String,
-    /// The resource, and those of other groups that have the same objects.
+    /// The resource, and the resources of other groups that have the same objects.
     pub resources: Vec<GroupResource>,
     /// The version in which objects are stored.
     pub encoding: String,
@@ -29,7 +29,7 @@ pub fn storage_versions_resource() -> GroupResource {
 }
 
 /// How the built-in resources that a registry serves are stored, sorted by group and resource. Resources with the same
-/// objects have one entry, that of the first.
+/// objects share the entry of the first resource.
 #[must_use]
 pub fn recorded_storage_versions(catalog: &Catalog, registry: &Registry) -> Vec<RecordedStorageVersion> {
     let mut by_resource: BTreeMap<(&str, &str), Vec<(&ResourceFacts, &StorageFacts)>> = BTreeMap::new();
@@ -47,7 +47,7 @@ pub fn recorded_storage_versions(catalog: &Catalog, registry: &Registry) -> Vec<
             versions.iter().map(|(facts, _)| GroupVersion::new(group, facts.version).to_string()).collect();
         let resource = GroupResource::new(group, plural);
         if let Some((_, other)) = recorded.iter_mut().find(|(prefix, _)| *prefix == storage.prefix) {
-            // The other group's objects can be read at its versions, too.
+            // Objects of the other group can be read at its versions, too.
             other.resources.push(resource);
             other.decodable.extend(served);
             continue;
@@ -65,8 +65,8 @@ pub fn recorded_storage_versions(catalog: &Catalog, registry: &Registry) -> Vec<
     recorded.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// All versions of a kind in its group: those that can be served and those that are only read from the store, in the
-/// order of preference.
+/// All versions of a kind in its group, in the order of preference. They can be served, or are only read from the
+/// store.
 fn known_versions(catalog: &Catalog, of: &ResourceFacts) -> Vec<String> {
     let same_kind = catalog.resources().iter().filter(|facts| (facts.group, facts.kind) == (of.group, of.kind));
     let mut versions: Vec<&str> = Vec::new();

@@ -65,7 +65,7 @@ fn validate_status(status: &Value) -> Errors {
     errors
 }
 
-/// Validates what one server says.
+/// Validates the record of one server.
 fn validate_server(errors: &mut Errors, version: &Value, path: &FieldPath<'_>) {
     let id = version.str_at(&["apiServerID"]);
     invalid_each(errors, &path.child("apiServerID"), id, names::dns1123_subdomain_name(id, false));
@@ -88,7 +88,7 @@ fn validate_server(errors: &mut Errors, version: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// Requires the common version exactly when all servers encode objects in the same one.
+/// Requires a common version exactly if all servers encode objects in the same version.
 fn validate_common_version(errors: &mut Errors, status: &Value, versions: &[Value], path: &FieldPath<'_>) {
     let mut encodings = versions.iter().map(|version| version.str_at(&["encodingVersion"]));
     let actual = encodings.next().filter(|first| encodings.all(|other| other == *first));
@@ -111,7 +111,7 @@ fn validate_common_version(errors: &mut Errors, status: &Value, versions: &[Valu
     }
 }
 
-/// Validates conditions. Upstream's paths are those of items of the status, and it shows the type where the status is wrong.
+/// Validates conditions. Upstream's paths name items of the status, and it shows the type where the status is wrong.
 fn validate_conditions(errors: &mut Errors, conditions: &[Value], path: &FieldPath<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for (i, condition) in conditions.iter().enumerate() {
@@ -132,7 +132,7 @@ fn validate_conditions(errors: &mut Errors, conditions: &[Value], path: &FieldPa
     }
 }
 
-/// What is wrong with an `apiVersion`.
+/// The errors in an `apiVersion`.
 fn api_version_problems(text: &str) -> Vec<String> {
     const EMPTY: &str = "must be non-empty";
     let mut problems = Vec::new();

@@ -32,7 +32,7 @@ const MUTABLE: [&str; 7] = [
     "persistentVolumeClaimRetentionPolicy",
 ];
 
-/// What is not validated because it is immutable or was invalid before.
+/// Fields that are not validated because they are immutable or were invalid before.
 #[derive(Clone, Copy)]
 struct StatefulSetValidationOptions {
     skip_immutable_fields: bool,

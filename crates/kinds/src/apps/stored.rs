@@ -1,5 +1,6 @@
 //! The versions of workloads that are stored, but not served any more (upstream: `pkg/apis/apps/v1beta1`,
-//! `pkg/apis/apps/v1beta2`, `pkg/apis/extensions/v1beta1`). They have other defaults, and fields that are annotations since.
+//! `pkg/apis/apps/v1beta2`, `pkg/apis/extensions/v1beta1`). They have other defaults, and fields that are annotations
+//! in later versions.
 
 use pintle_registry::UnservedVersion;
 use pintle_value::{Value, object};
@@ -13,7 +14,7 @@ const EXTENSIONS: &str = "extensions/v1beta1";
 
 pub(super) const DAEMON_SETS: [UnservedVersion; 2] = [
     UnservedVersion::read("apps/v1beta2", |daemon_set| {
-        // One that is no number becomes 0. Upstream cannot read such an object, which it has never written.
+        // A generation that is no number becomes 0. Upstream cannot read such an object, and has never written one.
         let generation = template_generation(daemon_set);
         set_template_generation(daemon_set, generation);
     }),
@@ -72,7 +73,7 @@ fn set_labels_and_selector(workload: &mut Value) {
     }
 }
 
-/// Sets the strategy of updates to the one that was the default before `RollingUpdate`.
+/// Sets the update strategy to the default of these versions, which preceded `RollingUpdate`.
 fn set_update_strategy(spec: &mut Value) {
     spec.set_default("updateStrategy", Value::object());
     if let Some(strategy) = spec.get_mut("updateStrategy") {

@@ -1,4 +1,4 @@
-//! The annotations in which `autoscaling/v1` stores what it has no fields for, and how to read them (upstream:
+//! The annotations in which `autoscaling/v1` stores values that it has no fields for, and how to read them (upstream:
 //! `pkg/apis/autoscaling/annotations.go`). Malformed annotations are ignored.
 
 use pintle_value::{Quantity, Value};
@@ -44,7 +44,8 @@ pub(super) fn read_list(object: &Value, name: &str, change: impl Fn(&Value) -> O
     }
 }
 
-/// Reads the fields of a struct one by one. A field of the wrong type makes the whole struct invalid; null counts as absent.
+/// Reads the fields of a struct one by one. A field of the wrong type makes the whole struct invalid; null counts as
+/// absent.
 pub(super) struct FieldReader<'a>(&'a Value);
 
 impl<'a> FieldReader<'a> {

@@ -1,5 +1,5 @@
-//! Converts metrics and their status between the form of `autoscaling/v1`, which is still used in annotations, and that
-//! of `v2` (upstream: the conversion functions of `pkg/apis/autoscaling/v1`).
+//! Converts metrics and their status between the forms of `autoscaling/v1` and `v2` (upstream: the conversion functions
+//! of `pkg/apis/autoscaling/v1`). Annotations still use the form of `v1`.
 
 use pintle_value::{Quantity, Value, object};
 

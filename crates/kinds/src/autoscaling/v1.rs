@@ -1,5 +1,5 @@
 //! Converts HorizontalPodAutoscaler between `autoscaling/v1` and `v2` (upstream:
-//! `pkg/apis/autoscaling/v1/conversion.go`). Annotations store what `v1` has no fields for.
+//! `pkg/apis/autoscaling/v1/conversion.go`). Annotations store values for which `v1` has no fields.
 
 use pintle_value::{Value, object};
 

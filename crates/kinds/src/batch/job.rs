@@ -163,8 +163,8 @@ fn generate_selector(job: &mut Value) {
 }
 
 /// Copies the labels of the template to a job without labels. Upstream does so when it sets defaults, before it adds
-/// the generated labels to the template. But the job and the template share one map there, and objects are defaulted
-/// again when they are read, so the job's labels always include the generated ones.
+/// the generated labels to the template. But there the job and the template share one map, and objects are defaulted
+/// again when they are read. So the job's labels always include the generated ones.
 fn label_like_template(job: &mut Value) {
     if job.entries_at(&["metadata", "labels"]).next().is_some() {
         return;

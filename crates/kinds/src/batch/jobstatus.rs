@@ -224,7 +224,7 @@ fn validate_success(errors: &mut Errors, job: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// Validates what must not be reverted.
+/// Validates the changes of a status: final conditions stay, and counters do not decrease.
 fn validate_transition(errors: &mut Errors, update: &JobUpdate<'_>, path: &FieldPath<'_>) {
     let (job, old) = (update.job, update.old);
     for condition in ["Failed", "Complete", "FailureTarget"] {

@@ -85,8 +85,9 @@ fn validate_template(context: &StrategyContext, errors: &mut Errors, job: &Value
     validate_immutable(errors, Some(new), Some(&old), &template.child("spec"));
 }
 
-/// Returns whether the scheduling directives and the resources of a job's template may change: both while it is suspended
-/// and has no pods. Without the feature for directives, they may change while a suspended job has never started.
+/// Returns whether the scheduling directives and the resources of a job's template may change: both while it is
+/// suspended and has no pods. Without the feature for directives, they may change while a suspended job has never
+/// started.
 fn mutable_parts(context: &StrategyContext, job: &Value) -> (bool, bool) {
     let suspended = job.bool_at(&["spec", "suspend"]);
     let not_started = job.at(&["status", "startTime"]).is_none();

@@ -7,7 +7,7 @@ pub(super) fn is_valid(text: &str) -> bool {
     is_end(address(text)) || is_end(named_address(text))
 }
 
-/// `NAME <a@b.c>`. Returns what is behind it.
+/// Parses `NAME <a@b.c>`. Returns the rest of the text.
 fn named_address(text: &str) -> Option<&str> {
     let mut rest = text;
     while !rest.is_empty() && !rest.starts_with('<') {
@@ -17,7 +17,7 @@ fn named_address(text: &str) -> Option<&str> {
     address(rest.strip_prefix('<')?)?.strip_prefix('>')
 }
 
-/// `a@b.c`. Returns what is behind it.
+/// Parses `a@b.c`. Returns the rest of the text.
 fn address(text: &str) -> Option<&str> {
     let text = skip_space(text);
     let rest =
@@ -32,14 +32,14 @@ fn address(text: &str) -> Option<&str> {
     }
 }
 
-/// Atoms with single dots between them. Returns what is behind them.
+/// Parses atoms with single dots between them. Returns the rest of the text.
 fn dotted_atom(text: &str) -> Option<&str> {
     let (atom, rest) = atom(text)?;
     let is_valid = !atom.starts_with('.') && !atom.ends_with('.') && !atom.contains("..");
     is_valid.then_some(rest)
 }
 
-/// An atom, with or without dots. Returns it and what is behind it.
+/// Parses an atom, with or without dots. Returns the atom and the rest of the text.
 fn atom(text: &str) -> Option<(&str, &str)> {
     const SPECIAL: &str = "()<>[]:;@\\,\"";
     let is_part = |c: char| !c.is_ascii_control() && c != ' ' && !SPECIAL.contains(c);
@@ -47,7 +47,7 @@ fn atom(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// A quoted string. Returns what is behind it.
+/// Parses a quoted string. Returns the rest of the text.
 fn quoted(text: &str) -> Option<&str> {
     let mut characters = text.strip_prefix('"')?.char_indices();
     while let Some((i, c)) = characters.next() {

@@ -24,8 +24,9 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     }
 }
 
-/// The names of the virtual resource `signers` of which one must be permitted to a user who acts for a signer: its own, and that
-/// of all signers of its domain (upstream: `certauthorization.IsAuthorizedForSignerName`).
+/// The names of the virtual resource `signers` for a signer: its own name, and the name for all signers of its domain.
+/// A user who acts for the signer needs the permission for one of them (upstream:
+/// `certauthorization.IsAuthorizedForSignerName`).
 #[must_use]
 pub fn signer_permissions(signer: &str) -> [String; 2] {
     let domain = signer.split('/').next().unwrap_or_default();

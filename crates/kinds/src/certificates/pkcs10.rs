@@ -1,5 +1,5 @@
 //! Validates PKCS#10 certificate requests (RFC 2986), including the signature, which proves that the requester has the
-//! private key. Clients see the error messages, which are those of Go's `crypto/x509`.
+//! private key. Clients see the error messages, so they equal the messages of Go's `crypto/x509`.
 //!
 //! RSA keys below 2048 bits, which Go supports, are rejected because `ring` does not support them.
 
@@ -39,8 +39,8 @@ pub(super) fn check(der: &[u8]) -> Result<(), String> {
     })
 }
 
-/// Verifies the signature of a key on a curve that `ring` does not know, or of a digest that it does not combine with the curve.
-/// `None` if it is no such signature.
+/// Verifies an ECDSA signature that `ring` does not support: another curve, or another pair of curve and digest. `None`
+/// for any other signature.
 fn is_signed_by_curve(request: &X509CertificationRequest<'_>) -> Option<bool> {
     let Some(pintle_x509::PublicKey::Ecdsa(key)) =
         pintle_x509::PublicKey::of(&request.certification_request_info.subject_pki)
@@ -97,7 +97,7 @@ pub(super) struct AlternativeNames {
     pub(super) others: bool,
 }
 
-/// The kinds of alternative names in a request in DER. Others than these are ignored, as Go does.
+/// The kinds of alternative names in a request in DER. Other kinds are ignored, as in Go.
 ///
 /// # Errors
 /// The request cannot be read.

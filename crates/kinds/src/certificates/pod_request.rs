@@ -1,6 +1,7 @@
 //! The strategy for PodCertificateRequest, with which kubelets request certificates for pods (KEP-4317; upstream:
-//! `pkg/registry/certificates/podcertificaterequest`, `pkg/apis/certificates/validation`). A request proves that the kubelet has
-//! the private key: with a signature in a PKCS#10 request, or with one of the pod's uid beside the public key.
+//! `pkg/registry/certificates/podcertificaterequest`, `pkg/apis/certificates/validation`). A request proves that the
+//! kubelet has the private key. The proof is the signature of a PKCS#10 request, or a signature of the pod's uid beside
+//! the public key.
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
@@ -108,7 +109,7 @@ impl Strategy for PodCertificateRequestStrategy {
     }
 }
 
-/// Validates who requests a certificate, from whom, and for which pod.
+/// Validates the requester of a certificate, the signer, and the pod.
 fn validate_identity(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     validate_signer_name(errors, spec.str_at(&["signerName"]), &path.child("signerName"));
     validate_user_annotations(errors, &spec["unverifiedUserAnnotations"], &path.child("unverifiedUserAnnotations"));
@@ -125,7 +126,7 @@ fn validate_identity(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// Validates how long the certificate may be valid. Returns false if nothing else is to be validated.
+/// Validates the lifetime of the certificate. Returns false if nothing else is to be validated.
 fn validate_lifetime(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) -> bool {
     let path = path.child("maxExpirationSeconds");
     let Some(seconds) = spec.int_at(&["maxExpirationSeconds"]) else {
@@ -144,7 +145,8 @@ fn bytes(spec: &Value, field: &str) -> Vec<u8> {
     base64::decode(spec.str_at(&[field]).as_bytes()).unwrap_or_default()
 }
 
-/// Validates the public key and the proof that the kubelet has the private key, of which there must be one in one of two forms.
+/// Validates the public key and the proof that the kubelet has the private key. The spec must have both in exactly one
+/// of two forms.
 fn validate_key(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let [stub, key, proof] = [STUB, PUBLIC_KEY, PROOF].map(|field| bytes(spec, field));
     for (field, bytes) in [(STUB, &stub), (PUBLIC_KEY, &key), (PROOF, &proof)] {
@@ -188,7 +190,7 @@ fn validate_proof(errors: &mut Errors, spec: &Value, key: &[u8], proof: &[u8], p
     }
 }
 
-/// Refuses the keys that signers need not know. Returns true if the key is not one of them.
+/// Refuses keys that signers need not know. Returns true if the key is not one of them.
 fn validate_key_type(errors: &mut Errors, key: &PublicKey, shown: &str, path: &FieldPath<'_>) -> bool {
     let (shown, detail) = match key {
         PublicKey::Ed25519(_) => return true,

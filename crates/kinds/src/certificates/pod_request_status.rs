@@ -1,5 +1,5 @@
 //! The status of PodCertificateRequests: a signer issues a certificate, denies the request or fails, once (upstream:
-//! `ValidatePodCertificateRequestStatusUpdate`). It needs the permission to sign for the requested signer.
+//! `ValidatePodCertificateRequestStatusUpdate`). The signer needs the permission to sign for the requested signer name.
 
 use pintle_registry::{
     BoxFuture, ClusterValidation, StrategyContext, SubresourceStrategy, ValidatedWrite, VirtualAccess, WriteAccess,
@@ -62,7 +62,8 @@ impl ClusterValidation for SignPermission {
     }
 }
 
-/// Requires the permission to sign for the signer of a request. Upstream asks for it only if the new status is valid.
+/// Requires the permission to sign for the signer of a request. Upstream checks the permission only if the new status
+/// is valid.
 async fn require_permission(
     context: &StrategyContext,
     object: &Value,
@@ -179,7 +180,8 @@ fn validate_issued(context: &StrategyContext, object: &Value, old: &Value) -> Re
         return Err(invalid_chain("issued certificate chain must consist entirely of CERTIFICATE PEM blocks"));
     }
     let leaf = parse(&leaf.bytes).ok_or_else(|| invalid_chain("leaf certificate does not parse as valid X.509"))?;
-    // Errors of names are reported together with that of the key and with missing times; nothing else is looked at then.
+    // Errors of names are reported together with the error of the key and with missing times. After such an error,
+    // nothing else is validated.
     let mut errors = validate_names(&leaf);
     let mut fail = |other: Errors| {
         errors.append(other);

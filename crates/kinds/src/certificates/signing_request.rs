@@ -256,7 +256,7 @@ pub fn requested_subject(object: &Value) -> Result<pkcs10::RequestedSubject, Str
     pkcs10::subject(&request_der(object.str_at(&["spec", "request"]))?)
 }
 
-/// Returns what is wrong with a certificate chain.
+/// Returns the error in a certificate chain.
 fn certificate_error(certificate: &str) -> Option<String> {
     if certificate.is_empty() {
         return None;

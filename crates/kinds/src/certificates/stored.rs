@@ -1,5 +1,5 @@
-//! Version v1beta1 of CertificateSigningRequest, which is stored, but not served any more: its signer follows from the request
-//! where it names none (upstream: `pkg/apis/certificates/v1beta1`).
+//! Version v1beta1 of CertificateSigningRequest, which is stored, but not served any more. A request that names no
+//! signer gets one by its contents (upstream: `pkg/apis/certificates/v1beta1`).
 
 use pintle_registry::UnservedVersion;
 use pintle_value::Value;

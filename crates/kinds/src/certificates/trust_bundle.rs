@@ -29,7 +29,7 @@ impl Strategy for ClusterTrustBundleStrategy {
 
     fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = validate_signer(object);
-        // What is stored stays valid when the parser changes.
+        // A stored bundle stays valid when the parser changes.
         if !same_at(object, old, &BUNDLE) {
             validate_bundle(&mut errors, object.str_at(&BUNDLE));
         }
@@ -123,7 +123,7 @@ fn validate_bundle(errors: &mut Errors, text: &str) {
     }
 }
 
-/// Whether a certificate is that of an authority. `None` if it cannot be parsed.
+/// Whether a certificate belongs to an authority. `None` if it cannot be parsed.
 fn is_authority(der: &[u8]) -> Option<bool> {
     let (rest, certificate) = X509Certificate::from_der(der).ok()?;
     let constraints = certificate.basic_constraints().ok()?;

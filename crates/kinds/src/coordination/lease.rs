@@ -39,7 +39,7 @@ impl Strategy for LeaseStrategy {
     }
 }
 
-/// Validates a strategy: one that Kubernetes defines, or one with a domain. Upstream repeats the field in the path.
+/// Validates a strategy: Kubernetes defines it, or its name has a domain. Upstream repeats the field in the path.
 pub(super) fn validate_strategy(errors: &mut Errors, strategy: &str, path: &FieldPath<'_>) {
     let path = path.child("strategy");
     if strategy.contains('/') {

@@ -46,7 +46,7 @@ impl Strategy for LeaseCandidateStrategy {
     }
 }
 
-/// The version in a field. One that is malformed counts as 0.0.0, as upstream.
+/// The version in a field. A malformed version counts as 0.0.0, as in upstream.
 fn version<'v>(errors: &mut Errors, spec: &'v Value, field: &str, path: &FieldPath<'_>) -> SemanticVersion<'v> {
     let text = spec.str_at(&[field]);
     if text.is_empty() {

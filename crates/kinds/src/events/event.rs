@@ -1,5 +1,5 @@
 //! The strategy for events (upstream: `pkg/apis/core/validation/events.go`, `pkg/registry/core/event`). The validation
-//! of `events.k8s.io/v1` is stricter than that of the core group, which legacy clients use.
+//! of `events.k8s.io/v1` is stricter than the validation of the core group, which legacy clients use.
 
 use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext};
 use pintle_value::time::Time;

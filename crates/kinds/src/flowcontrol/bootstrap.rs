@@ -1,5 +1,6 @@
-//! The priority levels and flow schemas that every cluster has: mandatory ones, whose specs are fixed, and suggested ones,
-//! which users may change (upstream: `k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap`).
+//! The priority levels and flow schemas that every cluster has (upstream:
+//! `k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap`). Mandatory objects have fixed specs. Users may change suggested
+//! objects.
 
 use pintle_registry::GroupResource;
 use pintle_value::{Value, object};
@@ -185,7 +186,7 @@ pub fn flow_control_schemas() -> Vec<FlowControlObject> {
     FLOW_SCHEMAS.iter().map(|schema| bootstrap_object(schema.name, schema.spec())).collect()
 }
 
-/// Whether the server updates the spec of an object, as the annotation says; `None` if it does not say so.
+/// Whether the server updates the spec of an object, by its annotation; `None` if the annotation does not say.
 #[must_use]
 pub fn flow_control_auto_update(object: &Value) -> Option<bool> {
     pintle_value::parse_bool(object.str_at(&["metadata", "annotations", FLOW_CONTROL_AUTO_UPDATE])).ok()
@@ -298,7 +299,7 @@ mod tests {
     use crate::flowcontrol::strategy;
     use crate::testing::{context, messages};
 
-    /// What upstream's package prints for its objects as JSON, without creationTimestamp and status, one a line.
+    /// The JSON of the objects of upstream's package, without creationTimestamp and status, one object a line.
     const UPSTREAM: &str = include_str!("bootstrap_objects.txt");
 
     #[test]

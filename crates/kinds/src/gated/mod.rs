@@ -1,6 +1,6 @@
-//! Drops the fields of features that are off from objects that are written, unless the old object uses the feature (upstream:
-//! `DropDisabledPodFields`, `DropDisabledTemplateFields` and the functions `dropDisabledFields` of the strategies). The
-//! fields are data: see `fields.txt`. What a strategy drops by other rules is in the strategy.
+//! Drops the fields of disabled features from written objects, unless the old object uses the feature. (Upstream:
+//! `DropDisabledPodFields`, `DropDisabledTemplateFields` and the functions `dropDisabledFields` of the strategies.) The
+//! fields are data: see `fields.txt`. A strategy drops further fields by its own rules.
 
 mod path;
 
@@ -109,11 +109,12 @@ pub fn gates_of_fields() -> impl Iterator<Item = &'static str> {
     table().iter().map(|fields| fields.gate.gate().name)
 }
 
-/// Drops the fields of features that are off from a part of an object, unless the part of the old object uses the feature.
+/// Drops the fields of features that are off from a part of an object, unless the part of the old object uses the
+/// feature.
 pub(crate) fn drop_disabled(gates: &Gates, part: Part, object: &mut Value, old: Option<&Value>) {
     let is_unchanged = old.is_some_and(|old| object.shares_members(old));
     for gated in table().iter().filter(|gated| gated.part == part && !gates.is_enabled_by_id(gated.gate)) {
-        // Then the old object uses all that could be dropped: stored objects have no empty lists.
+        // Then the old object uses every field that could be dropped: stored objects have no empty lists.
         if is_unchanged && gated.used.is_none() {
             continue;
         }
@@ -125,7 +126,7 @@ pub(crate) fn drop_disabled(gates: &Gates, part: Part, object: &mut Value, old: 
 
 /// The strategy for a `status` subresource with fields of features.
 pub(crate) struct GatedStatusStrategy {
-    /// What the paths of the fields begin at.
+    /// The part at which the paths of the fields begin.
     pub(crate) part: Part,
     /// The rules of the status.
     pub(crate) status: StatusStrategy,

@@ -5,7 +5,7 @@ use pintle_value::Value;
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// The fields of which any is meant.
+    /// The fields of this step. Any of them is meant.
     fields: Vec<&'static str>,
     /// True for each item of a list.
     items: bool,

@@ -42,7 +42,7 @@ const KINDS: [(Part, &[PartOfKind]); 12] = [
     (Part::PodGroupStatus, &[("PodGroup", &[])]),
 ];
 
-/// Sets a gate, with those that it needs, or those that need it.
+/// Sets a gate. Also turns on the gates that it needs, or turns off the gates that need it.
 fn with_gate(name: &str, enabled: bool) -> StrategyContext {
     let mut overrides = BTreeMap::new();
     let mut pending = vec![name.to_owned()];

@@ -1,5 +1,5 @@
-//! Unified diffs of lines, as Python's `difflib` and its port to Go (`github.com/pmezard/go-difflib`) make them. Which of
-//! several possible differences is shown depends on its search for the longest common blocks.
+//! Unified diffs of lines, as Python's `difflib` and its port to Go (`github.com/pmezard/go-difflib`) make them. Which
+//! of several possible differences is shown depends on its search for the longest common blocks.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -8,8 +8,8 @@ use std::fmt::Write;
 const CONTEXT: usize = 3;
 /// From this number of lines on, lines that are frequent are not looked for.
 const POPULAR_FROM: usize = 200;
-/// The maximum number of steps of the search: old lines that are looked up, and pairs of equal lines. Beyond it, all lines
-/// that are left are shown as removed and added, so that no request takes long.
+/// The maximum number of steps of the search: old lines that are looked up, and pairs of equal lines. Beyond it, all
+/// lines that are left are shown as removed and added, so that no request takes long.
 const MAX_STEPS: usize = 20_000_000;
 
 /// A block of lines that both sides have.

@@ -1,5 +1,5 @@
-//! The differences that messages about forbidden updates show (upstream: apimachinery's `pkg/util/diff`): unified diffs of
-//! the indented JSON of structs of the internal version, which have no JSON names.
+//! The differences that messages about forbidden updates show (upstream: apimachinery's `pkg/util/diff`). They are
+//! unified diffs of the indented JSON of structs of the internal version, which have no JSON names.
 
 mod lines;
 mod structs;

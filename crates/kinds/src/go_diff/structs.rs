@@ -1,6 +1,6 @@
-//! The indented JSON of structs of internal versions, with their Go names, in the order of `pkg/apis/core/types.go`, all
-//! fields included. The internal structs have the fields of the served version, in the same order but for those of the
-//! table below. Structs of `metav1` print as in the API.
+//! The indented JSON of structs of internal versions, with their Go names, in the order of `pkg/apis/core/types.go`,
+//! all fields included. The internal structs have the fields of the served version in the same order, except for the
+//! structs of the table below. Structs of `metav1` print as in the API.
 
 use pintle_catalog::Catalog;
 use pintle_schema::{Field, Scalar, Struct, Type, TypeId, Types};
@@ -12,7 +12,7 @@ use crate::go_json;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GoStruct(pub(crate) &'static str);
 
-/// A field of an internal struct: its JSON name in the API, and what is printed if the API's struct does not have it.
+/// A field of an internal struct: its JSON name in the API, and its text if the API's struct does not have it.
 type InternalField = (&'static str, Option<&'static str>);
 
 const fn field(name: &'static str) -> InternalField {
@@ -189,7 +189,7 @@ const NAMES: [(&str, &str); 38] = [
     ("pdID", "PdID"),
 ];
 
-/// Those of the structs of Rados block devices.
+/// The Go names in structs of Rados block devices.
 const RBD_NAMES: [(&str, &str); 4] =
     [("image", "RBDImage"), ("monitors", "CephMonitors"), ("pool", "RBDPool"), ("user", "RadosUser")];
 
@@ -241,7 +241,7 @@ impl<'t> Printer<'t> {
         self.out.extend(std::iter::repeat_n(' ', self.level));
     }
 
-    /// Prints what `items` prints between brackets, each in a line.
+    /// Prints items between brackets, each on its own line.
     fn brackets<T>(&mut self, brackets: [char; 2], items: Vec<T>, mut print: impl FnMut(&mut Self, T)) {
         self.out.push(brackets[0]);
         let is_empty = items.is_empty();
@@ -350,7 +350,7 @@ impl<'t> Printer<'t> {
         });
     }
 
-    /// What a field prints: internal structs embed the object's metadata, whose fields have JSON names.
+    /// The lines of a field. Internal structs embed the object's metadata, whose fields have JSON names.
     fn entries<'v>(&self, value: Option<&'v Value>, field: &'v Field) -> Vec<Entry<'v>>
     where
         't: 'v,
@@ -405,8 +405,8 @@ mod tests {
     use super::*;
     use crate::testing::object;
 
-    /// Every field of the API is in the table of its internal struct, but for the deprecated name of the service account
-    /// and what is in the security context.
+    /// Every field of the API is in the table of its internal struct. The exceptions are the deprecated name of the
+    /// service account and the fields in the security context.
     #[test]
     fn the_tables_have_all_fields() {
         let catalog = pintle_catalog::shared();

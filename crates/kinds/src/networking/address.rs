@@ -1,5 +1,5 @@
-//! Validates IP addresses and CIDRs of objects: the legacy and the strict rules (`value::ip`), between which a feature gate
-//! decides, and the rules for endpoint addresses.
+//! Validates IP addresses and CIDRs of objects. A feature gate decides between the legacy and the strict rules
+//! (`value::ip`). Endpoint addresses have rules of their own.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -230,7 +230,7 @@ fn check_resource(errors: &mut Errors, path: &FieldPath<'_>, resource: &Value) {
     }
 }
 
-/// Validates a service and its port. `path` is that of the backend, at which upstream reports a missing port.
+/// Validates a service and its port. `path` is the path of the backend, at which upstream reports a missing port.
 fn check_service(errors: &mut Errors, path: &FieldPath<'_>, service: &Value, options: IngressValidationOptions) {
     let service_path = path.child("service");
     let name = service.str_at(&["name"]);

@@ -72,7 +72,7 @@ impl Strategy for ServiceCidrStrategy {
     }
 }
 
-/// True if only the subresource writes the status. It was an oversight of upstream that this was not so.
+/// True if only the subresource writes the status. Upstream let other writes change it by an oversight.
 fn wipes_status(context: &StrategyContext) -> bool {
     context.gates.is_enabled(Feature::SERVICE_CIDR_STATUS_FIELD_WIPING)
 }

@@ -1,4 +1,4 @@
-//! What a PodDisruptionBudget says about the eviction of a pod (upstream: `EvictionREST`,
+//! The rules of a PodDisruptionBudget for the eviction of a pod (upstream: `EvictionREST`,
 //! `component-helpers/apps/poddisruptionbudget`).
 
 use pintle_registry::{ApiError, Cause, GroupResource};
@@ -8,8 +8,8 @@ use pintle_value::{Object, Value};
 use crate::core::pod::is_ready;
 use crate::labels::{matches_labels, parse_selector};
 
-/// The most entries of `status.disruptedPods` with which a budget allows another eviction (upstream:
-/// `MaxDisruptedPodSize`). More of them mean that the disruption controller does not keep up.
+/// The maximum number of entries in `status.disruptedPods` with which a budget allows another eviction (upstream:
+/// `MaxDisruptedPodSize`). More entries mean that the disruption controller does not keep up.
 const MAX_DISRUPTED_PODS: usize = 2000;
 /// Seconds after which a client may ask again while the disruption controller has not seen the last change of a budget.
 const OBSERVATION_RETRY: u32 = 10;
@@ -25,7 +25,7 @@ pub fn is_covered_by(pod: &Value, budget: &Value) -> bool {
     selector.is_some_and(|selector| matches_labels(&selector, pod.at(&["metadata", "labels"])))
 }
 
-/// True if a budget lets a pod go that is not healthy: it is none of the healthy ones that the budget counts.
+/// True if a budget allows the eviction of an unhealthy pod without a disruption, because it counts only healthy pods.
 #[must_use]
 pub fn budget_spares(budget: &Value, pod: &Value) -> bool {
     if is_ready(pod) {
@@ -67,8 +67,8 @@ pub fn count_disruption(budget: &mut Value, pod: &str, now: Time) -> Result<(), 
     Ok(())
 }
 
-/// The error for an eviction that cannot be decided until the disruption controller has seen the last change of a budget or
-/// pod.
+/// The error for an eviction that cannot be decided until the disruption controller has seen the last change of a
+/// budget or pod.
 #[must_use]
 pub fn budget_not_observed(budget: &str) -> ApiError {
     violation(OBSERVATION_RETRY, format!("The disruption budget {budget} is still being processed by the server."))

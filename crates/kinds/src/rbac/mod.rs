@@ -1,5 +1,5 @@
-//! Strategies of the group `rbac.authorization.k8s.io`. They name the check of whether a user may grant the permissions of
-//! a role; the server makes it.
+//! Strategies of the group `rbac.authorization.k8s.io`. They name the check of whether a user may grant the permissions
+//! of a role; the server makes it.
 
 mod binding;
 mod role;

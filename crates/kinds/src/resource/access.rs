@@ -1,5 +1,5 @@
-//! What a write of a claim requires of its cluster: admin access to devices, which the namespace of the claim must allow, and
-//! the permission to change a part of the status (upstream: `pkg/registry/resource/utils.go`).
+//! The requirements of a write of a claim on its cluster (upstream: `pkg/registry/resource/utils.go`). The namespace of
+//! the claim must allow admin access to devices. A change of a part of the status needs a permission.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,14 +31,14 @@ impl ClusterValidation for AdminAccess {
             let Some(i) = requests.iter().position(|request| request.bool_at(&["exactly", "adminAccess"])) else {
                 return Errors::new();
             };
-            // The path is that of v1beta1, for templates too.
+            // The path is the path of v1beta1, for templates too.
             let path = FieldPath::new("spec.devices.requests");
             require_admin_namespace(write, &path.index(i).child("adminAccess")).await
         })
     }
 }
 
-/// Validates what an update of a status requires.
+/// Validates the permissions for an update of a status.
 pub(super) struct ClaimStatusAccess;
 
 impl ClusterValidation for ClaimStatusAccess {
@@ -78,7 +78,7 @@ async fn require_admin_namespace(write: ValidatedWrite<'_>, path: &FieldPath<'_>
     }
 }
 
-/// True if the namespace of an object has the label for admin access. Another server may just have written it.
+/// True if the namespace of an object has the label for admin access. Another server may just have written the label.
 async fn has_admin_label(write: ValidatedWrite<'_>) -> Result<bool, ApiError> {
     let namespaces = GroupResource::new("", "namespaces");
     let name = write.object.namespace();
@@ -110,8 +110,8 @@ async fn authorize_binding(errors: &mut Errors, write: ValidatedWrite<'_>, old: 
     }
 }
 
-/// Requires the permission to change the status of the devices of each driver. Those who run on the node of the allocated
-/// devices need it for that node only.
+/// Requires the permission to change the status of the devices of each driver. A user who runs on the node of the
+/// allocated devices needs it for that node only.
 async fn authorize_device_status(errors: &mut Errors, write: ValidatedWrite<'_>, old: &Value) {
     let drivers = changed_drivers(write.object, old);
     if drivers.is_empty() {
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Allows some accesses, and records all that are checked.
+    /// Allows some accesses, and records all checked accesses.
     struct Access {
         verb: &'static str,
         allowed: &'static [&'static str],

@@ -1,5 +1,5 @@
-//! The policies of capacity that several requests share (upstream: `validateRequestPolicy`). Quantities are compared exactly;
-//! steps are checked in whole units, as in upstream.
+//! The policies of capacity that several requests share (upstream: `validateRequestPolicy`). Quantities are compared
+//! exactly; steps are checked in whole units, as in upstream.
 
 use pintle_value::{Errors, FieldError, FieldPath, Quantity, Value};
 
@@ -97,7 +97,7 @@ fn validate_range(errors: &mut Errors, range: &Value, default: &Quantity, availa
         }
     }
     let Some(step) = of("step") else { return };
-    // 1.36.0 fails at a step of zero; what it rejects here was corrected later.
+    // 1.36.0 fails at a step of zero. Upstream has corrected its errors about such steps later.
     if step.sign() <= 0 {
         return invalid(errors, &step_path, &step, "must be greater than zero");
     }

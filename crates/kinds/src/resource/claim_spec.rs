@@ -61,7 +61,7 @@ fn requests_mut(spec: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
     requests.into_iter().flatten()
 }
 
-/// True if a request that names one class, or an alternative of a request, is so.
+/// True if a request that names one class, or an alternative of a request, satisfies `is_so`.
 fn any_request(spec: &Value, is_so: impl Fn(&Value) -> bool) -> bool {
     let exact = |request: &Value| request.get("exactly").is_some_and(&is_so);
     requests(spec).iter().any(|request| exact(request) || request.items_at(&["firstAvailable"]).iter().any(&is_so))
@@ -110,7 +110,7 @@ pub(super) fn uses_consumable_capacity(spec: &Value) -> bool {
         || any_request(spec, |request| request.get("capacity").is_some())
 }
 
-/// The names of the requests of a claim, with those of their alternatives.
+/// The names of the requests of a claim, each with the names of its alternatives.
 pub(super) struct RequestNames<'v>(BTreeMap<&'v str, Vec<&'v str>>);
 
 impl<'v> RequestNames<'v> {
@@ -219,7 +219,7 @@ fn validate_request(errors: &mut Errors, request: &Value, features: SelectorFeat
     }
 }
 
-/// Validates what a request that names one class and an alternative have in common.
+/// Validates the common fields of a request that names one class and an alternative.
 fn validate_device_request(errors: &mut Errors, request: &Value, features: SelectorFeatures, path: &FieldPath<'_>) {
     let class = request.str_at(&["deviceClassName"]);
     if class.is_empty() {
@@ -305,8 +305,8 @@ pub(super) fn validate_configuration(errors: &mut Errors, config: &Value, stored
     validate_raw(errors, opaque.get("parameters"), max, &path.child("parameters"));
 }
 
-/// Validates a `RawExtension`, which must be an object. Its length is that of its JSON without spaces: the length of what the
-/// client has sent, which upstream limits, is not known any more.
+/// Validates a `RawExtension`, which must be an object. Upstream limits the length that the client has sent, which is
+/// unknown here. So the length of the JSON without spaces is limited.
 pub(super) fn validate_raw(errors: &mut Errors, raw: Option<&Value>, max: usize, path: &FieldPath<'_>) {
     match raw {
         None | Some(Value::Null) => errors.required(path, ""),

@@ -70,7 +70,8 @@ fn results_mut(claim: &mut Value) -> impl Iterator<Item = &mut Value> {
     results.into_iter().flatten()
 }
 
-/// Drops the fields of disabled features from a status, unless the old claim uses them. The gate of admin access is locked.
+/// Drops the fields of disabled features from a status, unless the old claim uses them. The gate of admin access is
+/// locked.
 fn drop_disabled(context: &StrategyContext, claim: &mut Value, old: &Value) {
     let is_dropped = |feature, in_use: fn(&Value) -> bool| !context.gates.is_enabled(feature) && !in_use(old);
     if is_dropped(Feature::DRA_RESOURCE_CLAIM_DEVICE_STATUS, |old| !device_statuses(old).is_empty()) {
@@ -128,7 +129,7 @@ impl<'v> DeviceId<'v> {
     }
 }
 
-/// Drops the status of devices that were allocated and are not any more, so that clients that do not know of it need not.
+/// Drops the status of devices that are not allocated any more, so that clients that do not know this status need not.
 fn drop_deallocated_devices(claim: &mut Value, old: &Value) {
     let allocated: BTreeSet<_> = allocation_results(claim).iter().map(DeviceId::of).collect();
     let is_deallocated = |id: &DeviceId<'_>| !allocated.contains(id);
@@ -173,7 +174,7 @@ fn validate_status(claim: &Value, old: &Value) -> Errors {
     let Some(allocation) = allocation else { return errors };
     let path = path.child("allocation");
     match old.at(&["status", "allocation"]) {
-        // An allocation that is stored is not validated again.
+        // A stored allocation is not validated again.
         Some(old) if same(Some(allocation), Some(old)) => {}
         Some(_) => errors.push(go_json::invalid(&path, allocation, &ALLOCATION, metadata::IMMUTABLE_TEXT)),
         None => validate_allocation(&mut errors, allocation, &RequestNames::of(&claim["spec"]), &path),

@@ -1,5 +1,5 @@
-//! Lists, sets and maps of a limited size. Where there are too many items, only their number is reported, so that a request
-//! costs little (upstream: `validateSlice`, `validateSet` and `validateMap`).
+//! Lists, sets and maps of a limited size. Where there are too many items, only their number is reported, so that a
+//! request costs little (upstream: `validateSlice`, `validateSet` and `validateMap`).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! The strategy for DeviceTaintRule, which taints the devices that it selects (upstream: `pkg/apis/resource/validation`,
-//! `pkg/registry/resource/devicetaintrule`).
+//! The strategy for DeviceTaintRule, which taints the devices that it selects (upstream:
+//! `pkg/apis/resource/validation`, `pkg/registry/resource/devicetaintrule`).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata};
@@ -45,7 +45,7 @@ impl Strategy for DeviceTaintRuleStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         set_default_time(context, object);
         keep_old(object, old, &["status"]);
-        // The time is that of the effect, unless the client has set another one.
+        // The time says when the effect was set, unless the client has set another time.
         if !same_at(object, old, &EFFECT) && same_at(object, old, &TIME) {
             object.set_at(&TIME, context.now);
         }

@@ -100,7 +100,7 @@ pub(super) const CLAIM_SPEC: GoType = GoType::Struct(&[(
 pub(super) const TEMPLATE_SPEC: GoType = GoType::Custom(|spec| {
     let metadata = spec.and_then(|spec| spec.get("metadata")).cloned().unwrap_or_else(Value::object);
     let mut text = ordered(&metadata, &["name", "generateName", "namespace", "uid", "labels", "annotations"]);
-    // The fields of the metadata are those of the struct.
+    // The struct embeds the fields of the metadata.
     text.pop();
     if text.len() > 1 {
         text.push(',');

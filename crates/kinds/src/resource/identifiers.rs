@@ -1,5 +1,5 @@
-//! Names in dynamic resource allocation: pools, attributes and capacities with their domains, versions, and the identifiers
-//! of shares (upstream: `validatePoolName`, `validateQualifiedName`, `validateUID`, …).
+//! Names in dynamic resource allocation: pools, attributes and capacities with their domains, versions, and the
+//! identifiers of shares (upstream: `validatePoolName`, `validateQualifiedName`, `validateUID`, …).
 
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldError, FieldPath, names};

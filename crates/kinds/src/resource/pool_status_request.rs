@@ -1,5 +1,5 @@
-//! The strategy for ResourcePoolStatusRequest, a question about the pools of a driver that a controller answers once (upstream:
-//! `pkg/registry/resource/resourcepoolstatusrequest`).
+//! The strategy for ResourcePoolStatusRequest, a question about the pools of a driver that a controller answers once
+//! (upstream: `pkg/registry/resource/resourcepoolstatusrequest`).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
@@ -175,7 +175,7 @@ mod tests {
                 "status.pools[0].allocatedDevices: Invalid value: -1: must be greater than or equal to 0",
             ],
         );
-        // Upstream checks conditions by hand before it checks what the tags of the types declare.
+        // Upstream checks conditions by hand before it checks the tags of the types.
         let condition =
             r#"{"type":"Complete","status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
         check(

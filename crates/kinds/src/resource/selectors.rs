@@ -163,8 +163,8 @@ enum PartKind {
 }
 
 impl DevicePart {
-    /// The part at a step of a path. Upstream knows the size of an attribute by any name, but that of a capacity only if it
-    /// is found with the index operator.
+    /// The part at a step of a path. Upstream knows the size of an attribute by any name. It knows the size of a
+    /// capacity only if the index operator finds the capacity.
     fn step(self, step: &str) -> Option<Self> {
         Some(match (self, step) {
             (Self::Device, "driver") => Self::Driver,
@@ -234,8 +234,8 @@ mod tests {
     use super::*;
     use crate::testing::messages;
 
-    /// What upstream says about expressions: with the default gates, without `DRAConsumableCapacity`, and with
-    /// `DRAListTypeAttributes`. A line that is missing is the same as the one before it.
+    /// The answers of upstream about expressions: with the default gates, without `DRAConsumableCapacity`, and with
+    /// `DRAListTypeAttributes`. A missing line equals the line before it.
     const RECORDED: &str = include_str!("selectors.txt");
 
     fn outcome(expression: &str, consumable_capacity: bool, list_attributes: bool) -> String {

@@ -133,7 +133,7 @@ fn validate_nodes(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// Validates a field that is true or absent. Adds its name to those that are set.
+/// Validates a field that is true or absent. Adds the name of a true field to the names of the set fields.
 fn validate_true(
     errors: &mut Errors,
     object: &Value,
@@ -176,7 +176,7 @@ fn validate_device(
         validate_qualified_name,
         |errors, capacity, path| validate_capacity(errors, capacity, is_shared, path),
     );
-    // Taints that are stored are not validated again.
+    // Stored taints are not validated again.
     if !old.is_some_and(|old| same(old.get("taints"), device.get("taints"))) {
         let taints = device.items_at(&["taints"]);
         validate_list(errors, taints, MAX_TAINTS, &path.child("taints"), validate_taint);
@@ -276,7 +276,8 @@ pub(super) fn validate_new_effect(errors: &mut Errors, taint: &Value, path: &Fie
     require_one_of(errors, &path.child("effect"), taint.str_at(&["effect"]), &TAINT_EFFECTS);
 }
 
-/// Validates a set of counters, or the counters of a set that a device uses. `name` is the field with the name of the set.
+/// Validates a set of counters, or the counters of a set that a device uses. `name` is the field with the name of the
+/// set.
 fn validate_counters(errors: &mut Errors, set: &Value, name: &str, path: &FieldPath<'_>) {
     match set.str_at(&[name]) {
         "" => errors.required(&path.child(name), ""),

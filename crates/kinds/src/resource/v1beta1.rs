@@ -1,5 +1,6 @@
-//! Version v1beta1 of claims and slices: what is in `exactly` of a request since was in the request itself, and what a device
-//! has was in `basic` (upstream: `pkg/apis/resource/v1beta1`). Version v1beta2 has the fields of v1.
+//! Version v1beta1 of claims and slices (upstream: `pkg/apis/resource/v1beta1`). The fields that v1 has in `exactly` of
+//! a request are in the request itself. The fields of a device are in its `basic`. Version v1beta2 has the fields of
+//! v1.
 
 use pintle_value::Value;
 
@@ -20,7 +21,7 @@ impl ApiVersion {
     }
 }
 
-/// The fields of a request that names one class. Those of requests with alternatives have none of them.
+/// The fields of a request that names one class. A request with alternatives has none of them.
 const EXACT_FIELDS: [&str; 7] =
     ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
@@ -36,7 +37,7 @@ fn devices_of(slice: &mut Value) -> impl Iterator<Item = &mut Value> {
     slice.at_mut(&["spec", "devices"]).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Sets the defaults of requests that name one class. Upstream takes those without a class for requests with alternatives.
+/// Sets the defaults of requests that name one class. Upstream assumes that a request without a class has alternatives.
 pub(super) fn set_request_defaults(spec: Option<&mut Value>) {
     for request in requests_of(spec) {
         if !request.str_at(&["deviceClassName"]).is_empty() {

@@ -1,5 +1,5 @@
-//! The strategy for PodGroup, an instance of a workload's template (KEP-4671; upstream: `pkg/registry/scheduling/podgroup` and
-//! the markers of its types).
+//! The strategy for PodGroup, an instance of a workload's template (KEP-4671; upstream:
+//! `pkg/registry/scheduling/podgroup` and the markers of its types).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};

@@ -1,5 +1,5 @@
-//! The strategy for Workload, which has templates of pod groups (KEP-4671; upstream: `pkg/registry/scheduling/workload` and the
-//! markers of its types).
+//! The strategy for Workload, which has templates of pod groups (KEP-4671; upstream: `pkg/registry/scheduling/workload`
+//! and the markers of its types).
 
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -54,13 +54,14 @@ impl Strategy for WorkloadStrategy {
     }
 }
 
-/// Drops the fields of disabled features from templates. Those of the same place in the old object are their old ones.
+/// Drops the fields of disabled features from templates. The old template of a template is the one at the same index of
+/// the old object.
 fn drop_disabled_fields(context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
     let old = old.map_or(&[][..], |old| old.items_at(&["spec", TEMPLATES]));
     let templates = object.at_mut(&["spec", TEMPLATES]).and_then(Value::as_array_mut);
     for (i, template) in templates.into_iter().flatten().enumerate() {
         drop_disabled(&context.gates, Part::PodGroup, template, old.get(i));
-        // It is written where it is not set, too.
+        // The field is written even if it is not set.
         template.set_default("schedulingConstraints", Value::Null);
     }
 }
@@ -198,7 +199,7 @@ mod tests {
                 r#"{"spec":{"podGroupTemplates":[{"name":"g","disruptionMode":"Pod","priority":1,"schedulingConstraints":null}]}}"#
             )
         );
-        // What the old object uses stays.
+        // A field that the old object uses stays.
         let old = object(r#"{"spec":{"podGroupTemplates":[{"name":"g","priority":1}]}}"#);
         let mut new = object(full);
         WorkloadStrategy.prepare_for_update(&context(), &mut new, &old);

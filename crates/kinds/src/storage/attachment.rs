@@ -71,7 +71,7 @@ impl Strategy for VolumeAttachmentStrategy {
     }
 }
 
-/// The strategy for the `status` subresource: like that of the object, except for the fields that it keeps.
+/// The strategy for the `status` subresource. It differs from the strategy for the object in the fields that it keeps.
 impl SubresourceStrategy for VolumeAttachmentStrategy {
     fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
         keep_old(object, old, &["spec"]);

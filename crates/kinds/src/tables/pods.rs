@@ -145,8 +145,8 @@ impl PodSummary {
         false
     }
 
-    /// Processes the containers of an initialized pod. The restarts of init containers no longer count, except those of
-    /// sidecars.
+    /// Processes the containers of an initialized pod. The restarts of init containers no longer count, but the
+    /// restarts of sidecars do.
     fn add_containers(&mut self, pod: &Value, init: &[Value]) {
         (self.restarts, self.last_restart) = (0, None);
         // Upstream stops at the first init container that has not completed, so the restarts of later sidecars do not

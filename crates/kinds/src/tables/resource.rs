@@ -126,7 +126,7 @@ const POOL_STATUS_REQUESTS: StaticTable = StaticTable {
     },
 };
 
-/// How far a request for the status of pools is, by the first condition that is true.
+/// The state of a request for the status of pools, by the first condition that is true.
 enum RequestState {
     Pending,
     Complete(Option<Time>),

@@ -1,9 +1,9 @@
 //! Tests the validation of CustomResourceDefinitions against the errors and warnings of kube-apiserver 1.36.
 //!
-//! The test cases are text files. A case starts with `# title`. The following lines change a minimal definition:
-//! `spec`, `version` (the first one) and `meta` set fields; `schema` and `status` replace them. Lines that start with
-//! `was` change the old definition in the same way; without such lines, the definition is created. `through status`
-//! updates the status. Then follow the sorted errors (`!`) and the warnings (`~`).
+//! The test cases are text files. A case starts with `# title`. The following lines change a minimal CRD: `spec`,
+//! `version` (the first one) and `meta` set fields; `schema` and `status` replace them. Lines that start with `was`
+//! change the old CRD in the same way; without such lines, the CRD is created. `through status` updates the status.
+//! Then follow the sorted errors (`!`) and the warnings (`~`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Estimated costs of the validation rules of a definition, and their limits (upstream: `CELSchemaContext` and
+//! Estimated costs of the validation rules of a CRD, and their limits (upstream: `CELSchemaContext` and
 //! `getCostErrorMessage` of apiextensions-apiserver's `pkg/apis/apiextensions/validation`).
 
 use pintle_value::{Errors, FieldPath, Value};
@@ -13,8 +13,8 @@ const TOTAL_COST_LIMIT: u64 = 100_000_000;
 /// The maximum number of rules that the error about the total cost names.
 const MAX_NAMED_RULES: usize = 4;
 
-/// The maximum number of values of a node in one object, from the limits of the enclosing lists and maps; `None` if one
-/// of these has no limit.
+/// The maximum number of values of a node in one object. It follows from the limits of the enclosing lists and maps.
+/// `None` if one of these has no limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cardinality(Option<u64>);
 

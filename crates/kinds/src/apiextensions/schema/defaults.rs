@@ -13,7 +13,7 @@ pub(crate) fn validate(root: Node<'_>, pruned: bool, validator: &dyn SchemaValid
     defaults.errors
 }
 
-/// Returns true if a default contains unknown fields. Schemas that are not structural count as having none.
+/// Returns true if a default contains unknown fields. A schema that is not structural counts as having no such default.
 pub(crate) fn has_unpruned_defaults(root: Node<'_>, validator: &dyn SchemaValidator) -> bool {
     root.any(&mut |node| node.keyword("default").is_some_and(|value| validator.has_unknown_fields(node.0, value)))
 }

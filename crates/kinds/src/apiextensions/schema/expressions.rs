@@ -11,8 +11,8 @@ use super::openapi::RuledNodeContext;
 use super::validator::{CompiledRule, RuledNode, SchemaValidator};
 use crate::go_json;
 
-/// Validates the expressions of rules and adds up their estimated costs. Rules in `unchanged_schemas` schemas may exceed the
-/// cost limits.
+/// Validates the expressions of rules and adds up their estimated costs. Rules in `unchanged_schemas` schemas may
+/// exceed the cost limits.
 pub(super) fn validate(
     errors: &mut Errors,
     root: Node<'_>,

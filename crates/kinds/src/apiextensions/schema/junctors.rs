@@ -10,7 +10,7 @@ const EMPTY: &str = "must be empty to be structural";
 const FALSE: &str = "must be false to be structural";
 const UNDEFINED: &str = "must be undefined to be structural";
 
-/// Keywords that must be unset or empty, with the error message for those that are not.
+/// Keywords that must be unset or empty, with the error message for any other value.
 const EMPTY_KEYWORDS: [(&str, &str); 9] = [
     ("type", EMPTY),
     ("title", EMPTY),

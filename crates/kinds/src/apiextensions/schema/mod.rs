@@ -26,8 +26,8 @@ use super::validation_options::ValidationOptions;
 use crate::go_json;
 use validator::SchemaValidator;
 
-/// The keywords that the root of a schema may use if the status subresource is enabled, since the schema of the status is
-/// extracted from it.
+/// The keywords that the root of a schema may use if the status subresource is enabled. The schema of the status is
+/// extracted from the root.
 const ALLOWED_WITH_STATUS: [&str; 22] = [
     "Description",
     "Type",

@@ -69,8 +69,8 @@ impl<'s> Node<'s> {
         set == 1 && self.type_name() == type_name
     }
 
-    /// Returns true if the schemas under a keyword are those that `x-kubernetes-int-or-string` allows: one integer and
-    /// one string.
+    /// Returns true if the schemas under a keyword are one integer and one string, as `x-kubernetes-int-or-string`
+    /// allows.
     pub(super) fn is_int_or_string(self, name: &str) -> bool {
         let mut of = self.children(name);
         of.len() == 2 && ["integer", "string"].iter().all(|kind| of.next().is_some_and(|node| node.is_exactly(kind)))

@@ -7,7 +7,7 @@ use super::complete;
 use super::junctors;
 use super::node::Node;
 
-/// What a schema describes.
+/// The position of a schema within the whole.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,

@@ -4,8 +4,8 @@
 use pintle_value::{Errors, FieldPath, Value};
 
 /// Validates the values and the expressions in schemas. The validator of custom resources implements this trait, so
-/// that definitions and custom resources are validated alike. Schemas are nodes of the JSON of an `openAPIV3Schema` and
-/// are structural.
+/// that CRDs and custom resources are validated alike. Schemas are nodes of the JSON of an `openAPIV3Schema` and are
+/// structural.
 pub trait SchemaValidator: Send + Sync {
     /// Returns true if pruning by `schema` removes a field from `value`.
     fn has_unknown_fields(&self, schema: &Value, value: &Value) -> bool;

@@ -23,7 +23,8 @@ impl Signer {
         Self(Issuer::new(params, KeyPair::generate().expect("a key")))
     }
 
-    /// A certificate for a key, valid from so many seconds after [`NOW`] for so many seconds.
+    /// A certificate for a key. `from` is the start of its validity after [`NOW`], and `seconds` is the length, both in
+    /// seconds.
     fn issue(&self, key: &KeyPair, names: Vec<SanType>, from: i64, seconds: i64) -> String {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.subject_alt_names = names;
@@ -48,7 +49,8 @@ fn request() -> (Value, KeyPair) {
     (request, key)
 }
 
-/// The status of an issued certificate that is valid from so many seconds after [`NOW`] for so many seconds.
+/// The status of an issued certificate. `from` is the start of its validity after [`NOW`], and `seconds` is the length,
+/// both in seconds.
 fn issued(chain: &str, from: i64, seconds: i64) -> Value {
     let at = |seconds: i64| Time::from_seconds(NOW + seconds).rfc3339();
     pintle_value::object! {
@@ -259,7 +261,7 @@ fn only_the_status_changes() {
     assert_eq!(new, expect);
 }
 
-/// Allows to sign for some signers, and records what is checked.
+/// Allows the user to sign for some signers, and records the checks.
 struct Signers(&'static [&'static str], Mutex<Vec<String>>);
 
 impl WriteAccess for Signers {

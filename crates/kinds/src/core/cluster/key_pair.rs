@@ -1,7 +1,7 @@
 //! Checks that a private key belongs to a certificate, with the errors of Go's `tls.X509KeyPair`.
 //!
-//! Unlike Go, it does not check that the numbers of an RSA key fit together. Keys on the curves P-224 and P-521, which `ring`
-//! does not have, are compared by the public key that they contain; without one they count as matching.
+//! Unlike Go, it does not check that the numbers of an RSA key fit together. `ring` lacks the curves P-224 and P-521,
+//! so keys on them are compared by the public key that they contain. A key without its public key counts as matching.
 
 use ring::rand::SystemRandom;
 use ring::signature::{
@@ -126,7 +126,7 @@ fn parse_pkcs1(der: &[u8]) -> Option<PrivateKey<'_>> {
         return None;
     }
     let (modulus, exponent) = (key.positive()?, key.positive()?);
-    // The private exponent, the primes, and what is computed from them.
+    // The private exponent, the primes, and the numbers that are computed from them.
     for _ in 0..6 {
         key.positive()?;
     }
@@ -153,7 +153,7 @@ fn parse_pkcs8(der: &[u8]) -> Option<PrivateKey<'_>> {
     }
 }
 
-/// Parses an EC key. `curve` is the curve that is known from elsewhere.
+/// Parses an EC key. `curve` is the curve if the surrounding structure names it.
 fn parse_sec1<'a>(der: &'a [u8], curve: Option<&'a [u8]>) -> Option<PrivateKey<'a>> {
     let mut key = Der(der).sequence()?;
     if key.version()? != 1 {
@@ -171,7 +171,7 @@ fn parse_sec1<'a>(der: &'a [u8], curve: Option<&'a [u8]>) -> Option<PrivateKey<'
         oid::P521 => 66,
         _ => return None,
     };
-    // Leading zeros may be missing, and there may be more.
+    // Leading zeros may be missing, and there may be more of them.
     let number = without_zeros(number);
     let mut scalar = vec![0; size.checked_sub(number.len())?];
     scalar.extend_from_slice(number);
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// A name, what Go 1.26 says, a certificate and a private key, recorded from `tls.X509KeyPair`.
+    /// A name, the answer of Go 1.26, a certificate and a private key, recorded from `tls.X509KeyPair`.
     const ROWS: &str = include_str!("key_pairs.txt");
 
     #[test]

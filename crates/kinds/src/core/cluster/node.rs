@@ -232,7 +232,7 @@ fn validate_pod_cidrs(rules: AddressRules, errors: &mut Errors, object: &Value) 
     }
 }
 
-/// Validates what `ValidateNodeUpdate` validates. For an update of the node itself, this repeats some earlier checks.
+/// Repeats the validation of `ValidateNodeUpdate`. For an update of the node itself, this repeats some earlier checks.
 fn validate_change(object: &Value, old: &Value) -> Errors {
     /// How upstream's internal type prints an address.
     const ADDRESS: GoType = GoType::Struct(&[("Type", "type", GoType::STRING), ("Address", "address", GoType::STRING)]);

@@ -137,7 +137,7 @@ fn validate_docker_config(errors: &mut Errors, object: &Value, key: &str, path: 
     errors.invalid(&path.key(key), "<secret contents redacted>", detail);
 }
 
-/// Returns what is wrong with a certificate and its key, in the words of Go's `tls.X509KeyPair`.
+/// Returns the error of a certificate and its key, in the words of Go's `tls.X509KeyPair`.
 fn tls_warning(object: &Value) -> Option<String> {
     let text = |key: &str| String::from_utf8_lossy(&bytes(object, key).unwrap_or_default()).into_owned();
     let is_key = |kind: &str| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY");

@@ -282,8 +282,8 @@ fn validate_iscsi_source(errors: &mut Errors, source: &Value, path: &FieldPath<'
     validate_iscsi(errors, source, "", path);
 }
 
-/// Validates an iSCSI source like that of a pod, and the length of the volume's name. The message about an invalid name
-/// is shorter here.
+/// Validates an iSCSI source as in a pod, and the length of the volume's name. The message about an invalid name is
+/// shorter here.
 fn validate_iscsi(errors: &mut Errors, source: &Value, name: &str, path: &FieldPath<'_>) {
     require_fields(errors, source, &["targetPortal"], path);
     let portal = source.str_at(&["targetPortal"]);

@@ -26,8 +26,8 @@ pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const LOCALHOST: &str = "localhost/";
 
-/// Validates the annotations of a pod or a pod template. Few annotations need the options, so these may be made when they
-/// are used.
+/// Validates the annotations of a pod or a pod template. Few annotations need the options, so `options` may build them
+/// on demand.
 pub(crate) fn validate_pod_annotations(
     errors: &mut Errors,
     object: &Value,
@@ -87,7 +87,7 @@ fn validate_seccomp_profile(errors: &mut Errors, profile: &str, path: &FieldPath
     }
 }
 
-/// Validates changes of annotations: those of AppArmor and of mirror pods are immutable.
+/// Validates changes of annotations: annotations of AppArmor and of mirror pods are immutable.
 pub(crate) fn validate_annotation_updates(errors: &mut Errors, new: &Value, old: &Value, path: &FieldPath<'_>) {
     let guarded = |key: &str| {
         let app_armor = key.starts_with(APP_ARMOR).then_some("AppArmor annotations");

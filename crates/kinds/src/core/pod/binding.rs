@@ -20,8 +20,8 @@ pub fn check_binding(binding: &Value) -> Result<(), ApiError> {
 /// Assigns a pod to the node that a valid `Binding` names, and copies the binding's annotations and labels to the pod.
 ///
 /// # Errors
-/// Returns an error if the pod is terminating, already assigned or gated, or if the binding's uid or resourceVersion does
-/// not match.
+/// Returns an error if the pod is terminating, already assigned or gated, or if the binding's uid or resourceVersion
+/// does not match.
 pub fn bind(gates: &Gates, pod: &mut Value, binding: &Value, now: Time) -> Result<(), ApiError> {
     let name = pod.name().to_owned();
     let conflict = |resource: &str, why: String| ApiError::Conflict {

@@ -32,7 +32,7 @@ pub(crate) fn validate_claim_template(errors: &mut Errors, template: &Value, pat
     validate_claim_spec(errors, &template["spec"], ClaimOptions::default(), &path.child("spec"));
 }
 
-/// What the validation of a claim tolerates because the old claim had it.
+/// Faults of the old claim that the new one may keep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClaimOptions {
     /// Tolerates malformed label values in the selector.

@@ -15,7 +15,7 @@ use crate::validation::{invalid_each, require_one_of, validate_dns_label, valida
 
 pub(crate) const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
-/// The context of a container: what its rules need to know of its pod.
+/// The context of a container: the facts about its pod that its rules need.
 pub(crate) struct PodScope<'a> {
     /// The valid volumes, by name.
     pub(crate) volumes: BTreeMap<&'a str, &'a Value>,
@@ -67,8 +67,8 @@ pub(crate) fn validate_init_containers(errors: &mut Errors, spec: &Value, pod: &
         } else if !name.is_empty() {
             seen.insert(name);
         }
-        // Init containers run one after the other, so their ports cannot conflict. Like in upstream, the path is that
-        // of the first container.
+        // Init containers run one after the other, so their ports cannot conflict. As in upstream, the path names the
+        // first container.
         validate_host_ports(errors, std::slice::from_ref(container), list);
 
         let sidecar = is_sidecar(container);
@@ -163,7 +163,7 @@ pub(crate) fn validate_padding(errors: &mut Errors, container: &Value, path: &Fi
     }
 }
 
-/// Validates what is common to containers of all types.
+/// Validates the common fields of all types of containers.
 fn validate_common(errors: &mut Errors, container: &Value, pod: &PodScope<'_>, path: &FieldPath<'_>) {
     let name = container.str_at(&["name"]);
     if name.is_empty() {

@@ -1,6 +1,6 @@
-//! Defaults of pod templates, shared by all kinds that contain one (upstream: `SetDefaults_PodSpec`, `_Container`,
-//! `_Volume`, `_Probe`, ..., and the effects of the conversion through the internal version). Defaults that are plain
-//! data, such as a port's protocol, come from the schema instead.
+//! Defaults of pod templates, shared by all kinds that contain one. They include the effects of the conversion through
+//! the internal version. (Upstream: `SetDefaults_PodSpec`, `_Container`, `_Volume`, `_Probe`, ...) Defaults that are
+//! plain data, such as a port's protocol, come from the schema instead.
 
 use pintle_value::{Quantity, Value};
 

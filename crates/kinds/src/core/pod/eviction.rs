@@ -1,4 +1,4 @@
-//! What an eviction asks of a pod, and the condition that it sets (upstream: `EvictionREST`).
+//! The rules of evictions about a pod, and the condition that an eviction sets (upstream: `EvictionREST`).
 
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
@@ -12,8 +12,8 @@ pub fn is_evicted_without_budget(pod: &Value) -> bool {
     phase(pod) == "Pending" || has_ended(pod)
 }
 
-/// True if a pod may become ready. The one that is evicted without a budget must then be the one that was examined
-/// (upstream: `shouldEnforceResourceVersion`).
+/// True if a pod may become ready. An eviction without a budget then applies only to the version of the pod that was
+/// examined (upstream: `shouldEnforceResourceVersion`).
 #[must_use]
 pub fn may_become_ready(pod: &Value) -> bool {
     !has_ended(pod)

@@ -25,7 +25,8 @@ pub(crate) fn validate_local_descending_path(errors: &mut Errors, path: &FieldPa
     validate_no_backsteps(errors, path, target);
 }
 
-/// Like [`validate_local_descending_path`], but also rejects names that start with `..`, which are reserved for the kubelet.
+/// Like [`validate_local_descending_path`], but also rejects names that start with `..`, which are reserved for the
+/// kubelet.
 pub(crate) fn validate_local_non_reserved_path(errors: &mut Errors, path: &FieldPath<'_>, target: &str) {
     validate_local_descending_path(errors, path, target);
     if target.starts_with("..") && !target.starts_with("../") {

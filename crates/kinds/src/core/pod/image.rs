@@ -62,7 +62,7 @@ pub(crate) fn default_pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// Splits the registry off. The default is Docker Hub.
+/// Splits off the registry. The default is Docker Hub.
 fn split_domain(image: &str) -> (&str, String) {
     const DEFAULT: &str = "docker.io";
     let (domain, remote) = match image.split_once('/') {

@@ -1,5 +1,5 @@
-//! Defaults of pods that do not apply to templates: requests from limits, pod-level resources, host ports; and the
-//! effects of the conversion of a pod (upstream: `SetDefaults_Pod`).
+//! Defaults of pods that do not apply to templates: requests from limits, pod-level resources and host ports. They
+//! include the effects of the conversion of a pod. (Upstream: `SetDefaults_Pod`.)
 
 use pintle_value::{Object, Value};
 
@@ -7,8 +7,8 @@ use super::defaults::{drop_init_container_annotations, for_each_item, round_reso
 use super::disabled::STATUS_LISTS;
 use super::resources::{aggregate_container_resources, is_overcommit_allowed, is_pod_level};
 
-/// Sets the defaults of a pod. If it was made by changing one that has its defaults, that is `live`. `pod_level_resources` says
-/// whether its resources as a whole have defaults.
+/// Sets the defaults of a pod. If the pod is a change of a pod that has its defaults, `live` is that other pod.
+/// `pod_level_resources` says whether pod-level resources have defaults.
 pub(crate) fn pod_defaults(pod: &mut Value, live: Option<&Value>, pod_level_resources: bool) {
     let has_defaults = |field: &str, pod: &Value| {
         let live = live.and_then(|live| live.get(field));

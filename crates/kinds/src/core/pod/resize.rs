@@ -187,7 +187,7 @@ fn was_removed(new: &Value, old: &Value, kind: &str) -> bool {
     old.entries_at(&[kind]).any(|(name, _)| new.at(&[kind, name]).is_none())
 }
 
-/// Replaces the CPU and memory of resources by those of the old ones.
+/// Replaces the CPU and memory of resources by the old CPU and memory.
 fn restore_cpu_and_memory(resources: &mut Value, old: &Value) {
     for kind in ["requests", "limits"] {
         for name in ["cpu", "memory"] {

@@ -1,6 +1,6 @@
-//! Compute resources of containers and pods: valid names, requests and limits, and the sum over the containers of a pod
-//! (upstream: `validateResourceRequirements`, `validatePodResources`, and `AggregateContainerRequests` of
-//! component-helpers).
+//! Compute resources of containers and pods: valid names, requests and limits, and the sum over the containers of a
+//! pod. (Upstream: `validateResourceRequirements`, `validatePodResources`, and `AggregateContainerRequests` of
+//! component-helpers.)
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,13 +64,13 @@ pub fn resource_list(object: &Value, path: &[&str]) -> ResourceList {
     object.entries_at(path).map(|(name, value)| (name.to_owned(), quantity(value))).collect()
 }
 
-/// Returns true for native resource names: those without a domain or with the domain `kubernetes.io`.
+/// Returns true for native resource names, which have no domain or the domain `kubernetes.io`.
 #[must_use]
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Returns true for extended resources, such as those of device plugins.
+/// Returns true for extended resources, such as devices of plugins.
 #[must_use]
 pub fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
@@ -233,7 +233,7 @@ fn validate_claim_names(errors: &mut Errors, claims: &[Value], known: &BTreeSet<
     /// The maximum number of errors that list all valid names. Further errors omit the list, which may be long.
     const MAX_ERRORS_WITH_NAMES: usize = 32;
     let names = || known.iter().copied().collect::<Vec<_>>().join(", ");
-    // The claims that were referred to as a whole, and the referenced requests of the others.
+    // The claims that are referenced as a whole, and the referenced requests of the other claims.
     let mut whole: BTreeSet<&str> = BTreeSet::new();
     let mut requests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut unknown = 0;
@@ -322,16 +322,16 @@ pub(crate) fn validate_pod_resources(
     }
 }
 
-/// Returns the resources that the containers of a pod need together: the sum of the containers that run in parallel, or
-/// the requirement of an init container and the sidecars started before it, whichever is higher. `kind` is `requests`
+/// Returns the resources that the containers of a pod need together. They are the sum of the containers that run in
+/// parallel. If an init container and the sidecars before it need more, that requirement counts. `kind` is `requests`
 /// or `limits`.
 #[must_use]
 pub fn aggregate_container_resources(spec: &Value, kind: &str) -> ResourceList {
     aggregate_resources(spec, |container, _| resource_list(container, &["resources", kind]))
 }
 
-/// Like [`aggregate_container_resources`], with what `resources_of` returns for each container. It is told whether the
-/// container runs as long as the pod.
+/// Like [`aggregate_container_resources`], with the resources that `resources_of` returns for each container. Its
+/// second argument says whether the container runs as long as the pod.
 pub fn aggregate_resources(spec: &Value, resources_of: impl Fn(&Value, bool) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in spec.items_at(&["containers"]) {
@@ -367,7 +367,7 @@ fn add_resource_list(list: &mut ResourceList, other: &ResourceList) {
     }
 }
 
-/// Replaces quantities by those of another list that are greater.
+/// Replaces quantities by the greater quantities of another list.
 pub fn max_resource_list(list: &mut ResourceList, other: &ResourceList) {
     for (name, amount) in other {
         if list.get(name).is_none_or(|present| amount.cmp(present) == Ordering::Greater) {

@@ -257,7 +257,8 @@ pub(crate) fn has_invalid_spread_selector(spec: &Value) -> bool {
         .any(labels::is_invalid_selector)
 }
 
-/// Returns the rules for the label keys of an update: if the old spec does not comply with those of new objects, the others.
+/// Returns the rules for the label keys of an update. If the old spec violates the rules of new objects, the other
+/// rules apply.
 pub(crate) fn rules_for_label_keys(rules: LabelKeyRules, old: &Value) -> LabelKeyRules {
     let constraints = old.items_at(&["topologySpreadConstraints"]);
     let any_violates = |validate: fn(&mut Errors, &Value, &FieldPath<'_>)| {
@@ -281,7 +282,7 @@ pub(crate) fn has_invalid_affinity_selector(spec: &Value) -> bool {
     })
 }
 
-/// Validates tolerations that are not those of a pod.
+/// Validates a list of tolerations outside of a pod.
 #[must_use]
 pub fn validate_toleration_list(tolerations: &[Value], list: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();

@@ -52,8 +52,8 @@ pub(super) fn validate_trust_bundle(errors: &mut Errors, projection: &Value, pat
     validate_local_non_reserved_path(errors, &path.child("path"), projection.str_at(&["path"]));
 }
 
-/// The errors of the name of a bundle. That of a signer's bundle begins with the name of the signer, with colons instead of
-/// slashes.
+/// The errors of a bundle's name. The name of a signer's bundle begins with the name of the signer, with colons instead
+/// of slashes.
 fn bundle_name_problems(name: &str) -> Vec<String> {
     names::dns1123_subdomain_name(name.rsplit_once(':').map_or(name, |(_, own)| own), false)
 }

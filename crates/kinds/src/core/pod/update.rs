@@ -1,6 +1,6 @@
-//! Validates updates of pods. Mutable are images, the deadline, added tolerations, removed scheduling gates and, while
-//! there are gates, the node selector and affinity (upstream: `ValidatePodUpdate`,
-//! `ValidatePodEphemeralContainersUpdate`).
+//! Validates updates of pods (upstream: `ValidatePodUpdate`, `ValidatePodEphemeralContainersUpdate`). An update may
+//! change images and the deadline, add tolerations, and remove scheduling gates. While there are gates, it may change
+//! the node selector and affinity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -139,7 +139,7 @@ pub(crate) fn validate_update(context: &StrategyContext, pod: &Value, old: &Valu
     errors
 }
 
-/// A pod's spec as the internal version has it: the security context has the fields about the host.
+/// A pod's spec in the form of the internal version: the security context has the fields about the host.
 fn with_host_fields(spec: &Value) -> Value {
     let mut spec = spec.clone();
     for field in ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"] {

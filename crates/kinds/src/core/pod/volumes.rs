@@ -25,8 +25,8 @@ const HOST_PATH_TYPES: &[&str] =
 /// The rule of a volume source.
 type SourceRule = fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions);
 
-/// The sources in upstream's order. Each has two error paths, since upstream's do not always equal the field name: the
-/// first for the error about more than one source, the second for the errors of the source itself.
+/// The sources in upstream's order. Each has two error paths, since upstream's paths do not always equal the field
+/// name. The first is for the error about more than one source, the second for the errors of the source itself.
 const SOURCES: &[(&str, &str, &str, SourceRule)] = &[
     ("hostPath", "hostPath", "hostPath", validate_host_path),
     ("gitRepo", "gitRepo", "gitRepo", legacy::validate_git_repo),

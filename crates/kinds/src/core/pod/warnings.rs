@@ -15,8 +15,8 @@ use super::visitor::{CONTAINER_LISTS, visit_containers};
 use crate::core::cluster::deprecated_node_label;
 use crate::generic::same;
 
-/// The maximum number of collected warnings. A response contains at most 4 KiB of them, and some warnings are about
-/// pairs of items, so their number may grow with the square of the size of the object.
+/// The maximum number of collected warnings. A response contains at most 4 KiB of them. Some warnings are about pairs
+/// of items, so their number may grow with the square of the size of the object.
 pub(crate) const MAX_WARNINGS: usize = 256;
 
 const ANNOTATIONS: [(&str, &str); 3] = [

@@ -1,6 +1,6 @@
-//! Validates what depends on a pod's operating system: Windows options, host process containers, and fields that one of
-//! the systems does not support (upstream: `validateWindowsSecurityContextOptions`, `validateWindowsHostProcessPod`,
-//! `validateLinux`, `validateWindows`).
+//! Validates fields that depend on a pod's operating system: Windows options, host process containers, and fields that
+//! one of the systems does not support. (Upstream: `validateWindowsSecurityContextOptions`,
+//! `validateWindowsHostProcessPod`, `validateLinux`, `validateWindows`.)
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -33,7 +33,7 @@ pub(crate) fn validate_windows_options(errors: &mut Errors, options: Option<&Val
     }
 }
 
-/// Returns what is wrong with a user name, which may have a domain before a backslash.
+/// Returns the errors of a user name, which may have a domain before a backslash.
 fn user_name_errors(name: &str) -> Vec<String> {
     let one = |text: &str| vec![format!("runAsUserName{text}")];
     if name.is_empty() {

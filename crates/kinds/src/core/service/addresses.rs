@@ -179,7 +179,7 @@ pub(super) async fn allocate_next(
             }
             match create_ip_address(objects, service, ip).await {
                 Ok(()) => return Ok(ip),
-                // Another service was faster.
+                // Another service has taken the address meanwhile.
                 Err(AddressError::Allocated) => {}
                 Err(other) => return Err(other),
             }

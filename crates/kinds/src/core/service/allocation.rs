@@ -1,6 +1,7 @@
-//! Allocates addresses and node ports around the write of a service: before the commit, and releases them after it, or
-//! instead of it if nothing was stored (upstream: `pkg/registry/core/service/storage/{storage,alloc}.go`). The ticket
-//! between the two steps lists what was allocated and what is to be released.
+//! Allocates addresses and node ports around the write of a service (upstream:
+//! `pkg/registry/core/service/storage/{storage,alloc}.go`). They are allocated before the commit. Others are released
+//! after the commit, and the new ones are released if nothing was stored. The ticket between the two steps lists the
+//! allocations and the releases.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -208,7 +209,7 @@ impl ServiceAllocation<'_> {
         ticket
     }
 
-    /// Releases everything that a service has.
+    /// Releases all addresses and ports of a service.
     fn release_all(&mut self, service: &Value) {
         if needs_cluster_ip(service) && !is_headless(service) {
             self.to_release.extend(cluster_ips(service).into_iter().map(str::to_owned));
@@ -219,7 +220,7 @@ impl ServiceAllocation<'_> {
         }
     }
 
-    /// Allocates an address for each family; a requested one if the service names it.
+    /// Allocates an address for each family, or the address that the service requests.
     async fn allocate_cluster_ips(&mut self, service: &mut Value) -> Result<(), ApiError> {
         if !needs_cluster_ip(service) || cluster_ips(service).first() == Some(&NONE) {
             return Ok(());
@@ -277,8 +278,8 @@ impl ServiceAllocation<'_> {
         }
     }
 
-    /// Changes the ports of a service and records them. If another server has allocated one of them, or has released the one
-    /// that is missing, they are changed again.
+    /// Changes the ports of a service and records them. If another server has allocated one of them, or has released a
+    /// port that was missing, the change is made again.
     async fn change_ports(
         &mut self,
         service: &mut Value,
@@ -298,7 +299,7 @@ impl ServiceAllocation<'_> {
         }
     }
 
-    /// Allocates node ports for a new service. Ports with the same number and different protocols share one.
+    /// Allocates node ports for a new service. Ports with the same number and different protocols share a node port.
     fn allocate_node_ports(&mut self, service: &mut Value) -> Result<(), ApiError> {
         let allocates = allocates_node_ports(service);
         let mut by_port: BTreeMap<i64, i64> = BTreeMap::new();
@@ -330,7 +331,7 @@ impl ServiceAllocation<'_> {
         Ok(())
     }
 
-    /// Allocates the node ports that an update adds and releases those that it removes.
+    /// Allocates the node ports that an update adds, and releases the node ports that it removes.
     fn change_node_ports(&mut self, service: &mut Value, old: &Value) -> Result<(), ApiError> {
         let allocates = allocates_node_ports(service);
         let before: HashSet<i64> = node_ports(old).into_iter().collect();

@@ -14,8 +14,8 @@ use super::network::ServiceNetwork;
 pub const DEFAULT_SERVICE_CIDR: &str = "kubernetes";
 
 impl ServiceNetwork {
-    /// Returns the objects that must exist before services can be created: the ServiceCIDR `kubernetes`. Each is to be
-    /// created unless it exists.
+    /// Returns the objects that must exist before services can be created: the ServiceCIDR `kubernetes`. The server
+    /// creates each of them unless it exists.
     #[must_use]
     pub fn bootstrap_objects(&self) -> Vec<(GroupResource, Value)> {
         vec![(service_cidrs(), self.service_cidr())]
@@ -40,8 +40,8 @@ impl ServiceNetwork {
         self.ranges().first().map(first_address)
     }
 
-    /// Returns the service `kubernetes`, through which clients in the cluster reach the API server. It is to be created
-    /// after the ServiceCIDR. It has the first address of the range, and its target port is `secure_port`.
+    /// Returns the service `kubernetes`, through which clients in the cluster reach the API server. The server creates
+    /// it after the ServiceCIDR. It has the first address of the range, and its target port is `secure_port`.
     #[must_use]
     pub fn kubernetes_service(&self, secure_port: u16) -> (GroupResource, Value) {
         let mut object = named("v1", "Service");

@@ -1,6 +1,6 @@
 //! Synchronizes fields of a service: `clusterIP` with `clusterIPs`, allocated values that an update omits, and fields
-//! that a change of the type invalidates (upstream: `dropTypeDependentFields` in
-//! `pkg/registry/core/service/strategy.go`, `normalizeClusterIPs` and `patchAllocatedValues` in `storage.go`). All
+//! that a change of the type invalidates. (Upstream: `dropTypeDependentFields` in
+//! `pkg/registry/core/service/strategy.go`, `normalizeClusterIPs` and `patchAllocatedValues` in `storage.go`.) All
 //! three functions are idempotent.
 
 use std::collections::{BTreeSet, HashMap};
@@ -69,7 +69,7 @@ pub(super) fn copy_allocated(service: &mut Value, old: &Value) {
 }
 
 /// Clears the fields that no longer apply after a change of the type, if the client left them unchanged. Validation
-/// rejects those that the client changed.
+/// rejects such fields if the client changed them.
 pub(super) fn drop_type_dependent(service: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && !needs_cluster_ip(service) {
         if cluster_ip(old) == cluster_ip(service) && cluster_ips(old) == cluster_ips(service) {

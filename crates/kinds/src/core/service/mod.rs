@@ -1,5 +1,5 @@
-//! Strategies for Service and Endpoints. `validation` and `cluster_ips` validate a service, `dependent_fields` and `families` set
-//! dependent fields, and `allocation` allocates addresses and node ports.
+//! Strategies for Service and Endpoints. `validation` and `cluster_ips` validate a service, `dependent_fields` and
+//! `families` set dependent fields, and `allocation` allocates addresses and node ports.
 
 mod accessors;
 mod addresses;

@@ -51,7 +51,7 @@ pub enum NetworkError {
     NodePorts {
         /// The value of the flag.
         value: String,
-        /// What is wrong with it.
+        /// The error in the value.
         error: String,
     },
 }

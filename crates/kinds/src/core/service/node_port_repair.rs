@@ -9,14 +9,15 @@ use pintle_value::Value;
 use super::accessors::{health_check_node_port, node_port, ports};
 use super::node_ports::NodePortAllocator;
 
-/// In how many repairs in a row a port has to seem leaked before it is released. A port is allocated before the service
-/// that has it is stored.
+/// The number of repairs in a row in which a port has to seem leaked before it is released. A port is allocated before
+/// its service is stored, so it may only seem leaked.
 const REPAIRS_BEFORE_RELEASE: u32 = 3;
 
 impl NodePortAllocator {
     /// See [`pintle_registry::AllocationHooks::repair`].
     pub(super) fn repair(&self, services: &mut dyn Iterator<Item = Value>) -> AllocationRepair {
-        // From before the services are read, so that what is released meanwhile does not seem to lack an allocation.
+        // The state from before the services are read, so that a port that is released meanwhile does not seem to lack
+        // an allocation.
         let before = self.state().allocated();
         let (mut used, mut problems) = (BTreeSet::new(), Vec::new());
         for service in services {
@@ -30,8 +31,8 @@ impl NodePortAllocator {
         AllocationRepair { problems, released: released.into_iter().map(|port| port.to_string()).collect() }
     }
 
-    /// Records a port that a service has, and allocates it if it is not. Returns the reason and the message of the event
-    /// about a problem.
+    /// Records a port of a service, and allocates it if it is not allocated. Returns the reason and the message of the
+    /// event about a problem.
     fn check_port(
         &self,
         requested: i64,
@@ -54,7 +55,7 @@ impl NodePortAllocator {
         repaired.then(|| ("PortNotAllocated", format!("Port {port} is not allocated; repairing")))
     }
 
-    /// Releases the ports that have seemed leaked for long enough, of those that no service has. Returns them.
+    /// Releases ports that no service has and that have seemed leaked for long enough. Returns them.
     fn release_leaks<'p>(&self, unused: impl Iterator<Item = &'p u16>) -> Vec<i64> {
         let mut leaks = self.leaks.lock();
         let known = std::mem::take(&mut *leaks);

@@ -1,8 +1,8 @@
-//! Allocates node ports. They are recorded in the store, so that servers that share it do not give a port to two services
-//! (upstream: `pkg/registry/core/service/portallocator`, `allocator/storage`). A port is claimed in memory when a write
-//! requests it; all ports that are claimed and released at the moment are recorded by one change, before the service is
-//! stored. A port is released only when a write that drops it is stored: a leaked port does less harm than one that is
-//! allocated twice.
+//! Allocates node ports. They are recorded in the store, so that servers that share it do not give a port to two
+//! services (upstream: `pkg/registry/core/service/portallocator`, `allocator/storage`). A port is claimed in memory
+//! when a write requests it. Before the service is stored, one change records all ports that writes claim and release
+//! at the moment. A port is released only when a write that drops it is stored. A leaked port does less harm than a
+//! port that is allocated twice.
 
 use pintle_locks::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,19 +31,19 @@ pub(super) enum NodePortError {
     Full,
 }
 
-/// What is known of the ports.
+/// The state of all node ports.
 #[derive(Debug, Default)]
 pub(super) struct PortState {
     is_loaded: bool,
     /// The revision of the record; `None` if there is none yet.
     revision: Option<u64>,
-    /// Those of the record.
+    /// The ports of the record.
     recorded: BTreeSet<u16>,
-    /// Those that are allocated and have to be recorded.
+    /// Allocated ports that are not in the record yet.
     claimed: BTreeSet<u16>,
-    /// Those of the record that are free.
+    /// Ports of the record that are free.
     released: BTreeSet<u16>,
-    /// Those that were claimed here, but another server has recorded them first.
+    /// Ports that were claimed here, but that another server has recorded first.
     lost: BTreeSet<u16>,
 }
 
@@ -72,11 +72,11 @@ impl PortState {
     /// Releases a port, if it is allocated.
     pub(super) fn release(&mut self, port: u16) {
         self.claimed.remove(&port);
-        // It may be recorded at this moment.
+        // A sync may record the port at this moment.
         self.released.insert(port);
     }
 
-    /// Takes over the record as it was read.
+    /// Takes over the record from the store.
     fn update(&mut self, recorded: BTreeSet<u16>, revision: u64) {
         let by_others = recorded.difference(&self.recorded).copied().collect();
         let lost: Vec<u16> = self.claimed.intersection(&by_others).copied().collect();
@@ -84,7 +84,7 @@ impl PortState {
             self.claimed.remove(&port);
             self.lost.insert(port);
         }
-        // What another server has recorded is its own.
+        // A port that another server has recorded belongs to that server.
         self.released.retain(|port| !by_others.contains(port));
         (self.recorded, self.revision, self.is_loaded) = (recorded, Some(revision), true);
     }
@@ -97,7 +97,7 @@ pub(super) struct NodePortAllocator {
     state: Mutex<PortState>,
     /// Held while the record is read and written.
     syncing: tokio::sync::Mutex<()>,
-    /// The ports that seem to be leaked, and in how many more repairs they have to.
+    /// The ports that seem to be leaked, each with the number of repairs until it is released.
     pub(super) leaks: Mutex<BTreeMap<u16, u32>>,
 }
 
@@ -152,14 +152,14 @@ impl NodePortAllocator {
             return Ok(());
         }
         if self.state().is_loaded && revision.is_none() {
-            // Nothing was recorded yet, or the record was deleted: all is recorded again.
+            // Nothing was recorded yet, or the record was deleted: all ports are recorded again.
             let mut state = self.state();
             let kept: Vec<u16> = state.recorded.difference(&state.released).copied().collect();
             state.claimed.extend(kept);
             (state.recorded, state.revision) = (BTreeSet::new(), None);
             return Ok(());
         }
-        // There is no record of this range: that of the services is made.
+        // There is no record of this range: it is made from the services.
         let services = objects.list(&GroupResource::new("", "services"), "")?;
         let mut state = self.state();
         for service in &services {
@@ -171,10 +171,10 @@ impl NodePortAllocator {
         Ok(())
     }
 
-    /// Records what was claimed and released, here and by other writes at the moment.
+    /// Records the ports that are claimed and released, here and by other writes at the moment.
     ///
     /// # Errors
-    /// The store fails. What was claimed and released is recorded the next time.
+    /// The store fails. The ports are recorded the next time.
     pub(super) async fn sync(&self, objects: &dyn ObjectClient) -> Result<(), ApiError> {
         self.load(objects).await?;
         let _syncing = self.syncing.lock().await;
@@ -264,7 +264,8 @@ impl<'a> PortOperation<'a> {
         Self { ports, dry_run, allocated: BTreeSet::new(), to_release: Vec::new() }
     }
 
-    /// Allocates the port that a service requests. Like upstream, a dry run does not check that it is in the range.
+    /// Allocates the port that a service requests. Like upstream, a dry run does not check that the port is in the
+    /// range.
     pub(super) fn allocate(&mut self, port: i64) -> Result<(), NodePortError> {
         if !self.dry_run {
             self.ports.allocate(port)?;
@@ -299,7 +300,7 @@ impl<'a> PortOperation<'a> {
         Ok(!self.allocated.iter().filter_map(|port| self.ports.in_range(*port)).any(|port| state.lost.contains(&port)))
     }
 
-    /// Reads again what other servers have allocated and released. Returns true if they have.
+    /// Reads again which ports other servers have allocated and released. Returns true if they have changed any.
     ///
     /// # Errors
     /// The store fails.
@@ -307,13 +308,13 @@ impl<'a> PortOperation<'a> {
         self.ports.refresh(objects).await
     }
 
-    /// Forgets what was allocated and is to be released.
+    /// Drops the operation's allocations and releases.
     pub(super) fn reset(&mut self) {
         self.to_release.clear();
         let mut state = self.ports.state();
         let allocated = std::mem::take(&mut self.allocated).into_iter().filter(|_| !self.dry_run);
         for port in allocated.filter_map(|port| self.ports.in_range(port)) {
-            // A lost one is that of another server.
+            // A lost port belongs to another server.
             if !state.lost.remove(&port) {
                 state.release(port);
             }
@@ -387,11 +388,11 @@ mod tests {
         assert!(state.claim(30002) && state.claim(30003));
         state.release(30000);
         assert_eq!(state.allocated(), Some([30001, 30002, 30003].into()));
-        // Another server takes one of those, and releases one.
+        // Another server takes a claimed port and releases a recorded one.
         state.update([30000, 30002].into(), 6);
         assert_eq!((&state.lost, &state.claimed), (&[30002].into(), &[30003].into()));
         assert_eq!(state.allocated(), Some([30002, 30003].into()));
-        // What is free may be claimed again before that is recorded.
+        // A free port may be claimed again before its release is recorded.
         assert!(state.claim(30000));
         assert_eq!(state.allocated(), Some([30000, 30002, 30003].into()));
     }

@@ -31,7 +31,7 @@ pub(super) fn encode(ports: &BTreeSet<u16>, range: &RangeInclusive<u16>) -> Valu
     }
 }
 
-/// The ports of a record; `None` if it is that of another range, or broken.
+/// The ports of a record; `None` if the record is for another range, or broken.
 pub(super) fn decode(record: &Value, range: &RangeInclusive<u16>) -> Option<BTreeSet<u16>> {
     if record.str_at(&["range"]) != text(range) {
         return None;

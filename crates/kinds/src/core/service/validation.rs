@@ -325,7 +325,7 @@ mod tests {
 
     use crate::testing::{context, messages, object};
 
-    /// A service with these fields added to, or replacing, those of a minimal one.
+    /// A minimal service with these fields added or replaced.
     fn service(fields: &str) -> Value {
         let mut service = object(
             r#"{"metadata":{"name":"s"},"spec":{"type":"ClusterIP","clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ipFamilies":["IPv4"],
