@@ -1,4 +1,4 @@
-//! Compares the `managedFields` of created objects with those recorded from a real API server.
+//! Compares the `managedFields` of created objects with the `managedFields` of a real API server.
 
 use pintle_apply::managed_fields::{FieldManager, FieldManagerRequest, Managed, encode};
 use pintle_apply::merge::{ConvertError, Updater, VersionConverter};
@@ -86,7 +86,7 @@ fn fields_of_list_items_are_written_as_the_comparison_writes_them() {
     let container = |fields: &str| format!(r#"{{"name":"a","image":"i",{fields}}}"#);
     let cases = [
         r#"{"name":"b"},{"name":"a"}"#.to_owned(),
-        // The order of the keys as text is not that of the names.
+        // The order of the keys as text differs from the order of the names.
         r#"{"name":"a"},{"name":"a b"},{"name":"a!"},{"name":""}"#.to_owned(),
         r#"{"name":"a"},{"name":"a"},{"name":"b"}"#.to_owned(),
         r#"{"name":"a\"b"},{"name":"c\\d"}"#.to_owned(),

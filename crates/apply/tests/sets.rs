@@ -1,4 +1,4 @@
-//! Paths and sets: their texts, the `fieldsV1` serialization, set operations, and what sets share.
+//! Paths and sets: their texts, the `fieldsV1` serialization, set operations, and shared nodes.
 
 mod model;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use model::Model;
 
-/// What a set fits is remembered, also by the sets that share its nodes.
+/// A set remembers the type that it fits, also for the sets that share its nodes.
 #[test]
 fn a_set_that_fits_one_schema_is_adapted_to_another() {
     let (granular, atomic) = (Model::new(), Model::atomic());

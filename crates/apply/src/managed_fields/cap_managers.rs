@@ -19,7 +19,7 @@ pub(super) fn cap_update_managers(managed: &mut Managed) {
     updaters.sort();
     let mut count = updaters.len();
     let mut first_of: BTreeMap<Str, Manager> = BTreeMap::new();
-    // The sets of each bucket, which is empty until all are known.
+    // The sets of each bucket. The bucket's own set stays empty until all of them are united.
     let mut merged: BTreeMap<Manager, Vec<FieldSet>> = BTreeMap::new();
     for (_, manager) in updaters {
         if count <= MAX_UPDATE_MANAGERS {

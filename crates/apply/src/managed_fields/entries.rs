@@ -169,8 +169,8 @@ fn take_unchanged_fields(entry: &mut Value, owned: &VersionedSet) -> Option<Valu
 }
 
 /// Returns the managers that an update starts from. An update of the main resource may send entries of its own to hand
-/// fields over, or an empty list or one empty entry to reset them; an update of a subresource may not. If the entries
-/// that were sent cannot be decoded or are empty, the live object's entries are used. Both arguments are null if the
+/// fields over. It may reset them with an empty list or one empty entry. An update of a subresource may do neither. If
+/// the sent entries cannot be decoded or are empty, the live object's entries are used. Both arguments are null if the
 /// object has no entries.
 #[must_use]
 pub fn decode_for_update(live: &Value, sent: &Value, subresource: &str) -> Managed {

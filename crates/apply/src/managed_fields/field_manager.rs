@@ -15,7 +15,7 @@ use crate::path::PathElement;
 use crate::set::{FieldSet, Filter};
 use crate::typed::{AddedFields, Without};
 
-/// Fields that are never owned: those that identify the object and those that the server sets.
+/// Fields that are never owned: they identify the object, or the server sets them.
 static STRIPPED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
     let metadata_fields = [
         "name",
@@ -39,7 +39,7 @@ static STRIPPED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {
 /// The manager, version, subresource and time of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldManagerRequest<'r> {
-    /// The name of the field manager. An empty name becomes `unknown`, as upstream.
+    /// The name of the field manager. An empty name becomes `unknown`, as in upstream.
     pub manager: &'r str,
     /// The version of the request (`apps/v1`).
     pub version: &'r str,
@@ -59,9 +59,10 @@ impl FieldManagerRequest<'_> {
     }
 }
 
-/// Computes the managed fields of objects of one kind. The objects must be at the version of the request; the entries that they
-/// contain themselves do not count. Ownership is tracked from the creation on. A caller that starts to track an object at its
-/// first apply must first call `update` as `before-first-apply`, from nothing to the live object.
+/// Computes the managed fields of objects of one kind. The objects must be at the version of the request; the entries
+/// that they contain themselves do not count. Ownership is tracked from the creation on. A caller may start to track an
+/// object at its first apply. Then it must first call `update` as `before-first-apply`, from nothing to the live
+/// object.
 #[derive(Clone, Copy)]
 pub struct FieldManager<'v> {
     /// The updater for the kind.
@@ -69,9 +70,9 @@ pub struct FieldManager<'v> {
 }
 
 impl FieldManager<'_> {
-    /// Returns `metadata.managedFields` for the create of an object that was sent without them. `empty` is the empty object as
-    /// its type encodes it. The result is that of [`Self::update`], but no field set is made. `None` if the caller has to call
-    /// [`Self::update`].
+    /// Returns `metadata.managedFields` for the create of an object that was sent without them. `empty` is the empty
+    /// object as its type encodes it. The result equals the result of [`Self::update`], but no field set is made.
+    /// `None` if the caller has to call [`Self::update`].
     #[must_use]
     pub fn create(&self, empty: &Value, new: &Value, request: &FieldManagerRequest<'_>) -> Option<Vec<Value>> {
         let converter = self.updater.converter;

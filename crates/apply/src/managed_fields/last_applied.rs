@@ -1,5 +1,6 @@
-//! Migration from client-side to server-side apply. An annotation holds the last applied configuration; fields of the
-//! live object that still have its values belong to the user, whoever wrote them (upstream: `lastAppliedManager`).
+//! Migration from client-side to server-side apply. An annotation holds the last applied configuration. Fields of the
+//! live object that still have its values belong to the user, even if others wrote them (upstream:
+//! `lastAppliedManager`).
 
 use pintle_value::Value;
 
@@ -9,8 +10,8 @@ use crate::typed::{Duplicates, TypeRef};
 /// The annotation in which `kubectl apply` stores the applied configuration as JSON.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Returns the fields of the last applied configuration that the live object still has with the same value, or `None`
-/// if the two cannot be compared.
+/// Returns the fields of the last applied configuration whose values the live object still has. `None` if the two
+/// cannot be compared.
 pub(super) fn fields_unchanged_since(
     type_ref: TypeRef<'_>,
     last_applied: &Value,

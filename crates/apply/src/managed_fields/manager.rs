@@ -67,7 +67,8 @@ impl Manager {
         }
     }
 
-    /// A placeholder for the manager of the current update, which separates its new fields from those it owned before.
+    /// A placeholder for the manager of the current update, which separates its new fields from the fields that it
+    /// owned before.
     pub(super) fn current_operation() -> Self {
         let identifier = Str::const_new("current-operation");
         let (name, version, subresource) = (Str::default(), Str::default(), Str::default());

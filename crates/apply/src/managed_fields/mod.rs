@@ -1,6 +1,6 @@
 //! The `managedFields` of an object: decoding, encoding, and how an update or an apply changes them. Implements the
-//! rules of upstream's field manager around the merge: which fields are never owned, when a time changes, and how many
-//! update managers are tracked (upstream: apimachinery's `util/managedfields`).
+//! rules of upstream's field manager around the merge (upstream: apimachinery's `util/managedfields`). They say which
+//! fields are never owned, when a time changes, and how many update managers are tracked.
 
 mod cap_managers;
 mod conflict;

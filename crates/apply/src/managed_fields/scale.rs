@@ -15,11 +15,11 @@ fn path_in_scale() -> [PathElement; 2] {
     [PathElement::field("spec"), PathElement::field("replicas")]
 }
 
-/// Returns the path of the replicas at a version of the object: empty if that version has no scale, `None` if the
-/// version does not exist.
+/// Returns the path of the replicas at a version of the object. The path is empty if that version has no scale. `None`
+/// if the version does not exist.
 pub type ReplicasPaths<'a> = &'a dyn Fn(&str) -> Option<Vec<PathElement>>;
 
-/// Derives the entries of a scale from those of its object (upstream: `ToSubresource`).
+/// Derives the entries of a scale from the entries of its object (upstream: `ToSubresource`).
 pub fn to_scale(entries: &[Value], paths: ReplicasPaths<'_>) -> Result<Vec<Value>, DecodeError> {
     let parent = decode(entries)?;
     let mut scale = Managed::default();
@@ -67,8 +67,8 @@ pub fn from_scale(
             continue;
         }
         let set = paths(version).into_iter().collect();
-        // The time comes from the object's entry. A manager that acquires the replicas through the scale has none, as
-        // upstream.
+        // The time comes from the object's entry. A manager that acquires the replicas through the scale has no time,
+        // as in upstream.
         if let Some(time) = parent.times.get(&manager) {
             merged.times.insert(manager.clone(), *time);
         }

@@ -24,7 +24,7 @@ pub struct VersionedSet {
     pub set: FieldSet,
     /// The version (`apps/v1`) that the field set refers to.
     pub version: Str,
-    /// True if the fields were applied, so that they are removed when they are no longer applied.
+    /// True if the fields were applied. Such fields are removed when the manager no longer applies them.
     pub applied: bool,
 }
 

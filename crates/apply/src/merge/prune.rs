@@ -33,7 +33,7 @@ pub(super) fn prune<'v, M: Ord>(
     pruned.convert(&merged.version).map_err(step_error("failed to convert pruned object"))
 }
 
-/// Adds back what was removed but is owned by any manager, including this one with its new configuration.
+/// Adds back removed fields and items that any manager owns. The current manager counts with its new configuration.
 fn add_back_owned<'v, M: Ord>(
     merged: &VersionedObject<'v>,
     pruned: VersionedObject<'v>,
@@ -59,8 +59,8 @@ fn add_back_owned<'v, M: Ord>(
     Ok(pruned)
 }
 
-/// Adds back what was removed but never belonged to the manager: fields without an owner, and fields owned by others
-/// that were removed together with the item around them.
+/// Adds back removed fields and items that never belonged to the manager. They have no owner, or others own them and
+/// they were removed together with the item around them.
 fn add_back_dangling<'v, M>(
     merged: &VersionedObject<'v>,
     pruned: VersionedObject<'v>,

@@ -102,7 +102,7 @@ impl Updater<'_> {
         Ok(managers.into_iter().filter_map(reconcile).collect())
     }
 
-    /// Removes changed and removed fields from all managers but the one that writes. Without `force`, returns the
+    /// Removes changed and removed fields from all managers except the writing manager. Without `force`, returns the
     /// conflicts if another manager owns a changed field. Returns the comparison at the version of the objects.
     fn update_other_managers<M: Ord + Clone>(
         &self,
@@ -149,10 +149,10 @@ impl Updater<'_> {
     }
 }
 
-/// What a write changes at a version.
+/// The changes of a write at a version.
 struct Changes {
     compared: Comparison,
-    /// The fields that other managers lose to it: those that are added or modified.
+    /// The added and modified fields, which other managers lose to the write.
     written: FieldSet,
 }
 

@@ -29,7 +29,7 @@ pub trait VersionConverter {
 /// The reason why an object was not converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    /// The version does not exist. Fields owned at it lose their owner.
+    /// The version does not exist. Fields that are owned at this version lose their owner.
     #[error("no such version")]
     MissingVersion,
     /// The conversion failed.
@@ -37,8 +37,8 @@ pub enum ConvertError {
     Failed(String),
 }
 
-/// What is not compared. Nobody owns managed fields, and one of two objects may have none (upstream removes them from both
-/// before).
+/// Fields that are not compared. Nobody owns managed fields, and one of two objects may have none (upstream removes
+/// them from both before).
 static IGNORED_FIELDS: LazyLock<FieldSet> =
     LazyLock::new(|| [["metadata", "managedFields"].map(PathElement::field)].into_iter().collect());
 

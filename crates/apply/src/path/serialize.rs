@@ -71,7 +71,7 @@ impl PathElement {
     }
 }
 
-/// Reads the keys of a list item. Ignores what follows them.
+/// Reads the keys of a list item. Ignores the rest of the text.
 fn read_keys(text: &str) -> Option<KeyFields> {
     match read_value(text)? {
         Value::Object(fields) => Some(KeyFields::new(fields.into_iter().collect())),
@@ -80,8 +80,8 @@ fn read_keys(text: &str) -> Option<KeyFields> {
     }
 }
 
-/// Like [`read_keys`], for the form that most keys have: sorted names, strings without escapes and small integers. Returns
-/// `None` for any other text.
+/// Like [`read_keys`], for the form that most keys have: sorted names, strings without escapes and small integers.
+/// Returns `None` for any other text.
 fn read_plain_keys(text: &str) -> Option<KeyFields> {
     // Most lists have one key.
     let mut fields: Vec<(Str, Value)> = Vec::with_capacity(1);
@@ -104,14 +104,14 @@ fn read_plain_keys(text: &str) -> Option<KeyFields> {
     }
 }
 
-/// The string without escapes at the start of a text, and what follows it.
+/// The string without escapes at the start of a text, and the rest of the text.
 fn read_plain_string(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('"')?;
     let end = text.bytes().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))?;
     Some((&text[..end], text[end..].strip_prefix('"')?))
 }
 
-/// The integer of at most nine digits at the start of a text, as a float, and what follows it.
+/// The integer of at most nine digits at the start of a text, as a float, and the rest of the text.
 fn read_small_integer(text: &str) -> Option<(Value, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, after) = text.split_at(digits);
@@ -120,7 +120,7 @@ fn read_small_integer(text: &str) -> Option<(Value, &str)> {
     Some((Value::Float(f64::from(number)), after))
 }
 
-/// Reads the first JSON value of a text. Ignores what follows it.
+/// Reads the first JSON value of a text. Ignores the rest.
 fn read_value(text: &str) -> Option<Value> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let mut value = values.next()?.ok()?;

@@ -1,6 +1,6 @@
-//! The field sets that texts were decoded to. The entries of an object are decoded with each of its writes, although few of them
-//! change, and objects of one kind that the same programs write have the same entries. What a text means never changes, so
-//! all servers of a process share what is here.
+//! A cache of decoded field sets by their texts. Each write of an object decodes its entries, although few of them
+//! change. Objects of one kind that the same programs write have the same entries. The meaning of a text never changes,
+//! so all servers of a process share the cache.
 
 use std::mem;
 use std::sync::LazyLock;
@@ -10,21 +10,21 @@ use pintle_locks::Mutex;
 
 use super::FieldSet;
 
-/// The longest text that is kept, in bytes.
+/// The maximum length of a text in the cache, in bytes.
 const MAX_TEXT: usize = 16 << 10;
-/// The most bytes of text of one half of what is kept. A decoded set takes about six times as much.
+/// The maximum length of all texts in one half of the cache, in bytes. A decoded set takes about six times as much.
 const MAX_HALF: usize = 128 << 10;
 
-/// What a text was decoded to.
+/// The set that a text was decoded to.
 #[derive(Clone)]
 pub(super) struct Decoded {
     pub(super) set: FieldSet,
-    /// Whether the text is the one that the set is encoded to.
+    /// Whether encoding the set gives the same text.
     pub(super) is_canonical: bool,
 }
 
-/// The texts that were used last, in two halves: when the newer one is full it becomes the older one, whose texts are
-/// forgotten unless they are used again.
+/// The texts that were used last, in two halves. When the newer half is full, it becomes the older one. The texts of
+/// the former older half are forgotten unless they have been used again.
 #[derive(Default)]
 struct DecodedSets {
     newer: HashMap<Box<str>, Decoded>,
@@ -35,7 +35,8 @@ struct DecodedSets {
 
 static DECODED: LazyLock<Mutex<DecodedSets>> = LazyLock::new(Mutex::default);
 
-/// What was forgotten. It is dropped after the lock has been released, because that takes longer than all else.
+/// The forgotten texts and sets. They are dropped after the lock has been released, because that takes longer than all
+/// else.
 type Forgotten = HashMap<Box<str>, Decoded>;
 
 impl DecodedSets {
@@ -60,7 +61,7 @@ impl DecodedSets {
     }
 }
 
-/// What a text was decoded to, if it is kept.
+/// The decoded set of a text, if the cache has it.
 pub(super) fn get(text: &str) -> Option<Decoded> {
     if text.len() > MAX_TEXT {
         return None;
@@ -69,7 +70,7 @@ pub(super) fn get(text: &str) -> Option<Decoded> {
     decoded
 }
 
-/// Keeps what a text was decoded to.
+/// Adds the decoded set of a text to the cache.
 pub(super) fn insert(text: &str, set: &FieldSet) {
     if text.len() <= MAX_TEXT {
         let is_canonical = set.to_encoded().is_some_and(|own| own.text() == text);

@@ -1,5 +1,5 @@
-//! Filters for field sets. A resource ignores some fields of some requests (an update of the main resource does not
-//! write the status), and ignored fields are not owned (upstream: `fieldpath.Filter`).
+//! Filters for field sets (upstream: `fieldpath.Filter`). A resource ignores some fields of some requests: an update of
+//! the main resource does not write the status. Ignored fields are not owned.
 
 use super::{FieldSet, Node};
 use crate::path::PathElement;

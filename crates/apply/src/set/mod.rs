@@ -1,6 +1,6 @@
 //! Field sets, stored as tries of path elements. A node records whether the path to it is a member, and holds the set
 //! below it. Invariants: nodes are sorted and unique, and every node is a member or has children. Sets that are made of
-//! others share what they have in common, because most writes change few of the fields that somebody owns.
+//! others share their common nodes, because most writes change few of the owned fields.
 
 mod decoded;
 mod fields_v1;
@@ -30,11 +30,12 @@ pub struct FieldSet {
 #[derive(Debug, Default)]
 struct Level {
     nodes: Vec<Node>,
-    /// The last type that the set was found to fit, see [`FieldSet::fits`]. Derived, so it is ignored when comparing sets.
+    /// The last type that the set was found to fit, see [`FieldSet::fits`]. Derived, so it is ignored when comparing
+    /// sets.
     fits: AtomicU64,
 }
 
-/// What is changed may not fit any more.
+/// A clone is about to be changed, so it may not fit any more.
 impl Clone for Level {
     fn clone(&self) -> Self {
         Self { nodes: self.nodes.clone(), fits: AtomicU64::default() }
@@ -80,7 +81,8 @@ impl FieldSet {
         self.level.as_deref().map_or(&[], |level| &level.nodes)
     }
 
-    /// The nodes, which other sets do not share any more. Whoever leaves none calls [`Self::drop_if_empty`].
+    /// The nodes, after other sets have stopped sharing them. A caller that removes all nodes calls
+    /// [`Self::drop_if_empty`].
     fn nodes_mut(&mut self) -> &mut Vec<Node> {
         let level = Arc::make_mut(self.level.get_or_insert_default());
         *level.fits.get_mut() = 0;
@@ -96,14 +98,14 @@ impl FieldSet {
         self.level.as_deref().is_none_or(|level| level.fits.load(Ordering::Relaxed) == type_key)
     }
 
-    /// Notes that the set fits a type, so that nobody has to find out again. Clones share what is noted.
+    /// Records that the set fits a type, so that nobody has to find out again. Clones share the record.
     pub(crate) fn note_fit(&self, type_key: u64) {
         if let Some(level) = self.level.as_deref() {
             level.fits.store(type_key, Ordering::Relaxed);
         }
     }
 
-    /// True if both sets are the same nodes, so that they are equal without a look at them.
+    /// True if both sets share the same nodes in memory, so that they are equal without a comparison.
     fn shares_nodes_with(&self, other: &Self) -> bool {
         match (&self.level, &other.level) {
             (Some(own), Some(theirs)) => Arc::ptr_eq(own, theirs),
@@ -135,8 +137,8 @@ impl FieldSet {
         }
     }
 
-    /// Adds what is below an element, and the element itself if `member`. Not both may be empty. It costs least if the
-    /// elements come in order.
+    /// Adds the set below an element, and the element itself if `member`. One of the two must be there. It costs least
+    /// if the elements come in order.
     pub(crate) fn insert_subset(&mut self, element: &PathElement, member: bool, below: FieldSet) {
         let nodes = self.nodes();
         let is_next = nodes.last().is_none_or(|last| last.element < *element);

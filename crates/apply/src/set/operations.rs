@@ -31,7 +31,7 @@ fn pairs<'s>(left: &'s FieldSet, right: &'s FieldSet) -> impl Iterator<Item = No
 /// From this ratio of their sizes on, the nodes of a small set are searched for in a large one.
 const SEARCH_RATIO: usize = 8;
 
-/// Whether a set is so much larger than another one that it is searched.
+/// Whether a set is so much larger than the small set that it is searched.
 fn is_searched(large: &FieldSet, small: &FieldSet) -> bool {
     large.nodes().len() / SEARCH_RATIO > small.nodes().len()
 }
@@ -61,8 +61,8 @@ impl FieldSet {
         Self::from_nodes(pairs(self, other).map(merge).collect())
     }
 
-    /// The paths that are in any of the sets. Sets of about the same size are united first, so that each path is copied a
-    /// few times only, however many sets there are.
+    /// The paths that are in any of the sets. Sets of about the same size are united first, so that each path is copied
+    /// a few times only, however many sets there are.
     #[must_use]
     pub fn union_all(mut sets: Vec<Self>) -> Self {
         while sets.len() > 1 {

@@ -10,7 +10,7 @@ use pintle_value::{EncodedObject, Object, Str, TextFormat, Value};
 use super::{FieldSet, Node};
 use crate::path::{PathElement, PathElementError};
 
-/// Maximum nesting of a set that is kept as text: that of JSON which the server accepts.
+/// Maximum nesting of a set that is kept as text. It equals the maximum nesting of JSON that the server accepts.
 const MAX_DEPTH: usize = 10_000;
 
 /// How the text of a set is read.
@@ -41,7 +41,7 @@ impl SetWriter {
         Self { out, is_sorted: true }
     }
 
-    /// The set that was written. `None` if it is empty.
+    /// The written set. `None` if it is empty.
     pub(crate) fn finish(self) -> Option<EncodedObject> {
         let Self { mut out, is_sorted } = self;
         // The comma after the last node.
@@ -62,8 +62,8 @@ impl SetWriter {
         Some(())
     }
 
-    /// Writes the node of a field or of a map's key, and what is below it. Nothing is written if the path is no member and
-    /// nothing is below it.
+    /// Writes the node of a field or of a map's key, and the set below it. Nothing is written if the path is no member
+    /// and nothing is below it.
     pub(crate) fn field(
         &mut self,
         name: &str,
@@ -139,7 +139,7 @@ impl SetWriter {
         Some(start)
     }
 
-    /// Notes the order of two items that follow each other, which are identified by plain text under the same name.
+    /// Records the order of two items that follow each other, which are identified by plain text under the same name.
     pub(crate) fn note_order(&mut self, previous: &str, next: &str) {
         // The quote after the shorter text is less than all plain characters but these.
         self.is_sorted &= !previous.bytes().chain(next.bytes()).any(|byte| byte < b'"');
@@ -187,7 +187,7 @@ pub(super) fn read_text(text: &str) -> Option<Result<FieldSet, PathElementError>
     (reader.at == text.len()).then(|| set.map(|(set, _)| set))
 }
 
-/// Reads the field set that begins at `at` in a text without decoding it, and its length. `None` if the value is no set,
+/// Reads the field set at the offset `at` of a text without decoding it, and its length. `None` if the value is no set,
 /// if the set is empty, or if it cannot be kept as text.
 #[must_use]
 pub fn encoded_field_set(text: &str, at: usize) -> Option<(EncodedObject, usize)> {
@@ -195,7 +195,7 @@ pub fn encoded_field_set(text: &str, at: usize) -> Option<(EncodedObject, usize)
     Some((EncodedObject::new(set, &FORMAT), set.len()))
 }
 
-/// Where the set ends that begins at `at`. `None` if what begins there is no set, or has no members.
+/// Returns the end of the set at the offset `at`. `None` if there is no set, or a set without members.
 fn end_of_set(text: &[u8], at: usize) -> Option<usize> {
     let is = |at: usize, byte: u8| text.get(at) == Some(&byte);
     if !is(at, b'{') {
@@ -213,7 +213,7 @@ fn end_of_set(text: &[u8], at: usize) -> Option<usize> {
             depth += 1;
             continue;
         }
-        // The object is empty, and maybe the last one of others that end with it.
+        // The object is empty. Objects around it may end with it.
         if !is(at, b'}') {
             return None;
         }
@@ -233,7 +233,8 @@ fn end_of_set(text: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// Where the key ends whose text begins at `at`, after its quote. `None` if encoders write one of its characters differently.
+/// Returns the end of the key whose text begins at `at`, after its quote. `None` if encoders write one of its
+/// characters differently.
 fn end_of_key(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         // Quotes and backslashes are not plain.

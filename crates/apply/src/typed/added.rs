@@ -1,5 +1,5 @@
-//! The fields that a new object adds to an empty one, as text. It equals what [`super::compare`] finds, but no set is
-//! made: most objects are created by one manager, which owns all of it.
+//! The fields that a new object adds to an empty one, as text. The result equals the result of [`super::compare`], but
+//! no set is made: most objects are created by one manager, which owns all fields.
 
 use pintle_value::print::is_plain_text_in_json;
 use pintle_value::{EncodedObject, Object, Str, Value};
@@ -9,7 +9,7 @@ use super::validate::{Duplicates, validate};
 use crate::path::{PathElement, values_equal};
 use crate::set::{FieldSet, SetWriter};
 
-/// What became of a comparison that is written as text.
+/// The result of a comparison that is written as text.
 pub enum AddedFields {
     /// Nothing was added.
     None,
@@ -22,13 +22,13 @@ pub enum AddedFields {
 /// The fields that are left out.
 #[derive(Clone, Copy)]
 pub struct Without<'s> {
-    /// Fields that are never members. What is below them may be.
+    /// Fields that are never members. Fields below them may be.
     pub unowned: Option<&'s FieldSet>,
     /// Fields that are left out with everything below them.
     pub excluded: Option<&'s FieldSet>,
 }
 
-/// What is left of a node.
+/// The remaining part of a node.
 enum Left<'s> {
     Nothing,
     Node {
@@ -194,7 +194,7 @@ fn whole_items(writer: &mut SetWriter, items: &ListSchema<'_>, values: &[Value],
     Some(())
 }
 
-/// Writes the key of an item that has all the fields which identify it, if they are plain.
+/// Writes the key of an item that has all identifying fields, if they are plain.
 fn plain_item_key(writer: &mut SetWriter, keys: &[Str], item: &Value) -> Option<usize> {
     let fields = item.as_object()?;
     writer.plain_item_key(keys.iter().map(|key| (key.as_str(), fields.get(key))))

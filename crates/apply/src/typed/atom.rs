@@ -149,7 +149,7 @@ const fn leaf(kind: Scalar) -> ScalarKind {
     }
 }
 
-/// The declared list type, or else the one that follows from the patch strategy.
+/// The declared list type, or else the list type that follows from the patch strategy.
 fn relationship<'t>(list: &'t List, patch: Option<&'t PatchMeta>) -> ElementRelationship<'t> {
     match (&list.topology, patch) {
         (ListTopology::Atomic, _) => ElementRelationship::Atomic,
@@ -172,8 +172,8 @@ impl<'t> MapSchema<'t> {
         self.declared.and_then(|(_, of)| of.field(name))
     }
 
-    /// The default of a declared field or, if Go never omits the field from JSON, the zero value of its basic type,
-    /// which published schemas list as the default.
+    /// The default of a declared field. If Go never omits the field from JSON, this is the zero value of its basic
+    /// type, which published schemas list as the default.
     pub(super) fn default(&self, name: &str) -> Option<Value> {
         let (types, of) = self.declared?;
         let field = of.field(name)?;

@@ -1,12 +1,12 @@
-//! Finds what a configuration sets as a whole (upstream: `findAtomics` of `policy/mutating/patch`).
+//! Finds the values that a configuration sets as a whole (upstream: `findAtomics` of `policy/mutating/patch`).
 
 use pintle_value::Value;
 
 use super::TypeRef;
 use super::atom::{Atom, ElementRelationship};
 
-/// Collects the paths of atomic lists and maps. As upstream, the values of maps are not looked into, only those of
-/// declared fields.
+/// Collects the paths of atomic lists and maps. As in upstream, the walk descends into declared fields, but not into
+/// the values of maps.
 pub(super) fn collect(ty: TypeRef<'_>, value: &Value, path: &str, found: &mut Vec<String>) {
     match (ty.atom(Some(value)), value) {
         (Atom::Map(map), Value::Object(fields)) => {

@@ -70,7 +70,7 @@ impl Subset {
     }
 }
 
-/// What was found at the current path and below it.
+/// The differences at the current path and below it.
 #[derive(Default)]
 struct Differences {
     added: Subset,
@@ -81,12 +81,12 @@ struct Differences {
 struct CompareWalker<'i> {
     found: Differences,
     errors: ErrorCollector,
-    /// What is not compared below the current path.
+    /// Fields below the current path that are not compared.
     ignored: &'i FieldSet,
     depth: usize,
 }
 
-/// What is ignored below most paths.
+/// The ignored fields below most paths.
 static NOTHING: FieldSet = FieldSet::new();
 
 /// The error of a field that its struct does not have.
@@ -94,7 +94,7 @@ const NO_TYPE: &str = "schema error: invalid atom: inlined";
 
 impl CompareWalker<'_> {
     /// Compares the values at the current path, at least one of which exists. Equal subtrees are skipped. Upstream
-    /// validates both values as a whole before; here what differs is validated.
+    /// validates both values as a whole before; here only differing values are validated.
     fn walk(&mut self, type_ref: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>) {
         match (old, new) {
             (Some(before), Some(after)) => {
@@ -150,7 +150,8 @@ impl CompareWalker<'_> {
         Node { element, member: has_path, children: below }
     }
 
-    /// Checks whether a value fits its type. The content of granular lists and maps is checked when the walk gets there.
+    /// Checks whether a value fits its type. The content of granular lists and maps is checked when the walk gets
+    /// there.
     fn check(&mut self, atom: &Atom<'_>, type_ref: TypeRef<'_>, value: &Value) {
         match (atom, value) {
             (Atom::Scalar(leaf), value) => {
@@ -212,7 +213,7 @@ impl CompareWalker<'_> {
         for (key, value, changed) in old.iter_beside(new) {
             self.walk_entry(entries, key, Some(value), changed);
         }
-        // What both objects have may have added fields, too. Each pass finds them in order.
+        // The common entries may have added fields, too. Each pass finds them in order.
         let added = std::mem::take(&mut self.found.added.below);
         for (key, value, _) in new.iter_beside(old).filter(|(_, _, old)| old.is_none()) {
             self.walk_entry(entries, key, None, Some(value));

@@ -73,7 +73,8 @@ impl ErrorCollector {
         self.0.len()
     }
 
-    /// Adds a step to the front of the paths of all errors but the first `before`, which a walk one step down has added.
+    /// Adds a step to the front of the paths of all errors but the first `before`, which a walk one step down has
+    /// added.
     pub(super) fn prefix_after(&mut self, before: usize, element: &PathElement) {
         if self.0.len() > before {
             let prefix = element.to_string();

@@ -1,5 +1,5 @@
-//! Typed values: validation, field sets, merging and comparison (upstream: structured-merge-diff's `typed`). Types are
-//! those of `pintle_schema`; without one, the type is deduced from the value.
+//! Typed values: validation, field sets, merging and comparison (upstream: structured-merge-diff's `typed`). Types come
+//! from `pintle_schema`; without a type, the type is deduced from the value.
 
 mod added;
 mod atom;
@@ -29,8 +29,8 @@ pub use validate::Duplicates;
 
 use merge::MergeOutcome;
 
-/// Whether values at this depth are compared as a whole before what is in them is looked at. Few levels are, because each
-/// of them may look at everything below: objects can be nested 10,000 levels deep.
+/// Whether values at this depth are compared as a whole before their contents. Few levels are, because each of them may
+/// look at everything below: objects can be nested 10,000 levels deep.
 const fn is_compared(depth: usize) -> bool {
     depth < 16 || depth.is_power_of_two()
 }
@@ -47,7 +47,7 @@ impl<'t> TypeRef<'t> {
         validate::validate(self, value, duplicates)
     }
 
-    /// The paths of the atomic lists and maps of a valid value, which replace what they are merged into.
+    /// The paths of the atomic lists and maps of a valid value. They replace the old value when they are merged.
     #[must_use]
     pub fn atomics(self, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
@@ -107,8 +107,8 @@ impl<'t> TypeRef<'t> {
         named::ensure_named_fields_are_members(Some(self), set)
     }
 
-    /// Adapts a set that was written under an older schema: the owner of a part of what has become atomic owns all of
-    /// it. Returns `None` if nothing changes (upstream: `ReconcileFieldSetWithSchema`).
+    /// Adapts a set that was written under an older schema. If a value has become atomic, the owner of a part of it
+    /// owns all of it. Returns `None` if nothing changes (upstream: `ReconcileFieldSetWithSchema`).
     #[must_use]
     pub fn reconcile(self, set: &FieldSet) -> Option<FieldSet> {
         reconcile::reconcile(self, set)

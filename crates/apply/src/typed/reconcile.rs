@@ -6,7 +6,7 @@ use crate::path::PathElement;
 use crate::set::FieldSet;
 
 pub(super) fn reconcile(type_ref: TypeRef<'_>, set: &FieldSet) -> Option<FieldSet> {
-    // Sets that are decoded again and again are the same.
+    // The same sets are decoded again and again.
     let key = type_ref.key();
     if key.is_some_and(|key| set.fits(key)) {
         return None;
@@ -36,7 +36,7 @@ impl<'s> ReconcileWalker<'s> {
             Atom::Scalar(_) => {}
             Atom::List(items) if !leaf && items.is_atomic() => self.record_atomic(),
             Atom::List(items) => self.walk_children(below, |_| Some(items.item)),
-            // A deduced type does not say what is atomic.
+            // A deduced type does not say whether its parts are atomic.
             Atom::Map(entries) if entries.is_deduced() => {}
             Atom::Map(entries) if !leaf && entries.atomic => {
                 if below.is_some_and(|set| !set.is_empty()) {
