@@ -88,7 +88,8 @@ fn unset_fields_are_encoded_as_zero_values() {
     let (types, type_id) = type_of("ConfigMap");
     let mut out = Vec::new();
     protobuf::encode(&object! { "metadata": Value::object() }, types, type_id, &mut out);
-    // metadata { name "" generateName "" namespace "" selfLink "" uid "" resourceVersion "" generation 0 creationTimestamp {} }
+    // metadata { name "" generateName "" namespace "" selfLink "" uid "" resourceVersion "" generation 0
+    // creationTimestamp {} }
     assert_eq!(out, b"\x0a\x10\x0a\x00\x12\x00\x1a\x00\x22\x00\x2a\x00\x32\x00\x38\x00\x42\x00");
     let value = protobuf::decode(b"", types, type_id).unwrap();
     assert_eq!(value, object! { "metadata": Value::object() });
@@ -170,8 +171,7 @@ fn mutated_fixtures_never_panic_and_decoded_values_round_trip() {
     }
 }
 
-/// Unsorted entries that are spread over many messages, up to the maximum size of a body, must be decoded in time that
-/// is proportional to their number.
+/// The encoder knows that items with a type of their own are not decoded to the same JSON again.
 #[test]
 fn only_the_object_itself_has_its_type_in_the_envelope() {
     let (types, list) = type_of("ConfigMapList");
@@ -188,6 +188,8 @@ fn only_the_object_itself_has_its_type_in_the_envelope() {
     }
 }
 
+/// Unsorted entries are spread over many messages, up to the maximum size of a body. Decoding them must take time that
+/// is proportional to their number.
 #[test]
 fn maps_with_many_unsorted_entries_are_decoded() {
     const ENTRIES: usize = 100_003;

@@ -37,7 +37,7 @@ fn remove_nth(value: &mut Value, n: &mut usize) -> bool {
                     return true;
                 }
                 *n -= 1;
-                // Only the way to what is removed is changed.
+                // Only the objects around the removed member are changed.
                 let size = object.get(&key).map_or(0, size);
                 if *n < size {
                     return object.get_mut(&key).is_some_and(|member| remove_nth(member, n));
@@ -341,7 +341,7 @@ fn duplicate_fields_are_merged() {
     let twice = |fields: &str| fields.split(' ').map(|f| format!("; duplicate field \"{f}\"")).collect::<String>();
     let is =
         |kind: &str, body: &str, expect: &str, fields: &str| check(kind, body, &(expect.to_owned() + &twice(fields)));
-    // Structs and maps keep what the second value does not set.
+    // Structs and maps keep the members that the second value does not set.
     is(
         "ConfigMap",
         r#"{"metadata":{"name":"a","labels":{"a":"1"}},"data":{"a":"1","b":"1"},"metadata":{"labels":{"b":"2"}},"data":{"b":"2"}}"#,

@@ -1,5 +1,5 @@
-//! Encodes trees as upstream's deterministic mode does: keys sorted by their encoded bytes, shortest numbers, strings
-//! as byte strings, `[]byte` as a raw byte string with the tag for expected base64 encoding.
+//! Encodes trees as upstream's deterministic mode does: keys sorted by their encoded bytes, shortest numbers, and
+//! strings as byte strings. `[]byte` becomes a raw byte string with the tag for expected base64 encoding.
 
 use pintle_schema::{Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind, base64};
 use pintle_value::{Object, Value};

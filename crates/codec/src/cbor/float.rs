@@ -20,7 +20,7 @@ pub(super) fn to_half(value: f32) -> Option<u16> {
     if value == 0.0 {
         return Some(sign);
     }
-    // The number of the 24 significand bits (23 fraction bits and the leading one) that do not fit.
+    // The number of significand bits that do not fit. There are 24: 23 fraction bits and the leading bit.
     let (lost, biased) = match exponent {
         -14..=15 => (13, (exponent + 15) as u16),
         -24..=-15 => (13 - 14 - exponent, 0),

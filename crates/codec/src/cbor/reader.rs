@@ -1,4 +1,4 @@
-//! Reads bytes that have been checked for well-formedness. What cannot occur in such bytes reads as the end.
+//! Reads bytes that have been checked for well-formedness. A head that cannot occur in such bytes reads as the end.
 
 use std::borrow::Cow;
 

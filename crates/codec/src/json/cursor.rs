@@ -102,8 +102,8 @@ fn end_of_container(json: &[u8], start: usize) -> Option<usize> {
 /// How many words are examined before a search begins that is faster for long strings only.
 const SHORT_STRING_WORDS: usize = 4;
 
-/// The offset of the first quote or backslash from an offset on. Most strings of objects are short, so the first bytes are
-/// examined a word at a time.
+/// The offset of the first quote or backslash from an offset on. Most strings of objects are short, so the first bytes
+/// are examined a word at a time.
 #[inline]
 fn find_end_or_escape(json: &[u8], from: usize) -> Option<usize> {
     let mut offset = from;

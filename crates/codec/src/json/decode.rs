@@ -1,5 +1,5 @@
-//! Decodes JSON into a tree with the rules of `sigs.k8s.io/json`: integers that fit 64 bits stay integers, invalid
-//! UTF-8 and lone surrogates become U+FFFD, the last of duplicate keys wins, and nesting is limited to 10,000 levels.
+//! Decodes JSON into a tree with the rules of `sigs.k8s.io/json`. Integers that fit 64 bits stay integers. Invalid
+//! UTF-8 and lone surrogates become U+FFFD. The last of duplicate keys wins. Nesting is limited to 10,000 levels.
 
 use std::borrow::Cow;
 
@@ -36,11 +36,11 @@ pub struct DecodeOptions {
     pub duplicates: bool,
     /// Whether a number outside the range of `float64` becomes an infinity instead of an error.
     pub infinities: bool,
-    /// Whether copies of the tree share its objects until they are changed ([`Object::into_shared`]), and the field sets of
-    /// managed fields are kept as text.
+    /// Whether copies of the tree share its objects until they are changed ([`Object::into_shared`]), and the field
+    /// sets of managed fields are kept as text.
     pub stored: bool,
-    /// The members of the outermost object in which objects are kept as text until they are used ([`EncodedObject`]), if they
-    /// are as this server writes them. Duplicate keys in them are not found.
+    /// The members of the outermost object in which objects are kept as text until they are used ([`EncodedObject`]).
+    /// An object is kept so if it is written as this server writes it. Duplicate keys in it are not found.
     pub kept_as_text: &'static [&'static str],
 }
 
@@ -64,8 +64,8 @@ pub struct Decoded {
 /// Decodes one JSON value that spans the whole text.
 ///
 /// # Errors
-/// [`DecodeError::Syntax`] for malformed JSON, [`DecodeError::Type`] for a number outside the range of `float64`, unless
-/// these are allowed.
+/// [`DecodeError::Syntax`] for malformed JSON, [`DecodeError::Type`] for a number outside the range of `float64`,
+/// unless these are allowed.
 pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeError> {
     let valid = to_utf8(text)?;
     let mut parser = Parser {
@@ -182,7 +182,8 @@ struct Parser<'a> {
     duplicates: bool,
     /// The first number that does not fit a `float64`.
     overflow: Option<&'a str>,
-    /// How many values were read that are encoded in another way, so that the objects around them have no text to copy.
+    /// The number of values that are encoded in another way than they were read. The objects around them have no text
+    /// to copy.
     unlike_text: usize,
     /// See [`DecodeOptions::stored`].
     stored: bool,
@@ -328,7 +329,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next object, as text if it can be kept so. Otherwise all of it is decoded, so that no part is examined again.
+    /// The next object, as text if it can be kept so. Otherwise all of it is decoded, so that no part is examined
+    /// again.
     fn kept_object(&mut self) -> Result<Value, Malformed> {
         if let Some((object, length)) = plain_object(self.text, self.offset) {
             self.offset += length;
@@ -357,7 +359,7 @@ impl<'a> Parser<'a> {
     fn number(&mut self) -> Result<Value, Malformed> {
         let text = number(self.text, &mut self.offset)?;
         if let Some(i) = integer(text) {
-            // This is how a float is encoded that is read again as the integer 0.
+            // This text stands for a float that is read again as the integer 0.
             self.unlike_text += usize::from(text == "-0");
             return Ok(Value::Int(i));
         }
@@ -428,8 +430,9 @@ pub(super) fn number<'a>(text: &'a str, offset: &mut usize) -> Result<&'a str, M
     text.get(start..i).ok_or(Malformed)
 }
 
-/// The end of the run of plain string characters that begins at `start`: the next quote, backslash or control character, or
-/// the end of the text. Most strings are short, so the first bytes are examined a word at a time.
+/// The end of the run of plain string characters that begins at `start`. It ends at the next quote, backslash or
+/// control character, or at the end of the text. Most strings are short, so the first bytes are examined a word at a
+/// time.
 pub(super) fn plain_run_end(bytes: &[u8], start: usize) -> usize {
     const SHORT: usize = 32;
     let mut i = start;
@@ -451,8 +454,8 @@ pub(super) fn plain_run_end(bytes: &[u8], start: usize) -> usize {
     i
 }
 
-/// The total length of the leading 32-byte blocks that contain only plain string characters. The check of a block has no
-/// branches, so the compiler vectorizes it.
+/// The total length of the leading 32-byte blocks that contain only plain string characters. The check of a block has
+/// no branches, so the compiler vectorizes it.
 #[inline(never)]
 fn plain_blocks_length(bytes: &[u8]) -> usize {
     let ends_run = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);

@@ -81,8 +81,8 @@ pub(super) fn write_float(f: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// How to write each byte of a string: 0 means as it is, `E2` may begin one of the two line separators, `u` means a
-/// `\u00XX` escape, and anything else is the character after a backslash.
+/// How to write each byte of a string. 0 means unchanged, and `u` means a `\u00XX` escape. `E2` may begin one of the
+/// two line separators. Anything else is the character after a backslash.
 const ESCAPES: [u8; 256] = {
     let mut table = [0; 256];
     let mut i = 0;

@@ -1,5 +1,6 @@
 //! Encodes trees in the field order of their Go structs: schema order for declared fields, sorted keys for maps and
-//! unknown fields. Every field in the tree is written; normalising has already removed those that `omitempty` drops.
+//! unknown fields. Every field in the tree is written; normalising has already removed the fields that `omitempty`
+//! drops.
 
 use pintle_schema::{Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
 use pintle_value::{Object, Value};
@@ -11,8 +12,8 @@ use super::indent::indent;
 /// How a field set is encoded.
 type EncodeFields = fn(&Value, &mut Vec<u8>);
 
-/// A value of the same type, and the text that this module wrote for it and that it was decoded from. Debug builds check that
-/// it would write the same text again.
+/// A value of the same type, and its text. This module wrote the text, and the value was decoded from it. Debug builds
+/// check that it would write the same text again.
 #[derive(Clone, Copy, Debug)]
 pub struct OriginalObject<'o> {
     /// The value, decoded with [`super::DecodeOptions::STORED`].
@@ -22,7 +23,7 @@ pub struct OriginalObject<'o> {
 }
 
 impl<'o> OriginalObject<'o> {
-    /// The text of an object at the same path, if it is the one that was decoded.
+    /// The original text of an object at the same path, if the object has not been changed since it was decoded.
     fn text_of(self, object: &Object) -> Option<&'o [u8]> {
         let original = self.value.as_object().filter(|original| object.shares_members(original))?;
         match original.encoded() {
@@ -51,8 +52,8 @@ pub fn encode_typed(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec
     encode_value(value, None, types, type_id, encode_fields_v1, out);
 }
 
-/// Like [`encode_typed`], for a changed copy of an object that was decoded from text. The text of what both still share at the
-/// same path is copied.
+/// Like [`encode_typed`], for a changed copy of an object that was decoded from text. Where both still share an object
+/// at the same path, its text is copied.
 pub fn encode_typed_changed(
     value: &Value,
     original: OriginalObject<'_>,
@@ -64,7 +65,7 @@ pub fn encode_typed_changed(
 }
 
 /// Appends the JSON of a value of this type that was made from an unstructured object. The members of its field sets
-/// are sorted by their bytes, like those of all maps.
+/// are sorted by their bytes, as in all maps.
 pub fn encode_typed_from_unstructured(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) {
     encode_value(value, None, types, type_id, encode_into, out);
 }
@@ -156,8 +157,8 @@ fn encode_struct(
     fields: EncodeFields,
     out: &mut Vec<u8>,
 ) {
-    // An object has few of the fields that its struct declares, so look up the field of each member instead of the
-    // member of each field. Unknown members come last.
+    // An object has few of its struct's declared fields, so look up the field of each member, not the member of each
+    // field. Unknown members come last.
     let mut inline = [(0u32, "", &Value::Null); INLINE];
     let mut spilled;
     let members: &mut [(u32, &str, &Value)] = if object.len() <= INLINE {

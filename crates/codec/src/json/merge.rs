@@ -1,6 +1,6 @@
 //! Duplicate keys in typed objects, as Go decodes them: the second value is decoded into the result of the first one.
-//! Structs keep the fields that the second value does not set, maps keep their entries, list items are decoded into the
-//! existing items, and null is ignored for types that cannot be null.
+//! Structs keep the fields that the second value does not set, and maps keep their entries. List items are decoded into
+//! the existing items. Null is ignored for types that cannot be null.
 
 use std::collections::BTreeMap;
 

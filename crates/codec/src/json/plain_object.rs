@@ -1,5 +1,6 @@
-//! Objects that are kept as text until their members are used: those that are well-formed, and written as this server writes them.
-//! The order of their members, duplicate keys, and characters that some encoders escape are not checked.
+//! Objects that are kept as text until their members are used. Such an object is well-formed, and written as this
+//! server writes it. The order of its members, duplicate keys, and characters that some encoders escape are not
+//! checked.
 
 use pintle_value::{EncodedObject, Object, TextFormat, Value};
 
@@ -30,8 +31,8 @@ fn members(text: &str) -> Object {
     }
 }
 
-/// The offset after the object that begins at an offset of a text. `None` if the object is malformed, if it has white space,
-/// escapes, a negative zero or a fraction, or if it is nested too deeply.
+/// The offset after the object that begins at an offset of a text. `None` if the object is malformed, if it has white
+/// space, escapes, a negative zero or a fraction, or if it is nested too deeply.
 fn plain_object_end(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut offset, mut depth) = (start, 0);

@@ -31,7 +31,7 @@ impl Projection {
         projection
     }
 
-    /// A member with selected fields, and what is selected of it.
+    /// A member with selected fields, and the selection below it.
     #[must_use]
     pub fn member(&self, name: &[u8]) -> Option<(&Str, &Self)> {
         let member = self.members.iter().find(|(member, _)| member.as_bytes() == name);

@@ -1,6 +1,6 @@
 //! Strict decoding: finds Go's errors for unknown fields, duplicate fields and values of the wrong type, in text order.
-//! This second pass only runs for texts in which the fast parser found such a problem, because the tree preserves
-//! neither the order of members nor the text of numbers.
+//! This second pass only runs for texts in which the fast parser found such a problem. It needs the text, because the
+//! tree preserves neither the order of members nor the text of numbers.
 
 use std::fmt::Write;
 
@@ -26,8 +26,8 @@ pub struct StrictResult {
 }
 
 impl StrictResult {
-    /// Replaces what the tree lost from the text: quantities, because `1e3` is `1000` in the tree, and duplicate
-    /// fields, which Go's decoder merges. The caller must normalise the tree afterwards.
+    /// Restores the parts of the text that a tree lost: quantities, because `1e3` is `1000` in the tree, and duplicate
+    /// fields, which Go merges. The caller must normalise the tree afterwards.
     pub fn correct_tree(self, tree: &mut Value) {
         if let Some(merged) = self.merged {
             *tree = merged;

@@ -5,7 +5,7 @@ use pintle_value::print;
 
 use super::decode::MAX_DEPTH;
 
-/// What the innermost open array or object expects (`parseState` of Go's scanner).
+/// The kind of element that the innermost open array or object expects (`parseState` of Go's scanner).
 #[derive(Clone, Copy, PartialEq)]
 enum ParseState {
     ObjectValue,
@@ -84,7 +84,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Scans what follows a value. Returns true if another value follows, false at the end of the text.
+    /// Scans the text after a value. Returns true if another value follows, false at the end of the text.
     fn after_value(&mut self) -> Result<bool, SyntaxError> {
         loop {
             let Some(state) = self.stack.last().copied() else {

@@ -1,5 +1,5 @@
-//! Examines eight bytes at a time. Most strings of objects are so short that a search with vector instructions would cost
-//! more.
+//! Examines eight bytes at a time. Most strings of objects are so short that a search with vector instructions would
+//! cost more.
 
 /// A word of equal bytes.
 pub(super) const fn repeated(byte: u8) -> u64 {

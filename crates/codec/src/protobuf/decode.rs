@@ -34,7 +34,7 @@ pub fn decode(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, Dec
     }
 }
 
-/// Decodes the object in an envelope. Its `apiVersion` and `kind` are those of the envelope.
+/// Decodes the object in an envelope. It takes its `apiVersion` and `kind` from the envelope.
 ///
 /// # Errors
 /// Returns an error if the content is not a message of the type.
@@ -310,8 +310,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Decodes a map entry. Generated code lets keys and values extend beyond the entry to the end of the message, so
-    /// that a short message may have any number of long keys. Here they end with the entry.
+    /// Decodes a map entry. Generated code lets keys and values extend beyond the entry to the end of the message. So
+    /// in Go, a short message may have any number of long keys. Here they end with the entry.
     fn map_entry(&mut self, id: TypeId, bytes: &[u8]) -> Result<(Str, Value), DecodeError> {
         let mut key = Str::default();
         // Missing slices decode as empty ones.

@@ -23,8 +23,8 @@ pub fn encode(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) 
     Encoder::of_object(TreeSource, types, out, &Cell::new(false)).value_message(type_id, value);
 }
 
-/// Like [`encode`], and returns whether the message is known to be decoded to the same value again, in an envelope with the
-/// object's type. It is not if the value has empty lists, for example.
+/// Like [`encode`]. Also returns whether decoding the message, in an envelope with the object's type, is known to give
+/// the same value again. It does not if the value has empty lists, for example.
 pub fn encode_checked(value: &Value, types: &Types, type_id: TypeId, out: &mut Vec<u8>) -> bool {
     let exact = Cell::new(true);
     Encoder::of_object(TreeSource, types, out, &exact).value_message(type_id, value);
@@ -44,7 +44,7 @@ pub fn encode_json(json: &[u8], tape: &mut Tape, types: &Types, type_id: TypeId,
     Some(())
 }
 
-/// Like [`encode_json`], and returns whether the message is known to be decoded to the same JSON again, as
+/// Like [`encode_json`]. Also returns whether decoding the message is known to give the same JSON again, as
 /// [`encode_checked`] does.
 pub fn encode_json_checked(
     json: &[u8],
@@ -62,7 +62,7 @@ struct Encoder<'t, 'o, S> {
     source: S,
     types: &'t Types,
     out: &'o mut Vec<u8>,
-    /// Whether decoding gives the same JSON, as far as is known yet. Always false if the caller does not ask.
+    /// Whether decoding is still known to give the same JSON. Always false if the caller does not ask.
     exact: &'o Cell<bool>,
     /// Whether this is the message of the object itself.
     is_root: bool,
@@ -105,7 +105,7 @@ impl<'s, 't, 'o, S: ValueSource<'s>> Encoder<'t, 'o, S> {
                 let mut next = 0;
                 for (key, value) in self.source.members(value) {
                     let position = ty.position(&key);
-                    // The type of the object is that of its envelope. Objects in it have none in their messages.
+                    // The envelope has the type of the object itself. Objects in it have no type in their messages.
                     let is_of_envelope = self.is_root && ENVELOPE_FIELDS.contains(&&*key);
                     let is_encoded = |at: usize| ty.fields[at].number > 0 || is_of_envelope;
                     let is_in_order = |at: usize| !S::IS_ORDERED || at >= next;
@@ -153,7 +153,7 @@ impl<'s, 't, 'o, S: ValueSource<'s>> Encoder<'t, 'o, S> {
         }
     }
 
-    /// True if the value of a field, without the values in it, is decoded to the same JSON again.
+    /// True if decoding gives the same JSON for the value of a field, without the values in it.
     fn is_kept(&self, field: &Field, value: S::Node) -> bool {
         if self.source.is_missing(value) {
             return !self.types.is_always_encoded(field);

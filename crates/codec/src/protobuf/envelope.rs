@@ -1,5 +1,5 @@
-//! The framing around messages: the envelope that names an object's kind (`runtime.Unknown` after the bytes `k8s\0`),
-//! lists of encoded items, and the frames of a watch.
+//! The framing around messages. The envelope names an object's kind (`runtime.Unknown` after the bytes `k8s\0`). Lists
+//! of encoded items and the frames of a watch are framed here, too.
 
 use pintle_value::{Str, Value};
 

@@ -27,7 +27,7 @@ pub(super) trait ValueSource<'a>: Copy {
     fn boolean(self, node: Self::Node) -> Option<bool>;
     fn integer(self, node: Self::Node) -> Option<i64>;
     fn float(self, node: Self::Node) -> Option<f64>;
-    /// The members of an object. Those of maps are sorted.
+    /// The members of an object. The members of a map are sorted.
     fn members(self, node: Self::Node) -> impl Iterator<Item = (Cow<'a, str>, Self::Node)>;
     /// The items of an array.
     fn items(self, node: Self::Node) -> impl Iterator<Item = Self::Node>;

@@ -3,7 +3,7 @@
 use pintle_schema::bare_name;
 use thiserror::Error;
 
-/// Why bytes are not a valid message. The messages are those of a Go server.
+/// Why bytes are not a valid message, with the messages of a Go server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The bytes end too early.
@@ -18,7 +18,7 @@ pub enum DecodeError {
     /// An end-group tag without a start-group tag.
     #[error("proto: unexpected end of group")]
     EndOfGroup,
-    /// Any other error, with gogo's message or that of the type that rejects its content.
+    /// Any other error, with the message of gogo, or of the type that rejects its content.
     #[error("{0}")]
     Malformed(String),
 }

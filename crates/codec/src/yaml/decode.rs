@@ -70,14 +70,14 @@ pub fn decode(text: &[u8]) -> Result<Decoded, DecodeError> {
     if let Some(name) = builder.non_finite.then(|| non_finite(&value)).flatten() {
         return Err(DecodeError(format!("json: unsupported value: {name}")));
     }
-    // The nodes are gone when the tree is used.
+    // The nodes are dropped before the tree is used.
     before.release_all_but(before.charged().saturating_sub(nodes.len() * NODE_BYTES));
     let strict_error =
         (!builder.duplicate_keys.is_empty()).then(|| format!("yaml: unmarshal errors:{}", builder.duplicate_keys));
     Ok(Decoded { value, strict_error })
 }
 
-/// What a node takes, with its number in its parent.
+/// The memory of a node, with its number in its parent.
 const NODE_BYTES: usize = size_of::<Node<'_>>() + size_of::<usize>();
 
 /// Charges a part of the nodes or of the tree.
@@ -90,19 +90,22 @@ fn fail<T>(message: impl std::fmt::Display) -> Result<T, DecodeError> {
 }
 
 /// Returns the value that a float has after it is encoded to JSON and decoded. The shortest text of a large float may
-/// be that of another integer.
+/// denote another integer.
 fn json_round_trip(f: f64) -> Value {
     let read = json::decode(&json::encode(&Value::Float(f)), json::DecodeOptions::default());
     read.map_or(Value::Float(f), |read| read.value)
 }
 
-/// True if a text that is valid JSON is YAML with the same value, but for numbers. It is not if it has characters that
-/// YAML does not allow or takes for line breaks, escapes that YAML does not have or reads otherwise, names that are too
-/// long or have a line break before their colon, or anything in front.
+/// True if a text that is valid JSON is YAML with the same value, except for numbers. A text is not if anything
+/// precedes its object. These parts make it differ, too:
+///
+/// - characters that YAML does not allow, or takes for line breaks
+/// - escapes that YAML does not have, or reads otherwise
+/// - names that are too long, or have a line break before their colon
 #[must_use]
 pub fn may_be_json(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'\t' | b' '..=b'~');
-    // Looking at a whole block at once, however it begins, is what the compiler can do with vectors.
+    // Each block is examined completely, so that the compiler vectorizes the loop.
     let is_plain_block = |block: &[u8; 32]| block.iter().fold(true, |plain, byte| plain & is_plain(byte));
     let (blocks, rest) = text.as_chunks();
     let is_other_break = |c: char| matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}');
@@ -113,7 +116,7 @@ pub fn may_be_json(text: &[u8]) -> bool {
         && strings_are_alike(text)
 }
 
-/// Checks the strings of a JSON text for what YAML reads otherwise.
+/// Checks that YAML reads the strings of a JSON text as JSON does.
 fn strings_are_alike(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(start) = memchr::memchr(b'"', rest) {
@@ -152,10 +155,10 @@ fn strings_are_alike(text: &[u8]) -> bool {
     true
 }
 
-/// The longest name of a member that YAML finds, in bytes.
+/// The maximum length of a member's name that YAML recognizes, in bytes.
 const MAX_NAME: usize = 1000;
 
-/// Gives the numbers of a tree that was decoded from JSON the form that they have when the text is decoded as YAML.
+/// Gives the numbers of a tree from JSON the form that decoding the text as YAML gives.
 pub fn convert_json_numbers(value: &mut Value) {
     match value {
         Value::Float(f) => *value = json_round_trip(*f),

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-/// What differs between the versions of goyaml.
+/// The differences between the versions of goyaml.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// Collections are indented by this number of columns (`best_indent`).

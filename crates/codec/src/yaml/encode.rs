@@ -1,5 +1,6 @@
-//! Encodes trees to YAML as goyaml v2 encodes untyped data: keys in natural order, lists not indented below their keys,
-//! quotes only where a plain scalar would resolve to another type, lines folded at 80 columns.
+//! Encodes trees to YAML as goyaml v2 encodes untyped data. Keys are in natural order, and lists are not indented below
+//! their keys. Strings are quoted only where a plain scalar would resolve to another type. Lines are folded at 80
+//! columns.
 //!
 //! Upstream encodes JSON first and decodes it as YAML. That fails on DEL and the C1 control characters, and turns NEL
 //! into a space. This encoder writes them as escapes, so that every stored object can be encoded.
@@ -10,7 +11,7 @@ use super::emit::{EmitContext, Emitter, Indent, Layout, ScalarStyle};
 use super::number::format_g;
 use super::resolve::{Scalar, is_base60, resolve};
 
-/// What differs between the encoders of trees.
+/// The differences between the encoders of trees.
 #[derive(Clone, Copy)]
 pub(super) struct Dialect {
     pub(super) layout: Layout,
@@ -100,8 +101,8 @@ fn sorted_entries(object: &Object) -> Vec<(&str, &Value)> {
     merge_sort(keys, &|a, b| less(&a.0, &b.0)).into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// A merge sort for relations that are not a total order. goyaml's is none for unusual keys, and the standard library's
-/// sort may panic on such relations.
+/// A merge sort for relations that are not a total order. goyaml's relation is none for unusual keys. The standard
+/// library's sort may panic on such relations.
 fn merge_sort<T>(mut items: Vec<T>, less: &impl Fn(&T, &T) -> bool) -> Vec<T> {
     if items.len() < 2 {
         return items;

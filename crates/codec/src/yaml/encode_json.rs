@@ -1,5 +1,5 @@
-//! Encodes trees to YAML as goyaml v3 encodes the nodes of a decoded JSON text without their styles: keys keep the order
-//! of the JSON, and numbers its text.
+//! Encodes trees to YAML as goyaml v3 encodes the nodes of a decoded JSON text without their styles. Keys keep the
+//! order of the JSON, and numbers keep its text.
 
 use pintle_value::{Value, print};
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
     use crate::json::{DecodeOptions, decode};
 
-    /// The texts are those of goyaml v3.
+    /// The expected texts come from goyaml v3.
     #[test]
     fn values_are_encoded_as_by_goyaml_v3() {
         for (json, expect) in [

@@ -1,7 +1,12 @@
 //! YAML as `sigs.k8s.io/yaml` reads and writes it: YAML 1.1 scalars as goyaml v2 resolves them, keys converted to
-//! strings, and the output format of `kubectl get -o yaml`. Decoding has five layers, each of which uses only the one
-//! before it: characters (`reader`), tokens (`scanner`, with `scalars` and `tags`), events (`parser`), nodes and values
-//! (`decode`), and the types of plain scalars (`resolve`).
+//! strings, and the output format of `kubectl get -o yaml`. Decoding has five layers. Each uses only the layer before
+//! it:
+//!
+//! 1. characters (`reader`)
+//! 2. tokens (`scanner`, with `scalars` and `tags`)
+//! 3. events (`parser`)
+//! 4. nodes and values (`decode`)
+//! 5. the types of plain scalars (`resolve`)
 
 mod decode;
 mod emit;

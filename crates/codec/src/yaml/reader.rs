@@ -1,7 +1,8 @@
 //! The reader: detects the encoding of a text, checks that YAML allows its characters, and tracks the scanner's
-//! position. goyaml reads 512 bytes at a time, which is visible in two ways. A disallowed character is found when its
-//! chunk is read, so that an error before that chunk is reported first. A byte order mark is recognized at the start of
-//! a chunk.
+//! position.
+//!
+//! goyaml reads 512 bytes at a time, which is visible in two ways. A disallowed character is found when its chunk is
+//! read, so that an error before that chunk is reported first. A byte order mark is recognized at the start of a chunk.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Resolves plain scalars as goyaml v2 does: YAML 1.1 with its many booleans and octal numbers, but without sexagesimal
-//! numbers, and with timestamps kept as text.
+//! Resolves plain scalars as goyaml v2 does: YAML 1.1 with its many booleans and octal numbers. There are no
+//! sexagesimal numbers, and timestamps are kept as text.
 
 /// The resolved type and value of a scalar.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,8 +159,8 @@ fn float(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|f| f.is_finite())
 }
 
-/// Returns whether the text is a date, alone or followed by `T` or `t` and a time with a zone, or by spaces and a time
-/// without one.
+/// Returns whether the text is a date, with or without a time. A time after `T` or `t` has a zone, a time after spaces
+/// has none.
 fn is_timestamp(text: &str) -> bool {
     let Some((year, rest)) = text.split_at_checked(4) else { return false };
     let Some(rest) = rest.strip_prefix('-') else { return false };

@@ -199,7 +199,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Inserts a token before the one with the given number. As in goyaml it is appended if that token has been
+    /// Inserts a token before the token with the given number. As in goyaml it is appended if that token has been
     /// consumed, which happens for keys that are empty collections.
     fn insert(&mut self, before: Option<usize>, token: Token<'t>) {
         let last = self.tokens.len();

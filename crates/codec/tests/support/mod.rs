@@ -1,5 +1,5 @@
-//! Upstream's fixtures: a fully populated object of every kind as JSON, YAML and Protobuf, from the Go module
-//! `k8s.io/api`, from which the catalog is imported too.
+//! Upstream's fixtures: a fully populated object of every kind as JSON, YAML and Protobuf. They are in the Go module
+//! `k8s.io/api`, from which the catalog is imported, too.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -28,7 +28,7 @@ impl Fixture {
 pub(crate) fn fixtures() -> Vec<Fixture> {
     let folder = module_folder();
     let catalog = pintle_catalog::complete();
-    // These kinds are in every group. Their fixtures are with those of the core group.
+    // These kinds are in every group. The core group has their fixtures.
     let meta =
         ["APIGroup", "APIVersions", "CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions"]
             .into_iter()
