@@ -1,5 +1,5 @@
 //! Decimal numbers of any length, for quantities that do not fit 64 bits. A number is stored as its significant digits
-//! and an exponent, so that `1e1000000000` needs no more memory than `1`, and memory is bounded by the input.
+//! and an exponent, so `1e1000000000` needs no more memory than `1`. The input bounds the memory.
 
 use std::cmp::Ordering;
 

@@ -268,7 +268,7 @@ impl FieldError {
         Self::new(ErrorKind::NotSupported, path, value, detail)
     }
 
-    /// About how long the text of the error is, in bytes. The value is measured up to `max`.
+    /// The approximate length of the error's text, in bytes. The value is measured up to `max`.
     fn text_bytes(&self, max: usize) -> usize {
         let shown = match &self.shown {
             Some(shown) => shown.len(),
@@ -291,7 +291,7 @@ impl FieldError {
                 }
                 None => {
                     text.push_str(": ");
-                    // Upstream has types of their own for what is one of several texts, and prints such a value as JSON.
+                    // Upstream has types of their own for enumerated texts, and prints such a value as JSON.
                     let is_enumerated = self.kind == ErrorKind::NotSupported;
                     text.push_str(&if is_enumerated { print::json(&self.value) } else { print_value(&self.value) });
                 }
@@ -311,7 +311,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// About how long the JSON of a value is, in bytes. More than `max` is not measured.
+/// The approximate length of a value's JSON, in bytes. More than `max` is not measured.
 fn printed_bytes(value: &Value, max: usize) -> usize {
     const SCALAR: usize = 8;
     let mut bytes = SCALAR;
@@ -347,17 +347,18 @@ fn print_value(value: &Value) -> String {
     }
 }
 
-/// The most errors that a list keeps.
+/// The maximum number of errors that a list keeps.
 pub const MAX_ERRORS: usize = 1000;
-/// The most text that a list keeps, in bytes, unless the first error alone is longer. Errors repeat values.
+/// The maximum length of the texts that a list keeps, in bytes, unless the first error alone is longer. Errors repeat
+/// values.
 pub const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// The errors of one object in the order in which they were found (`field.ErrorList`). Upstream keeps all of them. This list
-/// keeps the first and counts the others, so that a small object with many errors does not become a large answer.
+/// The errors of one object in the order in which they were found (`field.ErrorList`). Upstream keeps all of them. This
+/// list keeps the first and counts the others, so that a small object with many errors does not become a large answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Errors {
     kept: Vec<FieldError>,
-    /// About how long the texts of the errors are together.
+    /// The approximate length of the errors' texts together, in bytes.
     bytes: usize,
     omitted: usize,
 }
@@ -371,14 +372,14 @@ impl Errors {
 
     /// Appends an error, or counts it if there are too many.
     pub fn push(&mut self, error: FieldError) {
-        // Whether the time is over is found out before the errors are used.
+        // A later check finds out whether the time is over, before the errors are used.
         let _ = budget::step();
         let left = MAX_ERROR_BYTES.saturating_sub(self.bytes);
         let bytes = error.text_bytes(left);
         if self.is_full() {
             self.omitted += 1;
         } else if bytes > left && !self.kept.is_empty() {
-            // The next ones are not even built.
+            // The next errors are not even built.
             self.bytes = MAX_ERROR_BYTES;
             self.omitted += 1;
         } else {
@@ -392,7 +393,7 @@ impl Errors {
         if self.is_full() { self.omitted += 1 } else { self.push(error()) }
     }
 
-    /// Counts errors that were found and not kept.
+    /// Counts found errors that the list does not keep.
     pub fn omit(&mut self, count: usize) {
         self.omitted += count;
     }
@@ -444,13 +445,13 @@ impl Errors {
         self.kept.is_empty()
     }
 
-    /// How many errors were found, with those that were only counted.
+    /// The number of errors that were found, including errors that were only counted.
     #[must_use]
     pub fn count(&self) -> usize {
         self.kept.len() + self.omitted
     }
 
-    /// How many errors were only counted.
+    /// The number of errors that were only counted.
     #[must_use]
     pub fn omitted(&self) -> usize {
         self.omitted

@@ -1,5 +1,5 @@
-//! Floats as Go's `strconv` prints them: with the fewest digits that parse to the same float, and of those the closest
-//! to it.
+//! Floats as Go's `strconv` prints them: with the fewest digits that parse to the same float, and of several such texts
+//! the closest to it.
 
 use std::fmt::LowerExp;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub fn scientific<F: LowerExp + FromStr + PartialEq>(x: F) -> String {
     if digits < MIN_TIE_DIGITS {
         return text;
     }
-    // Below a power of two, floats are closer together, so the even text may be that of another float.
+    // Below a power of two, floats are closer together, so the even text may denote another float.
     let even = format!("{x:.*e}", digits - 1);
     if even.parse().is_ok_and(|read: F| read == x) { even } else { text }
 }

@@ -1,5 +1,6 @@
-//! Validates IP addresses and CIDRs: the legacy formats (Go's old lenient parsing), the strict formats of newer fields
-//! (`net/netip`, canonical form), and warnings for the differences. After apimachinery's `util/validation/ip.go`.
+//! Validates IP addresses and CIDRs (upstream: apimachinery's `util/validation/ip.go`). There are legacy formats (Go's
+//! old lenient parsing) and strict formats of newer fields (`net/netip`, canonical form). Warnings tell the
+//! differences.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -307,7 +308,7 @@ pub fn valid_interface_address(path: &FieldPath<'_>, value: &str) -> Errors {
         errors.invalid(path, value, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)");
         return errors;
     };
-    // Upstream's difference is negative if the prefix is shorter than that of IPv4-mapped addresses.
+    // Upstream's difference is negative if the prefix is shorter than the 96 bits of IPv4-mapped addresses.
     let mapped = cidr.address.is_mapped() && cidr.bits > 32;
     let bits = i16::from(cidr.bits) - if mapped { 96 } else { 0 };
     let canonical = format!("{}/{bits}", cidr.address());

@@ -1,5 +1,5 @@
-//! Validates `metadata` and what other parts of the API share with it (labels, label selectors, conditions), after
-//! apimachinery's `api/validation` and `apis/meta/v1/validation`.
+//! Validates `metadata` and the structures that other parts of the API share with it: labels, label selectors and
+//! conditions (upstream: apimachinery's `api/validation` and `apis/meta/v1/validation`).
 
 use std::fmt::Write as _;
 
@@ -15,13 +15,13 @@ const SUBRESOURCE_MAX: usize = 256;
 /// The path of an object's managed fields.
 pub const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
-/// The fields that the garbage collector changes, and those that change with them. A change of these only grants
-/// nothing.
+/// The fields that the garbage collector changes, and the fields that change with them. A change of these fields alone
+/// grants nothing.
 const COLLECTOR_FIELDS: [[&str; 2]; 4] =
     [["metadata", "ownerReferences"], ["metadata", "finalizers"], ["metadata", "selfLink"], MANAGED_FIELDS];
 
-/// True if an update changes only what the garbage collector does, so that its user needs no other permission (upstream:
-/// `rbac.IsOnlyMutatingGCFields`).
+/// True if an update changes only the fields that the garbage collector changes, so that its user needs no other
+/// permission (upstream: `rbac.IsOnlyMutatingGCFields`).
 #[must_use]
 pub fn changes_only_collector_fields(object: &Value, old: &Value) -> bool {
     let [mut object, mut old] = [object.clone(), old.clone()];
@@ -57,7 +57,7 @@ pub fn validate_object_meta(object: &Value, namespaced: bool, validate_name: Val
     validate_object_meta_at(&object["metadata"], namespaced, validate_name, &path)
 }
 
-/// The same for metadata at another path, such as that of a template.
+/// The same for metadata at another path, such as the metadata of a template.
 #[must_use]
 pub fn validate_object_meta_at(
     metadata: &Value,
@@ -350,7 +350,7 @@ pub fn validate_managed_fields(entries: &Value, path: &FieldPath<'_>) -> Errors 
     errors
 }
 
-/// What a label selector may contain.
+/// The label selectors that are allowed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LabelSelectorOptions {
     /// Allow values that are not valid label values, because the stored object has them.

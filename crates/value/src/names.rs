@@ -292,7 +292,7 @@ pub fn service_account_name(name: &str, prefix: bool) -> Vec<String> {
     dns1123_subdomain_name(name, prefix)
 }
 
-/// Validates a name that need only be safe as a path segment, such as that of a role. Upstream does not check its
+/// Validates a name that need only be safe as a path segment, such as the name of a role. Upstream does not check its
 /// length, nor that it is non-empty.
 #[must_use]
 pub fn path_segment_name(name: &str, prefix: bool) -> Vec<String> {

@@ -1,5 +1,6 @@
-//! JSON objects. The members of an object are a sorted list, which copies may share until they are changed, or the text that
-//! they were read from or will be written as: most field sets (`metav1.FieldsV1`, which is a text in Go, too) are only copied.
+//! JSON objects. The members of an object are a sorted list, which copies may share until they are changed, or JSON
+//! text. The text is the text from which they were read, or to which they will be written. Most field sets
+//! (`metav1.FieldsV1`, which is a text in Go, too) are kept as text, because they are only copied.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -44,7 +45,7 @@ pub struct Member {
     value: Value,
 }
 
-/// What a member takes beside the texts of its key and value, in bytes.
+/// The memory of a member without the texts of its key and value, in bytes.
 pub const MEMBER_BYTES: usize = size_of::<Member>();
 
 impl Member {
@@ -115,7 +116,7 @@ impl EncodedObject {
         Self { text, format, is_sorted: OnceLock::new(), members: OnceLock::new() }
     }
 
-    /// The same, if it is known whether the keys are sorted ([`Self::is_sorted`]).
+    /// The same object, with the knowledge whether its keys are sorted ([`Self::is_sorted`]).
     #[must_use]
     pub fn with_order(self, is_sorted: bool) -> Self {
         Self { is_sorted: is_sorted.into(), ..self }
@@ -197,8 +198,8 @@ impl Object {
         Self { members: Members::Decoded(members) }
     }
 
-    /// Lets copies of the object share its members until they are changed, so that they cost little, and what they have in
-    /// common is found at once. The object was read from this part of a text.
+    /// Lets copies of the object share its members until they are changed. So copies cost little, and their common
+    /// members are found at once. The object was read from this part of a text.
     #[must_use]
     pub fn into_shared(self, text: Range<u32>) -> Self {
         let shared = SharedMembers { members: self.into_members(), start: text.start, end: text.end };
@@ -256,8 +257,8 @@ impl Object {
         }
     }
 
-    /// Whether both objects have the same members in memory, so that they are equal. Objects that are equal need not share
-    /// their members.
+    /// Whether both objects have the same members in memory, so that they are equal. Objects that are equal need not
+    /// share their members.
     #[must_use]
     #[inline]
     pub fn shares_members(&self, other: &Self) -> bool {
@@ -268,7 +269,7 @@ impl Object {
         }
     }
 
-    /// The text that the object is kept as. `None` for an object whose members are kept one by one.
+    /// The text in which the object is kept. `None` for an object whose members are kept one by one.
     #[must_use]
     pub fn encoded(&self) -> Option<&EncodedObject> {
         match &self.members {
@@ -453,7 +454,7 @@ impl Object {
         })
     }
 
-    /// The members for those who look for all keys in their order.
+    /// A cursor for lookups of many keys in their order.
     fn cursor(&self) -> Cursor<'_> {
         Cursor(self.entries())
     }
@@ -468,7 +469,8 @@ impl Object {
         self.entries().iter().map(|member| &member.value)
     }
 
-    /// Removes the entries for which `keep` returns false. It gets the value that another object has for the key, too.
+    /// Removes the entries for which `keep` returns false. `keep` gets the value that another object has for the key,
+    /// too.
     pub fn retain_beside(
         &mut self,
         other: Option<&Self>,
@@ -487,11 +489,11 @@ impl Object {
     }
 }
 
-/// The members of an object that come after those of which somebody has the keys.
+/// A position among the sorted members of an object. Members before it precede every key that is still looked up.
 struct Cursor<'o>(&'o [Member]);
 
 impl<'o> Cursor<'o> {
-    /// The value of the key of a member, which comes after those of earlier calls.
+    /// The value under the key of a member, which must come after the keys of earlier calls.
     #[inline]
     fn find(&mut self, member: &Member) -> Option<&'o Value> {
         while let [first, rest @ ..] = self.0 {

@@ -173,7 +173,8 @@ fn is_plain_word(word: &[u8; 8]) -> bool {
     unusual_bytes(word) == 0
 }
 
-/// The highest bits of the bytes for which [`is_plain_in_json`] is false. Those after the first such byte may be wrong.
+/// The highest bits of the bytes for which [`is_plain_in_json`] is false. The bits after the first such byte may be
+/// wrong.
 fn unusual_bytes(word: &[u8; 8]) -> u64 {
     const fn repeated(byte: u8) -> u64 {
         u64::from_ne_bytes([byte; 8])

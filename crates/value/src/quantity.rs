@@ -55,7 +55,7 @@ enum Amount {
 pub struct Quantity {
     amount: Amount,
     format: Format,
-    /// The text that it was parsed from, where upstream caches it in place of the canonical text.
+    /// The text from which the quantity was parsed, if upstream caches it in place of the canonical text.
     text: Option<Str>,
 }
 
@@ -390,7 +390,7 @@ impl Quantity {
     }
 
     /// The quantity in units of `10^scale`, rounded up. The result must fit 64 bits: upstream does not report overflow.
-    /// (Upstream's result on overflow is matched for positive quantities, and for negative ones that are 64-bit
+    /// (On overflow, positive quantities have upstream's result. Negative quantities have it if they are 64-bit
     /// integers.)
     #[must_use]
     pub fn scaled_value(&self, scale: i32) -> i64 {

@@ -1,13 +1,14 @@
 //! The stack of threads that walk trees. Trees are walked, cloned and dropped recursively, so every thread that may
-//! meet one is started with [`TREE_STACK`]: the workers of the runtime on which a server runs, and the threads here.
+//! meet a tree is started with [`TREE_STACK`]. Such threads are the workers of a server's runtime, and the threads
+//! here.
 
 use std::panic::resume_unwind;
 use std::thread::{Builder, ScopedJoinHandle};
 
 use pintle_locks::Mutex;
 
-/// The stack of a thread that walks trees, in bytes. Decoders accept 10,000 levels, for which writes of custom resources
-/// were seen to use 24 MiB without optimizations. The system backs only what is used with memory.
+/// The stack of a thread that walks trees, in bytes. Decoders accept 10,000 levels, for which writes of custom
+/// resources were seen to use 24 MiB without optimizations. The system backs only the used part with memory.
 pub const TREE_STACK: usize = 128 << 20;
 
 /// A builder of threads that walk trees.

@@ -51,8 +51,8 @@ impl Time {
         self == Self::ZERO
     }
 
-    /// Parses what `metav1.Time` accepts: RFC 3339 with any fraction and any offset, and, as in Go, some deviations
-    /// from the standard (an hour of one digit, a comma before the fraction).
+    /// Parses the texts that `metav1.Time` accepts: RFC 3339 with any fraction and any offset. As in Go, some
+    /// deviations from the standard are accepted: an hour of one digit, a comma before the fraction.
     pub fn parse_rfc3339(text: &str) -> Result<Self, TimeError> {
         match Self::parse_canonical(text) {
             Some(time) => Ok(time),
@@ -93,7 +93,7 @@ impl Time {
         LayoutParser { text, rest: text, layout: DATE }.parse()
     }
 
-    /// Parses what `metav1.MicroTime` accepts: RFC 3339 with a fraction of exactly six digits.
+    /// Parses the texts that `metav1.MicroTime` accepts: RFC 3339 with a fraction of exactly six digits.
     pub fn parse_rfc3339_micro(text: &str) -> Result<Self, TimeError> {
         LayoutParser { text, rest: text, layout: RFC3339_MICRO }.parse()
     }
@@ -273,8 +273,8 @@ fn days_in(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Parses a text by one of the layouts, element by element as Go does, so that an error names the first element that
-/// does not match.
+/// Parses a text by one of the layouts, element by element as Go does. So an error names the first element that does
+/// not match.
 struct LayoutParser<'a> {
     text: &'a str,
     rest: &'a str,
@@ -403,8 +403,8 @@ impl<'a> LayoutParser<'a> {
             b'-' => Some(-1),
             _ => None,
         };
-        // Go checks the ranges even if the sign or the minutes are malformed, reports the minutes if both are out of
-        // range, and accepts 24:00 and 00:60.
+        // Go checks the ranges even if the sign or the minutes are malformed. It reports the minutes if both are out of
+        // range. It accepts 24:00 and 00:60.
         let (hours, minutes) = (two(1), two(4));
         if hours.is_some() && minutes.is_some_and(|m| m > 60) {
             return Err(self.out_of_range("time zone offset minute"));

@@ -32,10 +32,10 @@ pub enum Value {
 
 static NULL: Value = Value::Null;
 
-/// What a default takes that is added to an object, with the room for more members that the object reserves.
+/// The memory of a default that is added to an object, with the room for more members that the object reserves.
 const DEFAULT_BYTES: usize = 2 * MEMBER_BYTES;
 
-/// What a string takes beside its own size, in bytes: a short one is stored inline.
+/// The memory of a string beside its own size, in bytes: a short string is stored inline.
 pub(crate) fn heap_bytes(text: &Str) -> usize {
     if text.len() > size_of::<Str>() { text.len() } else { 0 }
 }
@@ -101,7 +101,7 @@ impl Value {
         self.at(path).and_then(Value::as_object).into_iter().flat_map(Object::iter)
     }
 
-    /// About how much memory the tree takes, in bytes. What it shares with others counts in full.
+    /// The approximate memory of the tree, in bytes. Shared members count in full.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         size_of::<Value>()
@@ -120,8 +120,8 @@ impl Value {
         matches!((self, other), (Value::Object(object), Value::Object(other)) if object.shares_members(other))
     }
 
-    /// Changes the value at a path of object keys, if there is one; null counts as absent. Shared objects stay shared unless
-    /// something in them changes ([`Object::into_shared`]).
+    /// Changes the value at a path of object keys, if there is one; null counts as absent. Shared objects stay shared
+    /// unless something in them changes ([`Object::into_shared`]).
     pub fn change_at(&mut self, path: &[&str], change: &mut dyn FnMut(&mut Value)) {
         match path.split_first() {
             None if self.is_null() => {}
@@ -149,9 +149,9 @@ impl Value {
         }
     }
 
-    /// Lets the objects of a tree that equal those at the same path of another one share their members again
-    /// ([`Object::into_shared`]), because they were touched without a change, or decoded from another text. Returns whether the
-    /// trees are equal.
+    /// Compares a tree with another tree. Objects that equal the object at the same path of the other tree share their
+    /// members again ([`Object::into_shared`]). Such objects were touched without a change, or decoded from another
+    /// text. Returns whether the trees are equal.
     pub fn share_with(&mut self, other: &Value) -> bool {
         match (self, other) {
             (Value::Object(object), Value::Object(other)) => object.share_with(other),

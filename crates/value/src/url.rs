@@ -145,7 +145,7 @@ fn parse_host(scheme: &str, host: &str) -> Result<String, String> {
 
 const NO_LITERAL: &str = "invalid IP-literal";
 
-/// Parses what is after the bracket of `[address%25zone]:port`. The address has to be an IPv6 one.
+/// Parses the rest of `[address%25zone]:port` after the first bracket. The address has to be an IPv6 address.
 fn parse_ip_literal(text: &str) -> Result<String, String> {
     let Some((name, port)) = text.rsplit_once(']') else { return Err("missing ']' in host".to_owned()) };
     check_port(port)?;
@@ -158,7 +158,7 @@ fn parse_ip_literal(text: &str) -> Result<String, String> {
     }
 }
 
-/// Checks that a port has only digits, and a colon before it; it may be missing.
+/// Checks that a port consists of a colon and digits, or is missing.
 fn check_port(port: &str) -> Result<(), String> {
     let digits = port.strip_prefix(':').unwrap_or(if port.is_empty() { "" } else { "no digit" });
     if digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -176,8 +176,8 @@ enum Part {
     Other,
 }
 
-/// Decodes percent-encoded text. Within hosts, only non-ASCII bytes and the percent sign may be encoded; within zones,
-/// what hosts may have, and spaces.
+/// Decodes percent-encoded text. Within hosts, only non-ASCII bytes and the percent sign may be encoded. Within zones,
+/// spaces and the bytes of hosts may be encoded.
 fn unescape(text: &str, part: Part) -> Result<String, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::Value;
 
-/// A value as the key of a hash table. Keys are equal if their values are.
+/// A value as the key of a hash table. Keys are equal if their values are equal.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueKey<'v>(pub &'v Value);
 

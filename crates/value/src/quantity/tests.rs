@@ -129,7 +129,8 @@ proptest! {
         prop_assume!(quantity.format() == Format::DecimalExponent || quantity.cmp_int(-i64::MAX / 1024).is_gt());
         let again = Quantity::parse(&quantity.canonical()).expect("its canonical text");
         prop_assert_eq!(&again, &quantity);
-        // A number in binary format to which no binary suffix fits has none, and is decimal when it is read: 62.5Ki, 64000, 64k.
+        // A number in binary format to which no binary suffix fits has none, and is decimal when it is read: 62.5Ki,
+        // 64000, 64k.
         if again.format() == quantity.format() {
             prop_assert_eq!(again.canonical(), quantity.canonical());
         }
