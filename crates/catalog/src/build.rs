@@ -33,15 +33,15 @@ pub(crate) struct GroupVersionKind {
     pub(crate) kind: &'static str,
 }
 
-/// The types that others refer to.
+/// The types to which other types refer.
 #[derive(Clone, Copy)]
 pub(crate) struct Base<'a> {
     pub(crate) catalog: &'a Catalog,
-    /// The packages of its types; none if the others need no more than the types.
+    /// The packages of the base types. Empty if the other packages need no more than the types.
     pub(crate) packages: &'a [Package<'static>],
 }
 
-/// Builds the types of all packages, after those that they refer to, if there are any.
+/// Builds the types of all packages. The types of the base come before them, if there is a base.
 pub(crate) fn build(packages: &[Package<'static>], base: Option<Base<'_>>) -> Result<BuiltTypes, FactsError> {
     let types = base.map_or_else(Types::default, |base| Types::with_base(Arc::clone(base.catalog.types())));
     let mut builder = TypesBuilder { types, base: base.map(|base| base.catalog), ..TypesBuilder::default() };
@@ -203,7 +203,7 @@ impl TypesBuilder<'_> {
             }
             let name = split_name(package, field.ty.trim_start_matches('*'));
             let Some(inner) = self.structs.get(&name).cloned() else {
-                // Of the structs of a base, only those that Protobuf does not have (TypeMeta) are embedded.
+                // Of the structs of a base, only a struct that Protobuf does not have (TypeMeta) is embedded.
                 if let (0, Some(Type::Struct(base))) =
                     (field.number, self.base_struct(name).map(|id| self.types.get(id)))
                 {

@@ -116,8 +116,8 @@ pub fn shared() -> &'static Arc<Catalog> {
     SHARED.get_or_init(|| Arc::new(load()))
 }
 
-/// The catalog with the types of all versions, those too that are off by default, loaded when it is first asked for: a server
-/// without such versions does not need it. It begins with the types of [`shared`].
+/// The catalog with the types of all versions, including versions that are off by default. It is loaded on the first
+/// call: a server without such versions does not need it. It begins with the types of [`shared`].
 ///
 /// # Panics
 /// Never panics with the data files in the repository, which the tests load.
@@ -128,8 +128,8 @@ pub fn complete() -> &'static Arc<Catalog> {
     COMPLETE.get_or_init(|| Arc::new(shared().with_optional_types().expect("valid catalog data")))
 }
 
-/// The types of versions that are only read from storage, where they are not those of the version as which they are read. They
-/// are built on request, because only servers that share their storage with others need them.
+/// The types of versions that are only read from storage, if they differ from the types of the version as which they
+/// are read. They are built on request, because only servers that share their storage with others need them.
 #[derive(Clone, Debug)]
 pub struct StoredTypes {
     types: Arc<Types>,
@@ -142,7 +142,7 @@ impl StoredTypes {
         self.kinds.iter().map(|(k, _)| (k.group, k.version, k.kind))
     }
 
-    /// The schema of a kind; `None` if it is the same as that of the version as which the kind is read.
+    /// The schema of a kind. `None` if it equals the schema of the version as which the kind is read.
     #[must_use]
     pub fn kind_schema(&self, group: &str, version: &str, kind: &str) -> Option<Schema> {
         let found = self.kinds.iter().find(|(k, _)| (k.group, k.version, k.kind) == (group, version, kind))?;
@@ -252,7 +252,7 @@ impl Catalog {
         &self.groups
     }
 
-    /// All versions of all resources, including those that are not served. The resources of a group and version are
+    /// All versions of all resources, including versions that are not served. The resources of a group and version are
     /// sorted by plural name.
     #[must_use]
     pub fn resources(&self) -> &[ResourceFacts] {

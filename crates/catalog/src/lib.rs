@@ -1,5 +1,5 @@
-//! The metadata of the built-in kinds and the code that loads it: types with all that codecs, patching and OpenAPI
-//! need, and the resources. This crate does not know how a kind behaves; that is in `kinds`.
+//! The metadata of the built-in kinds and the code that loads it: types with all facts that codecs, patching and
+//! OpenAPI need, and the resources. This crate does not know how a kind behaves; that is in `kinds`.
 
 mod build;
 mod catalog;

@@ -20,7 +20,7 @@ pub struct VersionFacts {
     pub name: &'static str,
     /// Versions with a higher priority come first in their group.
     pub priority: u32,
-    /// False if it is served only where the configuration says so (`--runtime-config`).
+    /// False if the version is served only where the configuration says so (`--runtime-config`).
     pub enabled: bool,
 }
 
@@ -139,8 +139,8 @@ pub struct StorageFacts {
     pub upstream_group: &'static str,
     /// The version in which kube-apiserver stores objects.
     pub upstream_version: &'static str,
-    /// The groups and versions that are not served, but that kube-apiserver reads from its storage. Their objects are read as
-    /// those of this version.
+    /// The groups and versions that are not served, but that kube-apiserver reads from its storage. Their objects are
+    /// read as objects of this version.
     pub stored_versions: Vec<(&'static str, &'static str)>,
     /// Whether a DELETE returns the deleted object instead of a `Status` (upstream: `ReturnDeletedObject`).
     pub returns_deleted: bool,

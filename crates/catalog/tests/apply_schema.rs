@@ -22,7 +22,7 @@ fn published() -> BTreeMap<String, String> {
         .replace("\n          elementRelationship: separable\n", "\n")
         .split("- name: ")
         .fold((BTreeMap::new(), String::new()), |(mut types, mut open), part| {
-            // Fields are named in the same way, two columns further in. Only a name at the start of a line is that of a
+            // Fields are named in the same way, two columns further in. Only a name at the start of a line names a
             // type.
             if open.is_empty() || open.ends_with('\n') {
                 if let Some((name, body)) = open.split_once('\n') {
@@ -76,7 +76,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn structure(&mut self, declared: &Struct) {
         if declared.fields.is_empty() {
-            // Anything is a field of a struct without declared ones.
+            // A struct without declared fields accepts any field.
             self.out.push_str(EMPTY_STRUCT);
             return;
         }

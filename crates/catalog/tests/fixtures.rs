@@ -152,7 +152,7 @@ fn check(folder: &Path) -> usize {
         let Some((head, kind)) = name.strip_suffix(".json").and_then(|n| n.rsplit_once('.')) else { continue };
         let Some((group, version)) = head.rsplit_once('.') else { continue };
         let group = if group == "core" { "" } else { group };
-        // The options and meta types are registered in every group. Their fixtures are with those of the core group.
+        // The options and meta types are registered in every group. The core group has their fixtures.
         let ty = catalog.kind_type(group, version, kind).or_else(|| {
             (group.is_empty() && version == "v1").then(|| catalog.struct_type(&format!("meta/v1.{kind}"))).flatten()
         });

@@ -1,4 +1,4 @@
-//! Checks that the resource metadata agrees with the types and with what kube-apiserver publishes.
+//! Checks that the resource metadata agrees with the types and with the metadata that kube-apiserver publishes.
 
 mod modules;
 
@@ -46,7 +46,7 @@ fn every_listed_kind_is_a_resource() {
     }
 }
 
-/// The types of versions that are only stored belong to versions that resources name, and these are not served.
+/// The types of versions that are only stored belong to versions that resources name and that are not served.
 #[test]
 fn stored_versions_are_not_served() {
     let catalog = complete();
@@ -105,7 +105,7 @@ fn groups_are_sorted_by_priority() {
     assert_eq!(autoscaling.versions[0].name, "v2");
 }
 
-/// The types of versions that are off by default are not those of a server without such versions.
+/// A server without the versions that are off by default does not have their types.
 #[test]
 fn versions_that_are_off_have_types_of_their_own() {
     let (shared, complete) = (pintle_catalog::shared(), complete());
@@ -122,7 +122,7 @@ fn versions_that_are_off_have_types_of_their_own() {
     assert!(shared.types().iter().zip(complete.types().iter()).all(|(one, other)| one == other));
 }
 
-/// What `prerelease-lifecycle-gen` says of a kind.
+/// The lifecycle of a kind by `prerelease-lifecycle-gen`.
 #[derive(Default)]
 struct Lifecycle {
     deprecated: Option<String>,
@@ -147,7 +147,7 @@ fn lifecycle(package: &Path, kind: &str) -> Lifecycle {
     Lifecycle { deprecated: version("Deprecated"), removed: version("Removed"), instead }
 }
 
-/// The warnings and the removal of versions are those of the published types.
+/// The warnings and the removal of versions agree with the published types.
 #[test]
 fn deprecated_kinds_have_warnings() {
     const SERVED: u32 = 36;
