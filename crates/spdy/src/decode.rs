@@ -74,7 +74,7 @@ impl Decoder {
         self.control((first & 0xffff) as u16, is_last, &mut body).map(Some)
     }
 
-    /// Takes what has arrived of a data frame; `None` if nothing has.
+    /// Takes the bytes of a data frame that have arrived; `None` if there are none.
     fn take_data(&mut self, rest: DataRest, buffer: &mut BytesMut) -> Option<Frame> {
         let taken = rest.length.min(buffer.len());
         if taken == 0 && rest.length > 0 {

@@ -1,4 +1,4 @@
-//! What frames are made of.
+//! The frames and their parts.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ pub enum Frame {
         stream: u32,
         /// True if the sender sends nothing more on it.
         is_last: bool,
-        /// What the stream is for.
+        /// The headers, which say what the stream is for.
         headers: Headers,
     },
     /// Accepts a stream.
@@ -30,7 +30,7 @@ pub enum Frame {
     RstStream {
         /// The number of the stream.
         stream: u32,
-        /// Why.
+        /// The status code of the reason.
         status: u32,
     },
     /// Says how the sender configures the connection.
@@ -41,7 +41,7 @@ pub enum Frame {
     GoAway {
         /// The last stream that it has taken.
         last_stream: u32,
-        /// Why.
+        /// The status code of the reason.
         status: u32,
     },
     /// More headers of a stream.
@@ -83,7 +83,7 @@ pub enum SpdyError {
     /// A frame is too large.
     #[error("SPDY frame of {0} bytes is too large")]
     TooLarge(usize),
-    /// A frame is shorter than its type needs, or longer.
+    /// A frame is shorter or longer than its type requires.
     #[error("SPDY frame has a wrong length")]
     WrongLength,
     /// A frame for a stream names no stream.

@@ -1,5 +1,5 @@
-//! Header blocks, which are compressed with zlib and a dictionary (section 2.6.10). miniz_oxide knows no dictionaries: the
-//! decompressor gets it as what was written before, and what is sent is stored without compression, which any
+//! Header blocks, which are compressed with zlib and a dictionary (section 2.6.10). miniz_oxide knows no dictionaries,
+//! so the decompressor gets the dictionary as earlier output. Written blocks are stored without compression, which any
 //! decompressor reads.
 
 use miniz_oxide::inflate::TINFLStatus;
@@ -61,7 +61,7 @@ impl HeaderReader {
     }
 }
 
-/// Reads the header of zlib. Returns what compressed data may refer to, and the rest.
+/// Reads the header of zlib. Returns the bytes to which compressed data may refer, and the rest.
 fn read_zlib_header(block: &[u8]) -> Result<(Vec<u8>, &[u8]), SpdyError> {
     let (Some([method, flags]), Some(rest)) = (block.first_chunk(), block.get(2..)) else {
         return Err(SpdyError::Compression);
@@ -88,7 +88,7 @@ fn adler32(bytes: &[u8]) -> u32 {
     high << 16 | low
 }
 
-/// Takes a length and so many bytes.
+/// Takes a length and this number of bytes.
 fn take<'b>(bytes: &mut &'b [u8]) -> Result<&'b [u8], SpdyError> {
     let length = take_number(bytes)?;
     let (taken, rest) = bytes.split_at_checked(length).ok_or(SpdyError::MalformedHeaders)?;
@@ -147,13 +147,14 @@ impl HeaderWriter {
             block.extend_from_slice(&(!length).to_le_bytes());
             block.extend_from_slice(piece);
         }
-        // Go's decompressor hands out what it has read when it meets an empty block, and waits for the next one otherwise.
+        // Go's decompressor hands out what it has read when it meets an empty block, and waits for the next one
+        // otherwise.
         block.extend_from_slice(&SYNC_BLOCK);
         block
     }
 }
 
-/// Headers that do not fit are refused before.
+/// Appends a number. Headers that do not fit are refused before.
 fn push_number(out: &mut Vec<u8>, number: usize) {
     out.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes());
 }

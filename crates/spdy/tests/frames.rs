@@ -1,4 +1,4 @@
-//! Frames that Go's `spdystream` has written, and those that are written here.
+//! Reads frames that Go's `spdystream` has written, and writes frames for it.
 
 use bytes::{Bytes, BytesMut};
 use pintle_spdy::{Decoder, Encoder, Frame, SpdyError};
