@@ -89,7 +89,7 @@ fn stored_definitions(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Object>> {
     watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All)).collect()
 }
 
-/// Waits until the watch caches have what other servers have stored. Returns false if the cluster is gone.
+/// Waits until the watch caches have the writes of other servers. Returns false if the cluster is gone.
 async fn catch_up(client: &Weak<dyn ClusterClient>) -> bool {
     loop {
         let Some(cluster) = client.upgrade() else { return false };

@@ -14,7 +14,7 @@ const ITEMS: &str = "@idx";
 const VALUES: &str = "@elem";
 
 impl SchemaTypes {
-    /// Adds a kind and returns its type; dynamic if its schema is not one of an object.
+    /// Adds a kind and returns its type; dynamic if its schema is no object's schema.
     pub(super) fn add(&mut self, kind: &str, schema: &Schema) -> CelType {
         // Upstream appends a random number, too.
         let name = format!("{kind}{}", self.0.len());

@@ -48,7 +48,7 @@ pub(crate) struct WorkQueue<T, B = Infallible> {
     /// The item that each waiter waits for.
     waiter_items: HashMap<Id, T>,
     waiting: HashMap<T, AbortHandle>,
-    /// Failed items by the time of their retry. The number tells items with the same time apart.
+    /// Failed items by the time of their retry. The number distinguishes items with the same time.
     delayed: BTreeMap<(Instant, u64), T>,
     /// The key of each item in `delayed`. An item is there at most once.
     retry_at: HashMap<T, (Instant, u64)>,
