@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pintle_catalog::{Catalog, ResourceFacts};
 
-/// The versions and resources of the built-in API that are turned on or off. The default serves what 1.36 serves.
+/// The versions and resources of the built-in API that are turned on or off. The default serves the API of 1.36.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeConfig {
     /// The values of the kinds of versions, in the order in which they count.
@@ -146,7 +146,7 @@ impl RuntimeConfig {
     }
 
     /// The resources that are turned off although admission plugins enforce their objects, with their storage prefixes.
-    /// A server with such a plugin must not start while there are any, since it would allow what they forbid.
+    /// A server with such a plugin must not start if there are any: it would allow requests that they forbid.
     pub fn disabled_rules<'a>(
         &'a self,
         catalog: &'a Catalog,

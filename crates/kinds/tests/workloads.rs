@@ -1,5 +1,5 @@
 //! Tests which object is stored for an object that a client sends: decoded, defaulted, converted to the storage version
-//! and prepared. The expected objects are what kube-apiserver 1.36 stores.
+//! and prepared. The expected objects come from kube-apiserver 1.36.
 
 use std::sync::Arc;
 

@@ -120,8 +120,8 @@ const REMOTE: Availability = (
 pub(super) const REMOTE_WARNING: &str = "spec.service: this server has no aggregation layer yet: requests for this version \
                                          are not forwarded to the service, and the APIService stays unavailable";
 
-/// True if the condition of an APIService is missing or was written by this server. A kube-apiserver over the same
-/// etcd, which may be able to reach the service, writes other reasons.
+/// True if the condition of an APIService is missing or was written by this server. A kube-apiserver over the same etcd
+/// may be able to reach the service; then it writes another reason.
 #[must_use]
 pub fn has_own_availability(service: &Value) -> bool {
     let condition = available(service).and_then(|index| service.items_at(&["status", "conditions"]).get(index));

@@ -1,4 +1,4 @@
-//! Validates what Deployment, ReplicaSet and StatefulSet have in common: the selector, the pod template that it must
+//! Validates the common parts of Deployment, ReplicaSet and StatefulSet: the selector, the pod template that it must
 //! match, and status counters.
 
 use pintle_registry::StrategyContext;

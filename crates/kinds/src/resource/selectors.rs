@@ -41,7 +41,7 @@ static ENVIRONMENTS: LazyLock<[Env; 4]> = LazyLock::new(|| {
     })
 });
 
-/// The features that decide what selectors can use.
+/// The features that decide which fields and functions selectors can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SelectorFeatures {
     /// `device.allowMultipleAllocations`.

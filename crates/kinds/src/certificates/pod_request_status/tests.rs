@@ -1,4 +1,4 @@
-//! Scenarios by upstream's cases: what a signer writes to the status of a request.
+//! Scenarios by upstream's cases: a signer writes the status of a request.
 
 use std::sync::Mutex;
 

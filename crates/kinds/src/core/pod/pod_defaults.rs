@@ -7,7 +7,7 @@ use super::defaults::{drop_init_container_annotations, for_each_item, round_reso
 use super::disabled::STATUS_LISTS;
 use super::resources::{aggregate_container_resources, is_overcommit_allowed, is_pod_level};
 
-/// Sets the defaults of a pod. If the pod is a change of a pod that has its defaults, `live` is that other pod.
+/// Sets the defaults of a pod. If the pod is a changed copy of a defaulted pod, `live` is the defaulted pod.
 /// `pod_level_resources` says whether pod-level resources have defaults.
 pub(crate) fn pod_defaults(pod: &mut Value, live: Option<&Value>, pod_level_resources: bool) {
     let has_defaults = |field: &str, pod: &Value| {

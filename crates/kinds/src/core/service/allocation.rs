@@ -1,7 +1,7 @@
-//! Allocates addresses and node ports around the write of a service (upstream:
-//! `pkg/registry/core/service/storage/{storage,alloc}.go`). They are allocated before the commit. Others are released
-//! after the commit, and the new ones are released if nothing was stored. The ticket between the two steps lists the
-//! allocations and the releases.
+//! Allocates addresses and node ports before the write of a service is committed (upstream:
+//! `pkg/registry/core/service/storage/{storage,alloc}.go`). After the commit, addresses and ports that the service
+//! gives up are released. If nothing was stored, the new ones are released instead. The ticket between the two steps
+//! lists the allocations and the releases.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
