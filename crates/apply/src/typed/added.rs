@@ -235,7 +235,7 @@ fn check_excluded(type_ref: TypeRef<'_>, value: &Value) -> Option<()> {
     validate(type_ref, value, Duplicates::Allowed).ok()
 }
 
-/// Checks whether a value fits its type. The content of granular lists and maps is checked when the walk gets there.
+/// Checks whether a value fits its type. The walk checks the content of granular lists and maps when it reaches it.
 fn check(atom: &Atom<'_>, type_ref: TypeRef<'_>, value: &Value) -> Option<()> {
     let fits = match (atom, value) {
         (Atom::Scalar(leaf), value) => leaf.check(Some(value)).is_ok(),

@@ -150,8 +150,7 @@ impl CompareWalker<'_> {
         Node { element, member: has_path, children: below }
     }
 
-    /// Checks whether a value fits its type. The content of granular lists and maps is checked when the walk gets
-    /// there.
+    /// Checks whether a value fits its type. The walk checks the content of granular lists and maps when it reaches it.
     fn check(&mut self, atom: &Atom<'_>, type_ref: TypeRef<'_>, value: &Value) {
         match (atom, value) {
             (Atom::Scalar(leaf), value) => {
