@@ -73,8 +73,8 @@ fn read(into: &str, bytes: &[u8], catalog: &Catalog) -> Read {
     }
 }
 
-/// The JSON of a normalised tree. Test cases are compared in this form, because upstream does not normalise what it
-/// decodes into structs.
+/// The JSON of a normalised tree. Test cases are compared in this form, because upstream does not normalise decoded
+/// structs.
 fn canonical(mut value: Value, types: &Types, root: TypeId) -> String {
     let mut problems = Problems::default();
     normalise(types, root, &mut value, &mut problems);

@@ -47,7 +47,7 @@ impl DecodeError {
         DecodeError::Other(format!("cbor: data item of cbor type {item} is not accepted by protocol: {what}"))
     }
 
-    /// Adds the struct and field to the error. The outermost struct replaces those further in.
+    /// Adds the struct and field to the error. The outermost struct replaces the structs inside it.
     pub(super) fn with_field(self, name: impl FnOnce() -> String) -> Self {
         match self {
             DecodeError::Type { item, go, note, .. } => DecodeError::Type { item, go, field: Some(name()), note },

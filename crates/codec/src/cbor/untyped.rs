@@ -53,7 +53,7 @@ pub(super) fn charge(bytes: usize) -> Result<(), DecodeError> {
 /// Returns the name of a Go type, for error messages.
 pub(super) type GoName<'a> = &'a dyn Fn() -> String;
 
-/// Handles an item that does not fit a Go type which is not a leaf: null is ignored, all else is an error.
+/// Handles an item that does not fit a Go type which is not a leaf: null is ignored, any other item is an error.
 pub(super) fn unmarshal_mismatch(reader: &mut ItemReader<'_>, go: GoName<'_>) -> Result<Value, DecodeError> {
     let (major, initial) = (reader.major(), reader.peek());
     match major {

@@ -41,7 +41,7 @@ pub(super) trait ValueSource<'a>: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct TreeSource;
 
-/// The value that a tree does not have, which is told from its nulls by its address.
+/// A missing value. Its address distinguishes it from the nulls of a tree.
 static MISSING: Value = Value::Null;
 
 impl<'a> ValueSource<'a> for TreeSource {

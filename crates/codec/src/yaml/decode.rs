@@ -96,8 +96,8 @@ fn json_round_trip(f: f64) -> Value {
     read.map_or(Value::Float(f), |read| read.value)
 }
 
-/// True if a text that is valid JSON is YAML with the same value, except for numbers. A text is not if anything
-/// precedes its object. These parts make it differ, too:
+/// True if a text that is valid JSON is YAML with the same value, except for numbers. It is false if anything precedes
+/// the object, or if the text has any of these:
 ///
 /// - characters that YAML does not allow, or takes for line breaks
 /// - escapes that YAML does not have, or reads otherwise
