@@ -109,8 +109,8 @@ fn validate_common(errors: &mut Errors, metadata: &Value, path: &FieldPath<'_>, 
     errors.append(validate_managed_fields(&metadata["managedFields"], &path.child("managedFields")));
 }
 
-/// Validates an update of `metadata` (`ValidateObjectMetaUpdate`). The caller has already filled in from the old object
-/// what an update may leave out: uid, creation and deletion timestamps, generation.
+/// Validates an update of `metadata` (`ValidateObjectMetaUpdate`). The caller has already copied from the old object
+/// the fields that an update may leave out: uid, creation and deletion timestamps, generation.
 #[must_use]
 pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
     let path = FieldPath::new("metadata");

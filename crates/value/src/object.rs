@@ -1,6 +1,6 @@
-//! JSON objects. The members of an object are a sorted list, which copies may share until they are changed, or JSON
-//! text. The text is the text from which they were read, or to which they will be written. Most field sets
-//! (`metav1.FieldsV1`, which is a text in Go, too) are kept as text, because they are only copied.
+//! JSON objects. The members of an object are a sorted list, which copies may share until they are changed. Or they are
+//! kept as JSON text: the object was read from this text, or will be written as it. Most field sets (`metav1.FieldsV1`,
+//! which is a text in Go, too) are kept as text, because they are only copied.
 
 use std::cmp::Ordering;
 use std::fmt;
