@@ -147,8 +147,8 @@ impl HeaderWriter {
             block.extend_from_slice(&(!length).to_le_bytes());
             block.extend_from_slice(piece);
         }
-        // Go's decompressor hands out what it has read when it meets an empty block, and waits for the next one
-        // otherwise.
+        // At an empty block, Go's decompressor returns the bytes that it has read. Otherwise it waits for the next
+        // block.
         block.extend_from_slice(&SYNC_BLOCK);
         block
     }
