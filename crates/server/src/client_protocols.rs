@@ -13,15 +13,15 @@ use pintle_value::ip;
 const READ_IDLE_TIMEOUT_SECONDS: i64 = 30;
 const PING_TIMEOUT_SECONDS: i64 = 15;
 
-/// The protocols of clients that upstream configures no protocols for: HTTP/2, unless it is disabled.
+/// The protocols of clients for which upstream configures no protocols: HTTP/2, unless it is disabled.
 pub(crate) fn default_protocols() -> Protocols {
     static PROTOCOLS: LazyLock<Protocols> = LazyLock::new(|| from_variables(|name| std::env::var(name).ok()));
     *PROTOCOLS
 }
 
-/// The protocols of the client of an admission or conversion webhook. The server calls a webhook at its own host in
-/// HTTP/2. Others may have several backends, over which the requests of one HTTP/2 connection are not distributed
-/// (kubernetes/kubernetes#75791).
+/// The protocols of the client of an admission or conversion webhook. The server calls a webhook at its own host over
+/// HTTP/2. Other webhooks may have several backends, over which the requests of one HTTP/2 connection are not
+/// distributed (kubernetes/kubernetes#75791).
 pub(crate) fn webhook_protocols(config: &WebhookClientConfig) -> Protocols {
     match &config.target {
         WebhookTarget::Url(url) if is_local_host(url) => default_protocols(),
@@ -47,7 +47,8 @@ fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Protocols {
             default
         })
     };
-    // Go takes zero for no check and for the default of the ping. Negative numbers would make each check fail at once.
+    // In Go, a zero interval means no check, and a zero ping timeout means the default. Negative numbers would make
+    // each check fail at once.
     let positive = |seconds: i64| u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
     let read_idle_timeout = positive(seconds("HTTP2_READ_IDLE_TIMEOUT_SECONDS", READ_IDLE_TIMEOUT_SECONDS));
     let ping_timeout = positive(seconds("HTTP2_PING_TIMEOUT_SECONDS", PING_TIMEOUT_SECONDS));

@@ -1,5 +1,5 @@
-//! The parts of the chain of authorizers that know the cluster: authorizers whose decisions are counted, and a chain that
-//! a reload replaces.
+//! The parts of the authorizer chain that know the cluster: authorizers whose decisions are counted, and a chain that a
+//! reload replaces.
 
 use std::sync::Arc;
 
@@ -46,13 +46,14 @@ impl Authorizer for CountedAuthorizer {
     }
 }
 
-/// Records a reload of the configuration of the chain by a server with a name: the text that is in use now, or none if
-/// the reload has failed.
+/// Records a reload of the authorization configuration. `server` is the identity of the server in metrics. `text` is
+/// the configuration that is in use now, or `None` if the reload has failed.
 pub fn record_authorization_reload(cluster: &Cluster, server: &str, text: Option<&[u8]>) {
     cluster.metrics.authorization().reloads().record(server, text, cluster.now().seconds);
 }
 
-/// An authorizer that can be replaced while requests use it. Requests in progress keep the one that they began with.
+/// An authorizer that can be replaced while requests use it. Requests in progress keep the authorizer that they began
+/// with.
 #[derive(Clone)]
 pub struct ReloadableAuthorizer(Arc<RwLock<Arc<CurrentAuthorizer>>>);
 
@@ -62,7 +63,8 @@ struct CurrentAuthorizer {
 }
 
 impl ReloadableAuthorizer {
-    /// Begins with an authorizer, which may have to wait for the answers of webhooks.
+    /// Creates the value with its first authorizer. `asks_webhooks` says whether a decision may wait for the answer of
+    /// a webhook.
     #[must_use]
     pub fn new(authorizer: Arc<dyn Authorizer>, asks_webhooks: bool) -> Self {
         Self(Arc::new(RwLock::new(Arc::new(CurrentAuthorizer { authorizer, asks_webhooks }))))
@@ -85,8 +87,8 @@ impl Authorizer for ReloadableAuthorizer {
         attributes: &'a AuthorizationAttributes<'a>,
     ) -> AuthFuture<'a, Authorization> {
         let current = self.current();
-        // A decision that may have to be waited for begins in a future that keeps the authorizer. Authorizers that decide
-        // from memory need none.
+        // If a decision has to be awaited, it starts again in a future that keeps the authorizer alive. Authorizers
+        // that decide from memory need no such future.
         if !current.asks_webhooks
             && let AuthFuture::Ready(Some(authorization)) = current.authorizer.authorize(user, attributes)
         {
@@ -109,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts its decisions. It waits for those about alice.
+    /// Counts its decisions. Decisions about alice are not ready at once.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 

@@ -1,5 +1,5 @@
-//! Fetches what distributed claims of an issuer's tokens need: the responses of endpoints and the keys of their issuers
-//! (upstream: `claimResolver`), with the HTTP client of the token's issuer.
+//! Fetches the data for distributed claims of an issuer's tokens: the responses of endpoints, and the keys of the
+//! endpoints' issuers. Requests use the HTTP client of the token's issuer (upstream: `claimResolver`).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 /// Maximum number of other issuers whose keys are known at a time. Their names come from responses.
 const MAX_ISSUERS: usize = 16;
 
-/// What the claims of an issuer's tokens refer to elsewhere.
+/// The endpoints and other issuers to which an issuer's tokens refer for distributed claims.
 pub(super) struct RemoteClaims {
     cluster: Arc<Cluster>,
     client: Client,
@@ -58,7 +58,7 @@ impl RemoteClaims {
         }
     }
 
-    /// An issuer whose discovery was begun now or earlier. `None` if there are too many.
+    /// The issuer with this URL, whose discovery begins now or has begun earlier. `None` if there are too many.
     fn find_or_start(&self, issuer: &str) -> Option<(Arc<SharedKeys>, tokio::sync::watch::Receiver<bool>)> {
         let mut others = self.others.lock();
         let found = others.iter().position(|(url, _)| url == issuer);
@@ -66,7 +66,7 @@ impl RemoteClaims {
             Some(index) => index,
             None => {
                 if others.len() >= MAX_ISSUERS {
-                    // An issuer that was tried in vain gives way.
+                    // An issuer whose discovery has failed makes room for the new issuer.
                     let is_failed = |other: &RemoteIssuer| *other.is_tried().borrow() && !other.is_initialized();
                     let Some(failed) = others.iter().position(|(_, other)| is_failed(other)) else {
                         tracing::warn!(issuer, "Too many issuers of distributed claims");
@@ -106,7 +106,8 @@ impl ClaimSource for RemoteClaims {
         }
         AuthFuture::boxed(async move {
             let (keys, mut is_tried) = self.find_or_start(issuer)?;
-            // Only the first attempt is waited for. It ends without a result if another issuer has taken the place.
+            // A request waits only for the first attempt. It ends without a result if another issuer has taken the
+            // place.
             is_tried.wait_for(|is_tried| *is_tried).await.ok()?;
             Some(keys as Arc<dyn IssuerKeys>)
         })

@@ -25,7 +25,7 @@ const DISCOVERY_INTERVAL: Duration = Duration::from_secs(10);
 const EXPIRY_DELTA: Duration = Duration::from_secs(30);
 /// Keys may be used for at most this long, whatever the issuer says.
 const MAX_KEYS_AGE: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many fetches of keys may follow each other, and how long it takes until there may be one more. Anybody can send
+/// Maximum number of fetches of keys in a row, and the interval after which another fetch is allowed. Anybody can send
 /// tokens that name unknown keys, and each would cause a fetch.
 const FETCH_BURST: u32 = 10;
 const FETCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -86,7 +86,8 @@ impl RemoteKeys {
         Ok((head.headers, body.bytes))
     }
 
-    /// Finds out where the keys are, and tries it until it succeeds. Tells when it was tried.
+    /// Fetches the discovery document, which names the URL of the keys, and retries until this succeeds. Reports each
+    /// attempt to `is_tried`.
     async fn discover(self: Arc<Self>, is_tried: watch::Sender<bool>) {
         loop {
             let document = self.get(&self.discovery_url).await;
@@ -152,7 +153,7 @@ impl IssuerKeys for SharedKeys {
 
     fn fetch(&self) -> Option<AuthFuture<'_, FetchedKeys>> {
         let mut state = self.0.state.lock();
-        // A fetch that has ended without a result, which only a panic does, is none.
+        // A fetch whose task ended without a result does not count. Only a panic ends it so.
         let is_running = |fetch: &&watch::Receiver<_>| fetch.has_changed().is_ok();
         let mut receiver = match state.fetch.as_ref().filter(is_running) {
             Some(fetch) => fetch.clone(),
@@ -165,7 +166,8 @@ impl IssuerKeys for SharedKeys {
                 let (sender, receiver) = watch::channel(None);
                 state.fetch = Some(receiver.clone());
                 let keys = self.0.clone();
-                // It goes on if the request that needs the keys ends, because others may wait for it.
+                // The fetch continues when the request that needs the keys ends, because other requests may wait for
+                // it.
                 tokio::spawn(async move {
                     let fetched = keys.fetch_keys(&uri).await;
                     keys.state.lock().fetch = None;
@@ -183,11 +185,12 @@ impl IssuerKeys for SharedKeys {
     }
 }
 
-/// An issuer whose discovery document is fetched in the background until it was read. That ends with this value.
+/// An issuer whose discovery document is fetched in the background until a fetch succeeds. Dropping this value stops
+/// the fetches.
 pub(super) struct RemoteIssuer {
     pub(super) keys: Arc<RemoteKeys>,
     discovery: AbortHandle,
-    /// Whether the document was tried to fetch. Closed when it will not be tried any more.
+    /// Whether a fetch of the document has been tried. Closed when no further fetch will be tried.
     is_tried: watch::Receiver<bool>,
 }
 
@@ -198,7 +201,7 @@ impl Drop for RemoteIssuer {
 }
 
 impl RemoteIssuer {
-    /// Begins to fetch the discovery document, from its place below the issuer's URL if no other is given.
+    /// Starts fetching the discovery document. Without a URL of its own, the document is below the issuer's URL.
     pub(super) fn start(
         cluster: &Arc<Cluster>,
         client: Client,
@@ -237,7 +240,7 @@ impl RemoteIssuer {
         self.keys.state.lock().error.clone()
     }
 
-    /// Whether the document was tried to fetch, now and when that changes.
+    /// Whether a fetch of the document has been tried, now and when that changes.
     pub(super) fn is_tried(&self) -> watch::Receiver<bool> {
         self.is_tried.clone()
     }

@@ -27,8 +27,8 @@ struct JwtIssuer {
 pub struct JwtAuthenticators(Vec<JwtIssuer>);
 
 impl JwtAuthenticators {
-    /// Begins to fetch what the issuers of a valid configuration publish. Tokens may be signed with some algorithms.
-    /// `server` is the identity of the server in metrics.
+    /// Starts fetching the discovery documents and keys of the issuers of a valid configuration. `algorithms` are the
+    /// accepted signature algorithms. `server` is the identity of the server in metrics.
     ///
     /// # Errors
     /// An issuer cannot be used.
@@ -66,7 +66,7 @@ impl JwtAuthenticators {
     /// Returns whether the discovery documents of all issuers were read.
     ///
     /// # Errors
-    /// One was not; the error says why.
+    /// A discovery document was not read; the error says why.
     pub fn check_health(&self) -> Result<(), String> {
         self.0.iter().try_for_each(|issuer| {
             if issuer.remote.is_initialized() {
@@ -99,7 +99,8 @@ impl TokenAuthenticator for JwtAuthenticators {
     }
 }
 
-/// Authenticators that can be replaced while requests use them. Requests in progress keep those that they began with.
+/// Authenticators that can be replaced while requests use them. Requests in progress keep the authenticators that they
+/// began with.
 #[derive(Clone)]
 pub struct ReloadableJwtAuthenticators {
     cluster: Arc<Cluster>,
@@ -109,7 +110,8 @@ pub struct ReloadableJwtAuthenticators {
 }
 
 impl ReloadableJwtAuthenticators {
-    /// Begins with authenticators. The text of the configuration file is recorded in metrics, if there is one.
+    /// Creates the value with its first authenticators. Metrics record the text of the configuration file, if there is
+    /// a file.
     #[must_use]
     pub fn new(cluster: &Arc<Cluster>, server: &str, first: JwtAuthenticators, file: Option<&[u8]>) -> Self {
         if let Some(text) = file {
@@ -118,7 +120,8 @@ impl ReloadableJwtAuthenticators {
         Self { cluster: cluster.clone(), server: server.into(), current: Arc::new(RwLock::new(Arc::new(first))) }
     }
 
-    /// Begins to fetch what the issuers of a configuration publish, like [`JwtAuthenticators::start`].
+    /// Starts fetching the discovery documents and keys of a configuration's issuers, like
+    /// [`JwtAuthenticators::start`].
     ///
     /// # Errors
     /// An issuer cannot be used.
@@ -136,7 +139,8 @@ impl ReloadableJwtAuthenticators {
         old.0.iter().filter(|issuer| !is_used(issuer, &authenticators)).for_each(|issuer| issuer.series.forget_keys());
     }
 
-    /// Records a reload of the configuration: the text that is in use now, or none if the reload has failed.
+    /// Records a reload of the configuration. `text` is the configuration that is in use now, or `None` if the reload
+    /// has failed.
     pub fn record_reload(&self, text: Option<&[u8]>) {
         let now = self.cluster.now().seconds;
         self.cluster.metrics.authentication().reloads().record(&self.server, text, now);
@@ -146,8 +150,8 @@ impl ReloadableJwtAuthenticators {
 impl TokenAuthenticator for ReloadableJwtAuthenticators {
     fn authenticate_token<'a>(&'a self, token: &'a str, audiences: &'a [Str]) -> AuthFuture<'a, AuthenticationResult> {
         let current = self.current.read().clone();
-        // An authentication that has to be waited for is begun again, in a future that keeps the authenticators. It waits
-        // for the fetch that has begun already.
+        // If an authentication has to be awaited, it starts again in a future that keeps the authenticators alive. It
+        // waits for the fetch that has already begun.
         if let AuthFuture::Ready(Some(result)) = current.authenticate_token(token, audiences) {
             return AuthFuture::ready(result);
         }

@@ -44,7 +44,7 @@ pub struct AccessControl {
     pub impersonator: Impersonator,
 }
 
-/// What a request does, as authorizers see it.
+/// The attributes of a request for authorizers.
 pub(crate) fn attributes<'r>(info: &'r RequestInfo, query: &'r Query, verb: &'r str) -> AuthorizationAttributes<'r> {
     let selector = |name| if info.has_selectors() { query.get(name).unwrap_or_default() } else { "" };
     AuthorizationAttributes {

@@ -7,8 +7,8 @@ use pintle_auth::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer
 
 use crate::cluster::Cluster;
 
-/// Decides about nodes by the pods and volumes of a cluster (`--authorization-mode=Node`). A change of them is in force
-/// before the request that made it is answered. The graph is made for the first node.
+/// Decides about nodes by the pods and volumes of a cluster (`--authorization-mode=Node`). A change of pods or volumes
+/// is in force before the request that made it is answered. The graph is built for the first request of a node.
 #[derive(Clone, Debug)]
 pub struct NodeAuthorizer(Arc<Cluster>);
 

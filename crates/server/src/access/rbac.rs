@@ -7,8 +7,8 @@ use pintle_registry::ApiError;
 
 use crate::cluster::Cluster;
 
-/// Decides by the roles and bindings of a cluster (`--authorization-mode=RBAC`). A change of them is in force before the
-/// request that made it is answered.
+/// Decides by the roles and bindings of a cluster (`--authorization-mode=RBAC`). A change of roles or bindings is in
+/// force before the request that made it is answered.
 #[derive(Clone, Debug)]
 pub struct RbacAuthorizer(Arc<Cluster>);
 

@@ -1,5 +1,5 @@
 //! The webhook that reviews tokens: asks another server with a `TokenReview` (upstream:
-//! `plugin/pkg/authenticator/token/webhook`). In kube-apiserver it has no metrics of its own.
+//! `plugin/pkg/authenticator/token/webhook`). In kube-apiserver this webhook has no metrics of its own.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -51,7 +51,7 @@ pub struct TokenWebhookAuthenticator {
 }
 
 impl TokenWebhookAuthenticator {
-    /// Creates the authenticator of a kubeconfig and a version of reviews, for a server with some audiences.
+    /// Creates the authenticator for a kubeconfig, a version of reviews and the audiences of the server.
     ///
     /// # Errors
     /// The kubeconfig cannot be used, or there is no such version.
@@ -96,16 +96,16 @@ fn encode(version: ReviewVersion, token: &str, audiences: &[Str]) -> Vec<u8> {
 /// Reads the status of a review: the body of a successful response.
 ///
 /// # Errors
-/// It is not a review of this version.
+/// The body is not a review of this version.
 fn decode(version: ReviewVersion, body: &[u8]) -> Result<Value, String> {
     let mut review = TOKEN_REVIEW.decode(version, body)?;
     Ok(review.remove("status").unwrap_or_default())
 }
 
-/// What an answer means for the requested audiences and a server with some audiences.
+/// The authentication result of a response, for the requested audiences and the audiences of the server.
 ///
 /// # Errors
-/// It is not a review of this version, or the webhook reports an error.
+/// The body is not a review of this version, or the webhook reports an error.
 pub(crate) fn read_token_review(
     version: ReviewVersion,
     body: &[u8],
@@ -119,8 +119,8 @@ fn texts(value: &Value, path: &[&str]) -> Vec<Str> {
     value.items_at(path).iter().map(|text| text.as_str().unwrap_or_default().into()).collect()
 }
 
-/// What the status of a review means for the requested audiences. A webhook that names no audiences knows nothing of
-/// them; its tokens are for the server.
+/// The authentication result of a review's status. A webhook that names no audiences does not know them, so its tokens
+/// count as tokens for the audiences of the server.
 fn authentication(status: &Value, requested: &[Str], of_server: &[Str]) -> AuthenticationResult {
     let mut audiences = Vec::new();
     if !requested.is_empty() {

@@ -1,6 +1,7 @@
-//! The stored APIServices of versions that this server serves itself: their order in discovery and their metrics
-//! (upstream: kube-aggregator's `pkg/apiserver/handler_apis.go` and `pkg/controllers/status/metrics`), and whether all
-//! built-in versions have one (upstream: the health check `autoregister-completion` in `pkg/controlplane/apiserver`).
+//! The stored APIServices of versions that this server serves itself, their order in discovery and their metrics.
+//! Upstream: kube-aggregator's `pkg/apiserver/handler_apis.go` and `pkg/controllers/status/metrics`. This file also
+//! checks that each built-in version has an APIService. Upstream: the health check `autoregister-completion` in
+//! `pkg/controlplane/apiserver`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,19 +16,19 @@ use pintle_value::Value;
 
 use super::{Cluster, tree};
 
-/// What is read of a stored APIService.
+/// The fields of a stored APIService that the server reads.
 const FIELDS: [&str; 3] = ["metadata.name", "spec", "status.conditions"];
 
 /// The state of the APIServices that the server keeps.
 #[derive(Debug, Default)]
 pub(crate) struct ApiServiceRegistration {
-    /// True if the server keeps them.
+    /// True if the server keeps APIServices.
     is_enabled: AtomicBool,
-    /// True if each built-in version was seen to be available once.
+    /// True if the APIServices of all built-in versions have been available once.
     is_complete: AtomicBool,
 }
 
-/// What decides about the place of a version in discovery.
+/// The fields of an APIService that determine the position of its version in discovery.
 struct ServicePriority {
     name: String,
     group: String,
@@ -60,13 +61,13 @@ impl ServicePriority {
 }
 
 impl Cluster {
-    /// From now on the versions that are served have APIServices, which decide about their order in discovery.
+    /// Enables the APIServices: from now on they determine the order of served versions in discovery.
     pub(crate) fn enable_api_services(&self) {
         self.api_service_registration.is_enabled.store(true, Ordering::Relaxed);
     }
 
     /// The versions of `/apis` by group, in the order of their APIServices; `None` if the server keeps no APIServices.
-    /// Those of other servers are left out, because nothing is proxied to them.
+    /// APIServices of other servers are left out, because this server proxies nothing to them.
     pub(crate) fn api_service_versions(&self) -> Option<Vec<Vec<GroupVersion>>> {
         let mut services: Vec<ServicePriority> =
             self.local_api_services(|_| true)?.iter().map(ServicePriority::of).collect();
@@ -84,7 +85,7 @@ impl Cluster {
 
     /// The versions of a group, in the order of their APIServices; `None` if it has none.
     pub(crate) fn api_service_versions_of(&self, group: &str) -> Option<Vec<GroupVersion>> {
-        // They are named `version.group`.
+        // APIServices are named `version.group`.
         let is_of_group = |name: &str| name.split_once('.').is_some_and(|(_, of)| of == group);
         let services: Vec<ServicePriority> =
             self.local_api_services(is_of_group)?.iter().map(ServicePriority::of).collect();
@@ -111,7 +112,7 @@ impl Cluster {
         Some(services.filter_map(|object| fields.read(&object.json)).collect())
     }
 
-    /// Writes which APIServices are unavailable.
+    /// Writes the metric that shows which APIServices are unavailable.
     pub(crate) fn write_api_services(&self, out: &mut Exposition) {
         let mut services = self.stored_api_services(|_| true).unwrap_or_default();
         services.sort_by(|a, b| a.name().cmp(b.name()));

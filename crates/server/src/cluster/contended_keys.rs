@@ -1,6 +1,6 @@
-//! The keys that several writes want to change at the same time. Each commit makes all other attempts start again, so without
-//! an order the work for a write grows with the number of writers. After its first conflict a write waits for its turn, and
-//! so do those that come later, until nobody writes the key any more.
+//! The keys that several writes want to change at the same time. Each commit makes all other attempts start again, so
+//! without an order the work for a write grows with the number of writers. After its first conflict a write waits for
+//! its turn. Later writes of the key wait as well, until no write of the key is left.
 //!
 //! Turns only save work. A write that has waited for too long goes on without one, and the compare of its commit decides.
 
@@ -20,7 +20,7 @@ const MAX_WAIT: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct ContendedKeys {
     queues: Mutex<HashMap<Key, Queue>>,
-    /// The number of queues. Most often there is none, and writes take no lock.
+    /// The number of queues. Usually there are none, and then writes take no lock.
     count: AtomicUsize,
 }
 
@@ -28,11 +28,11 @@ pub(crate) struct ContendedKeys {
 #[derive(Debug, Default)]
 struct Queue {
     lock: Arc<tokio::sync::Mutex<()>>,
-    /// How many writes have their turn or wait for it.
+    /// The number of writes that have their turn or wait for it.
     members: usize,
 }
 
-/// The turn of a write. Dropping it lets the next one begin.
+/// The turn of a write. Dropping it lets the next write begin.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     keys: &'a ContendedKeys,
@@ -52,7 +52,7 @@ impl ContendedKeys {
             self.count.store(queues.len(), Ordering::Relaxed);
             lock
         };
-        // It leaves the queue if the request is cancelled meanwhile.
+        // `turn` leaves the queue if the request is cancelled meanwhile.
         let mut turn = Turn { keys: self, key, guard: None };
         turn.guard = tokio::time::timeout(MAX_WAIT, lock.lock_owned()).await.ok();
         turn
@@ -60,7 +60,7 @@ impl ContendedKeys {
 
     /// Waits for the turn of a write of a key, if writes of the key take turns at present.
     pub(crate) async fn wait_if_contended(&self, key: impl FnOnce() -> Key) -> Option<Turn<'_>> {
-        // Who misses a new queue joins it after a conflict.
+        // A write that misses a new queue joins it after a conflict.
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -128,7 +128,7 @@ mod tests {
         drop(first);
         assert!(keys.wait_if_contended(|| "a".into()).await.is_some_and(|turn| turn.has_begun()));
         drop(second);
-        // Who has waited for too long can wait again.
+        // A write that has waited for too long can wait again.
         assert!(keys.wait("a".into()).await.has_begun());
         assert!(keys.queues.lock().is_empty());
     }

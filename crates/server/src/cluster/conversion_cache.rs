@@ -1,6 +1,6 @@
-//! A cache of objects that conversion webhooks converted recently, shared by lists and watches of the same version
-//! (upstream: the watch cache that each version of a custom resource has). An entry is valid for one revision of the
-//! definition and one of the object. Memory is bounded; the oldest entries are evicted first.
+//! A cache of objects that conversion webhooks converted recently. Lists and watches of the same version share it.
+//! Upstream has a watch cache for each version of a custom resource instead. An entry is valid for one revision of the
+//! CRD and one revision of the object. Memory is bounded; the oldest entries are evicted first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) type PendingResult = watch::Receiver<Option<ConversionResult>>;
 /// The key of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ConversionKey {
-    /// The revision of the definition.
+    /// The revision of the CRD.
     pub(crate) definition: u64,
     /// The revision of the object.
     pub(crate) object: u64,
@@ -75,7 +75,7 @@ impl ConversionCache {
         (lookups.collect(), unknown)
     }
 
-    /// Forgets what was converted.
+    /// Removes all converted objects.
     pub(crate) fn clear(&self) {
         let mut state = self.0.lock();
         let State { entries, order, bytes } = &mut *state;
@@ -110,7 +110,7 @@ impl ConversionCache {
     }
 }
 
-/// False if the task that made the call ended without a result. The objects have to be converted again then.
+/// False if the task that made the call ended without a result. Then the objects have to be converted again.
 fn is_alive(result: &PendingResult) -> bool {
     result.has_changed().is_ok() || result.borrow().is_some()
 }

@@ -67,7 +67,8 @@ impl Document {
     }
 }
 
-/// What a document is derived from. The document is valid as long as exactly this is served.
+/// The registry or group from which a document is derived. The document is valid as long as exactly this value is
+/// served.
 #[derive(Clone, Debug)]
 pub(crate) enum DocumentDependency {
     /// All groups.
@@ -76,7 +77,7 @@ pub(crate) enum DocumentDependency {
     Group(Arc<Group>),
 }
 
-/// A dependency that is not kept alive.
+/// A dependency that this reference does not keep alive.
 #[derive(Debug)]
 enum WeakDependency {
     All(Weak<Registry>),
@@ -104,7 +105,7 @@ impl WeakDependency {
     }
 }
 
-/// Maximum size of all cached documents, in bytes. The largest one, OpenAPI v2, has a few megabytes without custom
+/// Maximum size of all cached documents, in bytes. The largest document, OpenAPI v2, has a few megabytes without custom
 /// resources.
 const MAX_BYTES: usize = 64 << 20;
 
@@ -172,8 +173,8 @@ impl Documents {
         document
     }
 
-    /// Returns the hash of a document. The document is not cached: an index needs all hashes, but clients read few of
-    /// the documents.
+    /// Returns the hash of a document. This does not cache the document, because an index needs all hashes, but clients
+    /// read few of the documents.
     pub(crate) fn hash(&self, dependency: &DocumentDependency, name: &str, make: impl FnOnce() -> Document) -> String {
         {
             let mut cache = self.cache.lock();

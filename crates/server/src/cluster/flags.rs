@@ -22,7 +22,7 @@ impl Flags {
         &self.values
     }
 
-    /// The text of all flags, which `write` makes at the first call.
+    /// The text of all flags. The first call makes it with `write`.
     pub(crate) fn text(&self, write: impl FnOnce(&BTreeMap<String, String>) -> String) -> &str {
         self.text.get_or_init(|| write(&self.values))
     }

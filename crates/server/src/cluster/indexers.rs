@@ -1,5 +1,5 @@
 //! The indexers of the watch caches: selectable fields and offsets of stored objects. Resources are added and removed
-//! while objects are written, so the rules are found by the collection's prefix.
+//! while objects are written, so an indexer finds the rules by the collection's prefix.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use pintle_value::{Str, Value};
 
 use super::object_index::{self, ObjectOffsets, is_kind_first};
 
-/// The prefix of the keys of definitions.
+/// The prefix of the keys of CRDs.
 const DEFINITIONS_PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Indexes stored objects by the rules of their collections.
@@ -31,18 +31,18 @@ pub(crate) struct Indexers {
     written: Mutex<HashMap<usize, WrittenFields>>,
 }
 
-/// What is known of the definition of a collection.
+/// The CRD of a collection, as far as the indexers know it.
 #[derive(Default)]
 struct CustomCollection {
-    /// The revision of its newest definition that is stored.
+    /// The revision of the newest stored CRD.
     newest: u64,
-    /// The versions of a definition, which may be an older one.
+    /// The versions of a CRD, which may be older than the newest stored CRD.
     versions: Option<Arc<dyn MultiVersion>>,
 }
 
 /// The selectable fields of an object that is being written.
 struct WrittenFields {
-    /// Keeps the address from being used again.
+    /// Keeps the JSON alive, so that no other JSON gets its address.
     json: Bytes,
     fields: SelectableValues,
 }
@@ -73,7 +73,7 @@ impl Indexers {
     }
 
     /// Takes the rules of a collection from one of its resources. Returns false if no fields are indexed, neither
-    /// before nor now.
+    /// before nor after the call.
     pub(crate) fn set(&self, resource: &Resource) -> bool {
         let Some(collection) = resource.collection() else { return false };
         if !resource.built_in {
@@ -88,8 +88,8 @@ impl Indexers {
         true
     }
 
-    /// Takes the selectable fields from the tree of an object that is about to be written, because the tree is at hand now.
-    /// The index of its JSON then needs no more than its offsets. `None` if no fields are indexed.
+    /// Takes the selectable fields from the tree of an object that is about to be written, because the tree is
+    /// available now. Later the index needs only offsets from the JSON. `None` if no fields are indexed.
     pub(crate) fn expect(&self, prefix: &str, json: &Bytes, tree: &Value) -> Option<WrittenFieldsGuard<'_>> {
         let field_indexer = self.field_indexers.read().get(prefix).cloned()?;
         let fields = field_indexer.strategy.selectable_field_values(tree).into_iter().collect();
@@ -98,7 +98,8 @@ impl Indexers {
         Some(WrittenFieldsGuard { indexers: self, address })
     }
 
-    /// The fields of a written object, given its JSON. It is the same memory while it goes through the store in this process.
+    /// The fields of a written object, given its JSON. The JSON keeps its memory address while it passes through the
+    /// store in this process.
     fn written_fields(&self, json: &[u8]) -> Option<SelectableValues> {
         let written = self.written.lock();
         let written = written.get(&json.as_ptr().addr()).filter(|written| written.json.len() == json.len())?;
@@ -121,7 +122,7 @@ impl Indexers {
 }
 
 impl Indexers {
-    /// Notes that a definition is stored. Its name is the plural and the group.
+    /// Records the revision of a stored CRD. The name of a CRD consists of the plural and the group.
     fn note_definition(&self, name: &str, revision: u64) {
         let Some((plural, group)) = name.split_once('.') else { return };
         let mut custom = self.custom.write();
@@ -129,14 +130,15 @@ impl Indexers {
         collection.newest = collection.newest.max(revision);
     }
 
-    /// The versions of the newest definition of a collection.
+    /// The versions of the newest CRD of a collection.
     fn newest_versions(&self, prefix: &str) -> Option<Arc<dyn MultiVersion>> {
         let custom = self.custom.read();
         let CustomCollection { newest, versions } = custom.get(prefix)?;
         versions.clone().filter(|versions| versions.definition_revision() >= *newest)
     }
 
-    /// A custom resource whose kind comes first, with its members sorted. `None` if a read changes it.
+    /// The JSON with sorted members of a custom resource whose kind comes first. `None` if a read would change the
+    /// object.
     fn sorted_if_complete(versions: &dyn MultiVersion, json: &[u8]) -> Option<Bytes> {
         let stored = decode_object(json)?;
         let mut read = stored.clone();
@@ -146,9 +148,10 @@ impl Indexers {
 }
 
 impl Indexer for Indexers {
-    /// A custom resource from an etcd, where it is not known whether its definition changes what is read, is kept as one that was
-    /// written here, if its definition changes nothing. Definitions come before the objects that are stored under them, but they
-    /// are read later, so only the newest one decides.
+    /// Decides in which form the cache keeps a custom resource from etcd. The store does not know whether reads under
+    /// its CRD would change it, so its kind comes first. If the newest CRD changes nothing, the object is kept like a
+    /// custom resource that this server wrote. Keys of CRDs precede the keys of their custom resources, but CRDs are
+    /// decoded later. So only the newest stored CRD may decide.
     fn kept(&self, prefix: &str, key: &str, revision: u64, value: Bytes) -> Bytes {
         if prefix == DEFINITIONS_PREFIX {
             self.note_definition(key, revision);
@@ -161,7 +164,7 @@ impl Indexer for Indexers {
     }
 
     fn index(&self, prefix: &str, json: &[u8]) -> Result<ObjectIndex, String> {
-        // Only check that the JSON is not truncated. The rest is not validated here.
+        // This only checks that the JSON is not truncated, and does not validate the rest.
         if let Some(why) = unreadable_reason(json) {
             return Err(why.into_owned());
         }
@@ -200,7 +203,7 @@ impl Indexer for Indexers {
     }
 }
 
-/// Why stored bytes are not a built-in object: the message of upstream's decoder.
+/// The decoding error of stored bytes that are no built-in object: the message of upstream's decoder.
 pub(crate) fn built_in_decode_error(stored: &[u8]) -> String {
     let value = if stored.trim_ascii_start().starts_with(b"{") {
         json::decode(stored, json::DecodeOptions::default())
@@ -218,14 +221,14 @@ pub(crate) fn built_in_decode_error(stored: &[u8]) -> String {
     }
 }
 
-/// Why stored bytes are not a custom resource.
+/// The decoding error of stored bytes that are no custom resource.
 pub(crate) fn custom_decode_error(stored: &[u8]) -> String {
     let value = match json::decode(stored, json::DecodeOptions::default()) {
         Ok(decoded) => decoded.value,
         Err(error) => return error.to_string(),
     };
     let found = match value {
-        // The version is missed only by the conversion.
+        // Only the conversion requires a version.
         Value::Object(_) if !value.kind().is_empty() && value.api_version().is_empty() => {
             return "request to convert CR from an invalid group/version: ".to_owned();
         }
@@ -255,7 +258,7 @@ fn decode_object(json: &[u8]) -> Option<Value> {
 mod tests {
     use super::*;
 
-    /// The versions of a definition whose schema has a default.
+    /// The versions of a CRD whose schema has a default.
     struct Versions {
         definition: u64,
     }

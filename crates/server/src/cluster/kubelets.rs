@@ -1,4 +1,4 @@
-//! Connections to kubelets (upstream: `kubelet/client`): where they listen, the client certificate of this server, and
+//! Connections to kubelets (upstream: `kubelet/client`): their addresses, the client certificate of this server, and
 //! the authority of their certificates.
 
 use std::collections::BTreeMap;
@@ -25,14 +25,15 @@ pub(crate) fn join_host_port(host: &str, port: &str) -> String {
 pub struct KubeletOptions {
     /// The files with the client certificate and its key (`--kubelet-client-certificate`, `--kubelet-client-key`).
     pub client_certificate: Option<(PathBuf, PathBuf)>,
-    /// The file with the authority of the certificates of kubelets; without it they are not verified
+    /// The file with the authority of the certificates of kubelets. Without it, the certificates are not verified
     /// (`--kubelet-certificate-authority`).
     pub certificate_authority: Option<PathBuf>,
     /// The types of node addresses in the order of preference (`--kubelet-preferred-address-types`).
     pub preferred_address_types: Vec<String>,
-    /// The port of kubelets whose node does not name one (`--kubelet-port`).
+    /// The port of a kubelet whose node names no port (`--kubelet-port`).
     pub port: u16,
-    /// Addresses of nodes and pods that are reached at other ones, for a program without their network. No flag sets it.
+    /// Addresses of nodes and pods that are reached at other addresses, for a program outside of their network. No flag
+    /// sets it.
     pub routes: BTreeMap<IpAddr, IpAddr>,
 }
 
@@ -55,20 +56,20 @@ impl Default for KubeletOptions {
 pub(crate) struct KubeletAddress {
     pub(crate) host: String,
     pub(crate) port: String,
-    /// The address to connect to, if it is not that of the host.
+    /// The address to connect to, if it differs from the address of the host.
     pub(crate) dial_address: Option<DialAddress>,
-    /// True if it serves WebSockets itself.
+    /// True if the kubelet serves WebSockets itself.
     pub(crate) serves_websockets: bool,
 }
 
-/// The files of a client: the certificate, its key, and the authority. Not to be printed.
+/// The files of a client: the certificate, its key, and the authority. They must not be printed.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct ClientFiles {
     certificate: Option<(Vec<u8>, Vec<u8>)>,
     authority: Option<Vec<u8>>,
 }
 
-/// What a client is for. One whose files have changed is replaced.
+/// The authority and TLS settings of a client. A client is replaced when its files have changed.
 #[derive(Clone, PartialEq, Eq)]
 struct ClientKey {
     authority: String,
@@ -133,7 +134,7 @@ impl KubeletClient {
     /// The client of a kubelet.
     ///
     /// # Errors
-    /// A file cannot be read or used, or the address is not one of a URL.
+    /// A file cannot be read or used, or the address is not valid in a URL.
     pub(crate) async fn client(&self, address: &KubeletAddress, skip_verify: bool) -> Result<Client, ApiError> {
         let failed =
             |why: String| ApiError::Unclassified(format!("failed to prepare the connection to the kubelet: {why}"));
@@ -148,7 +149,7 @@ impl KubeletClient {
         let certificate = key.files.certificate.as_ref().map(|(chain, key)| ClientCertificate { chain, key });
         let credentials =
             certificate.map(|it| Credentials { origin, client_certificate: Some(it), bearer_token: None });
-        // As upstream, kubelets are not verified without an authority.
+        // As in upstream, the server does not verify kubelets without an authority.
         let server_trust = match &key.files.authority {
             Some(authority) if !skip_verify => ServerTrust::Authorities(authority),
             _ => ServerTrust::InsecureSkipVerify,
@@ -158,7 +159,8 @@ impl KubeletClient {
         Ok(self.clients.add(key, client))
     }
 
-    /// The client of pods, services and ports of nodes that are not kubelets. As upstream's, it does not verify them.
+    /// The client of pods, services and ports of nodes, except for ports of kubelets. Like upstream's, it does not
+    /// verify certificates.
     ///
     /// # Errors
     /// TLS cannot be configured.

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use pintle_locks::Mutex;
 
-/// A value that is built by its first user. Others who need it meanwhile wait instead of building it too: at a start,
-/// many requests need the same at the same time.
+/// A value that its first user builds. Other users wait for it instead of building it, too. At a start, many requests
+/// need the same value at the same time.
 pub(super) struct Lazy<T> {
     value: OnceLock<T>,
     building: Mutex<()>,
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(lazy.get_or_try_build(|| Err("not yet")), Err("not yet"));
         let build = || {
             built.fetch_add(1, Ordering::Relaxed);
-            // Gives others the time to begin.
+            // Gives the other threads time to begin.
             (0..1000).for_each(|_| std::thread::yield_now());
             Ok::<_, ()>(built.load(Ordering::Relaxed))
         };

@@ -1,5 +1,6 @@
-//! The memory budget of the process. While memory is short, the server gives up cached encodings, then history, then it
-//! refuses large writes, then all writes that add to what is stored. It never gives up objects, and reads, deletes and watches go on.
+//! The memory budget of the process. While memory is short, the server first gives up cached encodings, then history.
+//! Then it refuses large writes, and finally all writes that add stored data. It never gives up objects, and reads,
+//! deletes and watches go on.
 
 use std::fmt;
 use std::fs;
@@ -18,20 +19,22 @@ use super::{Cluster, Storage};
 const MEMORY_TASK: &str = "memory-budget";
 /// How often the memory in use is measured.
 const MEASURE_INTERVAL: Duration = Duration::from_millis(250);
-/// How long to wait after history was given up before more is: the allocator returns freed memory after a second.
+/// The time between two reductions of the history. The allocator returns freed memory after a second.
 const HISTORY_INTERVAL: Duration = Duration::from_secs(2);
-/// The share of the limit that the history keeps in any case: without any, each watch that is interrupted would have to
-/// list again, which takes memory, too.
+/// The share of the limit that the history always keeps. Without history, each interrupted watch would have to list
+/// again, which takes memory, too.
 const MIN_HISTORY_SHARE: u64 = 64;
-/// How far the memory in use has to fall below the threshold of a level before it is left, in percent of the limit.
+/// The hysteresis of levels, in percent of the limit. A level ends when the memory in use is this far below its
+/// threshold.
 const HYSTERESIS_PERCENT: u64 = 5;
-/// How much larger an update may make an object while writes are refused, in bytes: counters in leases and heartbeats
-/// grow by a digit now and then.
+/// The number of bytes by which an update may enlarge an object while writes are refused. Counters in leases and
+/// heartbeats grow by a digit now and then.
 const ALLOWED_GROWTH: usize = 64;
-/// The same for an object that is being deleted: what ends it, such as the last status of a pod or the removal of one of
-/// several finalizers by a new manager, may make it larger first.
+/// The allowed growth in bytes for an object that is being deleted. A write that brings the deletion to its end may
+/// enlarge it first. Examples are the last status of a pod and the removal of one of several finalizers by a new
+/// manager.
 const ALLOWED_GROWTH_OF_TERMINATING: usize = 4096;
-/// When a client may repeat a refused write, in seconds.
+/// The time after which a client may repeat a refused write, in seconds.
 const RETRY_AFTER: u32 = 1;
 
 /// Measures how much memory the process uses.
@@ -39,12 +42,12 @@ pub trait MemoryUsage: fmt::Debug + Send + Sync + 'static {
     /// The memory in use, in bytes.
     ///
     /// # Errors
-    /// It cannot be measured.
+    /// The memory in use cannot be measured.
     fn used_bytes(&self) -> io::Result<u64>;
 }
 
-/// The anonymous resident memory of this process, from `/proc`. Resident pages of files, such as those of the store,
-/// do not count: the kernel takes them back when it needs them.
+/// The anonymous resident memory of this process, from `/proc`. Resident pages of files, such as the files of the
+/// store, do not count: the kernel takes them back when it needs them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResidentMemory;
 
@@ -65,11 +68,11 @@ fn anonymous_bytes(status: &str) -> Option<u64> {
 pub struct MemoryBudget {
     /// The limit in bytes.
     pub limit: u64,
-    /// Measures what is in use.
+    /// Measures the memory in use.
     pub usage: Arc<dyn MemoryUsage>,
 }
 
-/// How short memory is. Each level gives up what the ones before it do, too.
+/// The pressure on memory. Each level also gives up everything that the levels before it give up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum MemoryPressure {
@@ -78,7 +81,7 @@ enum MemoryPressure {
     Encodings,
     /// The history is halved again and again.
     History,
-    /// Writes that add to what is stored are refused.
+    /// Writes that add stored data are refused.
     Writes,
 }
 
@@ -100,7 +103,7 @@ impl MemoryPressure {
         Self::LEVELS.into_iter().map(|(known, _)| known).find(|known| *known as u8 == level).unwrap_or(Self::None)
     }
 
-    /// What the server does at this level, for the log.
+    /// The effect of this level on the server, for the log.
     fn effect(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -158,7 +161,7 @@ impl MemoryGuard {
         Err(ApiError::ShortOfMemory { message: message.to_owned(), retry_after: RETRY_AFTER })
     }
 
-    /// Checks that there is memory for an object of `new` bytes in place of one of `old` bytes.
+    /// Checks that there is memory for an object of `new` bytes in place of an object of `old` bytes.
     ///
     /// # Errors
     /// Memory is short, and the object becomes larger.
@@ -195,7 +198,7 @@ pub(crate) fn start_memory_task(cluster: &Arc<Cluster>) {
 }
 
 impl Cluster {
-    /// Measures the memory in use, and gives up what the level of pressure asks for.
+    /// Measures the memory in use, and gives up memory as the level of pressure requires.
     ///
     /// # Errors
     /// Memory cannot be measured.
@@ -228,7 +231,7 @@ impl Cluster {
             for Storage { store, cache, .. } in self.storages() {
                 let evicted_to = cache.halve_history(min_bytes);
                 if store.keeps_history_in_memory() {
-                    // It may have been compacted further already.
+                    // The store may have been compacted further already.
                     let _ = store.compact(pintle_store::Revision(evicted_to)).await;
                 }
             }
@@ -238,7 +241,7 @@ impl Cluster {
 }
 
 impl MemoryGuard {
-    /// True if history may be given up now. The next time is later.
+    /// True if history may be given up now. Then the next time is [`HISTORY_INTERVAL`] later.
     fn is_history_due(&self) -> bool {
         let mut last = self.history_given_up_at.lock();
         let is_due = last.is_none_or(|last| last.elapsed() >= HISTORY_INTERVAL);

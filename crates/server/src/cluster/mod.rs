@@ -77,7 +77,7 @@ use crate::http::{CpuPermits, UnresponsiveWatches};
 use crate::request::body_budget::BodyBudget;
 use crate::request::work_memory::WorkMemory;
 
-/// How often an error of the store is logged while it lasts.
+/// How often an error of the store is logged while the error lasts.
 const STORE_ERROR_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A component beside the server whose health `componentstatuses` reports.
@@ -123,11 +123,11 @@ pub struct Cluster {
     published: RwLock<Arc<Registry>>,
     /// Notified each time that the set of served resources changes.
     pub(crate) registry_changed: tokio::sync::watch::Sender<()>,
-    /// The store of all collections that are in no other, and of records beside them.
+    /// The store of records and of all collections without a store of their own.
     pub(crate) store: Arc<dyn Store>,
-    /// What transforms the values of all stores, if it can do so with trees.
+    /// Encodes objects from their trees as values of all stores; `None` if the stores have no such encoder.
     pub(crate) encoder: Option<Arc<dyn TreeEncoder>>,
-    /// The cache of that store.
+    /// The cache of `store`.
     pub(crate) cache: Cache,
     /// The collections that are in other stores.
     pub(crate) overrides: Vec<OverrideStorage>,
@@ -152,7 +152,7 @@ pub struct Cluster {
     pub(crate) flags: Option<Flags>,
     pub(crate) service_accounts: ServiceAccountConfig,
     pub(crate) webhook_clients: WebhookClients,
-    /// The connections to kubelets and to what requests are proxied to.
+    /// The connections to kubelets and to the backends of proxied requests.
     pub(crate) kubelets: KubeletClient,
     pub(crate) conversion_cache: ConversionCache,
     /// The bodies of requests that are held at present.
@@ -162,9 +162,9 @@ pub struct Cluster {
     /// The memory that writes may take.
     pub(crate) work_memory: Arc<WorkMemory>,
     pub(crate) documents: Documents,
-    /// The roles and bindings, as soon as a decision needs them.
+    /// The roles and bindings. The first decision that needs them fills the index.
     rbac: Lazy<FollowedIndex<RbacIndex>>,
-    /// The graph of the node authorizer, as soon as a decision needs it.
+    /// The graph of the node authorizer. The first decision that needs it builds the graph.
     nodes: Lazy<FollowedIndex<NodeAuthorizer>>,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
@@ -176,12 +176,12 @@ pub struct Cluster {
     pub(crate) contended_keys: ContendedKeys,
     /// The background tasks, whose state health checks report.
     pub(crate) background_tasks: BackgroundTasks,
-    /// The watches, which end if their clients do not read.
+    /// The open watches. A watch whose client does not read ends.
     pub(crate) unresponsive_watches: UnresponsiveWatches,
     /// Turns true when the server begins to shut down: it still serves, but is no longer ready.
     pub(crate) terminating: AtomicBool,
     api_service_registration: ApiServiceRegistration,
-    /// What the server records of its storage; `None` if it records nothing.
+    /// Records the storage versions of the server's resources; `None` if the server records none.
     pub(crate) storage_versions: Option<Arc<StorageVersionManager>>,
     /// Turns true when the server shuts down. Watches and background tasks end then.
     pub(crate) shutting_down: tokio::sync::watch::Sender<bool>,
@@ -222,7 +222,7 @@ pub(crate) struct ClusterParts {
     pub(crate) storage_versions: Option<Arc<StorageVersionManager>>,
 }
 
-/// A catalog as servers with these feature gates publish it.
+/// The catalog that a server with these feature gates publishes.
 fn catalog(catalog: Arc<Catalog>, gates: &Gates) -> Arc<Catalog> {
     match gates.is_enabled(Feature::OPENAPI_ENUMS) {
         true => catalog,
@@ -301,7 +301,7 @@ impl Cluster {
         self.published.read().clone()
     }
 
-    /// What calls the webhooks of a new write.
+    /// The caller of webhooks for a new write.
     pub(crate) fn webhook_caller(&self) -> Arc<dyn WebhookCaller> {
         self.webhook_caller.read().clone()
     }
@@ -320,8 +320,8 @@ impl Cluster {
         self.registry_changed.send_replace(());
     }
 
-    /// True if a built-in kind stores its objects under a prefix. A definition may name the same prefix, but never owns
-    /// those objects.
+    /// True if a built-in kind stores its objects under a prefix. A CRD may name the same prefix, but never owns those
+    /// objects.
     pub(crate) fn is_built_in(&self, prefix: &str) -> bool {
         self.built_in.iter().filter_map(|resource| resource.collection()).any(|c| c.prefix == prefix)
     }
@@ -339,10 +339,10 @@ impl Cluster {
         self.current(&self.rbac, RbacIndex::default)
     }
 
-    /// The node authorizer with what exists now.
+    /// The node authorizer, updated to the objects that exist now.
     ///
     /// # Errors
-    /// A kind that it follows is not served.
+    /// A kind that the authorizer follows is not served.
     pub(crate) fn node_authorizer(&self) -> Result<&NodeAuthorizer, ApiError> {
         self.current(&self.nodes, || empty_node_authorizer(&self.gates))
     }
@@ -352,7 +352,7 @@ impl Cluster {
         self.nodes.get().map(FollowedIndex::last)
     }
 
-    /// An index with what exists now. It is made from an empty one if this is the first use.
+    /// An index, updated to the objects that exist now. The first use builds it from an empty index.
     fn current<'a, I: ObjectIndex>(
         &'a self,
         index: &'a Lazy<FollowedIndex<I>>,
@@ -368,7 +368,7 @@ impl Cluster {
         Time { seconds: (millis / 1000) as i64, nanos: (millis % 1000) as u32 * 1_000_000 }
     }
 
-    /// Completes after a duration of the cluster's clock.
+    /// Completes after a duration on the cluster's clock.
     pub(crate) fn sleep(&self, duration: Duration) -> Sleep {
         self.clock.sleep(duration)
     }
@@ -390,8 +390,8 @@ impl Cluster {
     /// The watch cache of a resource's collection.
     ///
     /// # Errors
-    /// The resource stores no objects, or its watch cache is not open. That of a custom resource is closed when its
-    /// definition is gone, which requests that began before then see as a path that is not served.
+    /// The resource stores no objects, or its watch cache is not open. A deleted CRD closes the watch cache of its
+    /// custom resource. Requests that began before then get the error of a path that is not served.
     pub(crate) fn watch_cache(&self, resource: &Resource) -> Result<Arc<WatchCache>, ApiError> {
         let prefix = resource.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
         self.storage_of(prefix).cache.watch_cache(prefix).ok_or_else(|| {
@@ -419,8 +419,8 @@ impl Cluster {
         self.registry().hub_of(resource).cloned().ok_or(ApiError::NoSuchPath)
     }
 
-    /// The storage version of a group and resource; `None` for a built-in one that is turned off, whose stored objects do not
-    /// count then.
+    /// The storage version of a group and resource; `None` for a built-in resource that is turned off. Stored objects
+    /// of such a resource do not count.
     ///
     /// # Errors
     /// The resource is unknown.
@@ -433,8 +433,8 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Waits until the watch caches contain everything that was committed to the main store before the call. Returns that
-    /// revision.
+    /// Waits until the watch caches contain everything that was committed to the main store before the call. Returns
+    /// the revision of the last of these commits.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -447,7 +447,7 @@ impl Cluster {
         self.store.health().map_err(|error| error.to_string())
     }
 
-    /// Reports why clients should rather ask another server that shares the store, if they should.
+    /// Reports why clients should prefer another server that shares the store, if they should.
     pub(crate) fn store_readiness(&self) -> Result<(), String> {
         self.store.readiness().map_err(|error| error.to_string())
     }
@@ -479,7 +479,7 @@ impl Cluster {
         self.writes.spawn(write)
     }
 
-    /// Waits until all writes have ended. New ones must not begin.
+    /// Waits until all writes have ended. The caller makes sure that no new write begins.
     pub(crate) async fn wait_for_writes(&self) {
         self.writes.close();
         self.writes.wait().await;
@@ -496,8 +496,8 @@ impl Cluster {
     }
 }
 
-/// The error that a client gets when the store fails: the cause in words, without paths of files, which only the log
-/// has.
+/// The client's error for a failure of the store. It describes the cause in words. Only the log contains paths of
+/// files.
 pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
     use pintle_store::Error;
     if matches!(error, Error::Closed) {
@@ -516,10 +516,11 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
     }
 }
 
-/// Logs an error of the store. While it cannot be written, every write fails: one line in [`STORE_ERROR_INTERVAL`] says
-/// so, with the number of errors of this sort that were not logged since the last. Corrupted values are all logged.
+/// Logs an error of the store. While the store cannot be written, every write fails. So only one line in
+/// [`STORE_ERROR_INTERVAL`] is logged, with the number of errors of this sort since the last line. Corrupted values are
+/// all logged.
 fn log_store_error(error: &pintle_store::Error) {
-    /// The sort of the last error, when it was logged, and how many were not logged since.
+    /// The sort of the last error, the time of its log line, and the number of errors since then that were not logged.
     static LAST: Mutex<Option<(Discriminant<pintle_store::Error>, Instant, u64)>> = Mutex::new(None);
     if matches!(error, pintle_store::Error::Corrupted { .. }) {
         return tracing::error!(%error, "Storage operation failed");

@@ -1,5 +1,5 @@
 //! Finds the offsets in an object's JSON where the resourceVersion is inserted, where an item of a typed list starts,
-//! and where the labels are. One scan skips over values without decoding them, but for selected fields.
+//! and where the labels are. One scan skips values without decoding them, except for selected fields.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ pub(crate) struct ObjectOffsets {
     pub(crate) item_offset: u32,
     /// The members of `metadata.labels`; empty if there are none.
     pub(crate) labels: Range<u32>,
-    /// True if the object has a uid, as every object that this server stores.
+    /// True if the object has a uid. Every object that this server stores has a uid.
     pub(crate) has_uid: bool,
 }
 
-/// What a scan finds in the metadata of an object.
+/// The offsets that a scan finds in the metadata of an object.
 struct MetadataOffsets {
     resource_version_offset: u32,
     labels: Range<u32>,
@@ -34,8 +34,8 @@ impl ObjectOffsets {
     }
 }
 
-/// Scans the JSON of an object. Returns `None` if the JSON is not an object with metadata, or if no kind and apiVersion precede
-/// its metadata, as they do in both orders of members.
+/// Scans the JSON of an object. Returns `None` if the JSON is not an object with metadata. Also returns `None` if no
+/// kind and apiVersion precede the metadata, as they do in both orders of members.
 pub(crate) fn scan_object(json: &[u8]) -> Option<ObjectOffsets> {
     scan(json, None).map(|(offsets, _)| offsets)
 }
@@ -98,8 +98,8 @@ fn scan(json: &[u8], fields: Option<&Projection>) -> Option<(ObjectOffsets, Obje
     }
 }
 
-/// Moves the kind of an object to its start. Such an object is at no version as it is stored: it does not begin with
-/// the prefix of one, so it is pruned and defaulted at each read.
+/// Moves the kind of an object to its start. The prefix of such an object matches no version, so each read prunes it
+/// and sets its defaults.
 pub(crate) fn with_kind_first(json: &Bytes) -> Bytes {
     match member_with(json, |name| name == b"kind") {
         Some(kind) if kind.start > 1 => {
@@ -114,11 +114,11 @@ pub(crate) fn is_kind_first(json: &[u8]) -> bool {
     json.starts_with(b"{\"kind\"")
 }
 
-/// Moves the kind of an object to its place among sorted members: undoes [`with_kind_first`].
+/// Moves the kind of an object to its position among sorted members. This is the inverse of [`with_kind_first`].
 pub(crate) fn with_kind_sorted(json: &[u8]) -> Vec<u8> {
     let follows = |name: &[u8]| match memchr::memchr(b'\\', name) {
         None => *name > b"kind"[..],
-        // The order is the one of the text without escapes.
+        // Members are sorted by their names without escapes.
         Some(_) => unescaped(name).is_none_or(|name| name.as_str() > "kind"),
     };
     let kind = member_with(json, |name| name == b"kind").filter(|kind| kind.start == 1);
@@ -157,25 +157,25 @@ fn member_with(json: &[u8], accepts: impl Fn(&[u8]) -> bool) -> Option<Range<usi
     }
 }
 
-/// True if two encodings are equal but for the place of the kind, see [`with_kind_first`].
+/// True if two encodings are equal except for the position of the kind, see [`with_kind_first`].
 pub(crate) fn is_same_object(a: &Bytes, b: &[u8]) -> bool {
     let may_be_same = a.len() == b.len() && is_kind_first(a) != is_kind_first(b);
     a == b || (may_be_same && with_kind_first(a) == with_kind_first(&Bytes::copy_from_slice(b)))
 }
 
 /// Returns the offset of the resourceVersion in `metadata`, and the labels. In declaration order the resourceVersion
-/// follows the uid; in sorted order it precedes it. If there is a uid, it is a neighbour. `is_sorted` is true if the members of
-/// the object are sorted; otherwise those of the metadata may be sorted all the same, see [`with_kind_first`]. The cursor may
-/// stay within the metadata if the rest is unused.
+/// follows the uid; in sorted order it precedes the uid. If there is a uid, it is a neighbour. `is_sorted` is true if
+/// the members of the object are sorted. Otherwise the members of the metadata may still be sorted, see
+/// [`with_kind_first`]. If the caller does not use the rest, the cursor may stay within the metadata.
 fn scan_metadata(cursor: &mut JsonCursor<'_>, is_sorted: bool, is_rest_unused: bool) -> Option<MetadataOffsets> {
     cursor.byte(b'{')?;
     let mut sorted = is_sorted;
     let mut first = true;
     let mut labels = 0..0;
-    // The start and the end of the member.
+    // The start and the end of the member `uid`.
     let mut uid = None;
     let mut self_link = None;
-    // Where the members begin that follow the resourceVersion in declaration order.
+    // The start of the members that follow the resourceVersion in declaration order.
     let mut declared = None;
     while cursor.peek()? != b'}' || !first {
         let start = offset(cursor)?;
@@ -190,7 +190,7 @@ fn scan_metadata(cursor: &mut JsonCursor<'_>, is_sorted: bool, is_rest_unused: b
             declared.get_or_insert(start);
         }
         if name == b"managedFields" && !sorted && is_rest_unused {
-            // Nothing follows it in declaration order, and it is often half of the object.
+            // In declaration order nothing follows `managedFields`, which is often half of the object.
             let after_uid = |(_, end): (u32, u32)| end + 1;
             let resource_version_offset = uid.map(after_uid).or(declared)?;
             return Some(MetadataOffsets { resource_version_offset, labels, has_uid: uid.is_some() });
@@ -199,7 +199,7 @@ fn scan_metadata(cursor: &mut JsonCursor<'_>, is_sorted: bool, is_rest_unused: b
         cursor.value()?;
         match name {
             b"uid" => uid = Some((start, offset(cursor)?)),
-            // Only results of dry runs have it.
+            // Only results of dry runs have a `selfLink`.
             b"selfLink" => self_link = Some(start),
             b"labels" => labels = value + 1..offset(cursor)?.checked_sub(1)?,
             _ => {}
@@ -212,7 +212,7 @@ fn scan_metadata(cursor: &mut JsonCursor<'_>, is_sorted: bool, is_rest_unused: b
     cursor.byte(b'}')?;
     let resource_version_offset = match uid {
         Some((start, _)) if sorted => self_link.unwrap_or(start),
-        // Behind the comma, if other members follow.
+        // The offset is after the comma, if other members follow.
         Some((_, after)) => (after + 1).min(end),
         None if is_sorted => self_link.unwrap_or(end),
         None => declared.unwrap_or(end),
@@ -256,7 +256,7 @@ mod tests {
         );
     }
 
-    /// Upstream serves such objects, which only others can have stored.
+    /// Upstream serves such objects. Only other programs can have stored them.
     #[test]
     fn objects_without_a_uid_have_an_offset() {
         for (metadata, expect) in [

@@ -24,10 +24,10 @@ const MAX_CACHED_ANSWERS: usize = 8192;
 /// counts only what comes before the selectors, which may be a hundred times as long.
 const MAX_CACHED_SPEC: usize = 10_000;
 
-/// What an answer decides, for the fuzz target that checks this.
+/// The decision in a webhook's answer, for the fuzz target that checks this decoder.
 ///
 /// # Errors
-/// It is not a review of this version.
+/// The body is not a review of this version.
 pub(crate) fn read_access_review(version: ReviewVersion, body: &[u8]) -> Result<Authorization, String> {
     review::decode(version, body).map(|status| status.authorization())
 }

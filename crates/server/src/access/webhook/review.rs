@@ -51,7 +51,7 @@ static SUBJECT_ACCESS_REVIEW: LazyLock<ReviewKind> = LazyLock::new(|| {
     ReviewKind { kind, v1, v1beta1, scheme: ConfigScheme { name, strict: false, types, kinds } }
 });
 
-/// The spec of version 1 for what a user wants to do. Empty fields are left out.
+/// The spec of a review, in version 1, for a user and the attributes of the request. Empty fields are left out.
 pub(super) fn spec(user: &UserInfo, attributes: &AuthorizationAttributes<'_>) -> Value {
     let mut spec = object! {};
     let AuthorizationAttributes { verb, group, version, resource, subresource, namespace, name, path, .. } =
@@ -94,7 +94,7 @@ pub(super) fn spec(user: &UserInfo, attributes: &AuthorizationAttributes<'_>) ->
     spec
 }
 
-/// An object of texts, without those that are empty.
+/// An object with these text fields; empty texts are left out.
 fn texts(fields: &[(&str, &str)]) -> Value {
     let mut value = object! {};
     fields.iter().filter(|(_, text)| !text.is_empty()).for_each(|(field, text)| value.set(field, *text));
@@ -113,7 +113,8 @@ fn requirement(key: &str, operator: &str, values: &[Str]) -> Value {
     requirement
 }
 
-/// The requirements of a field selector. One that cannot be parsed has none: selectors only narrow.
+/// The requirements of a field selector. A selector that cannot be parsed has no requirements, because selectors only
+/// narrow a request.
 fn field_requirements(text: &str) -> Vec<Value> {
     let Ok(selector) = FieldSelector::parse(text) else { return Vec::new() };
     let requirement = |found: &pintle_selector::FieldRequirement| {
@@ -123,7 +124,7 @@ fn field_requirements(text: &str) -> Vec<Value> {
     selector.requirements().iter().map(requirement).collect()
 }
 
-/// The requirements of a label selector, without those that reviews cannot express.
+/// The requirements of a label selector. Requirements that reviews cannot express are left out.
 fn label_requirements(text: &str) -> Vec<Value> {
     let Ok(selector) = LabelSelector::parse(text) else { return Vec::new() };
     let requirement = |found: &pintle_selector::LabelRequirement| {
@@ -160,7 +161,7 @@ pub(super) fn encode(version: ReviewVersion, spec: &Value) -> Vec<u8> {
 /// Reads the body of a successful response.
 ///
 /// # Errors
-/// It is not a review of this version.
+/// The body is not a review of this version.
 pub(super) fn decode(version: ReviewVersion, body: &[u8]) -> Result<ReviewStatus, String> {
     let review = SUBJECT_ACCESS_REVIEW.decode(version, body)?;
     let text = |path: &[&str]| Str::from(review.str_at(path));

@@ -1,6 +1,6 @@
-//! Indexes that are made from the objects of watch caches, for decisions that must not wait. Instead of a task that
-//! follows the events, whoever reads such an index first lets it catch up: so a change is in force before the write that
-//! made it is answered.
+//! Indexes that are built from the objects of watch caches, for decisions that must not wait. No task follows the
+//! events. Instead, each reader first updates the index to the newest events. So a change is in force before the write
+//! that made it is answered.
 
 mod node;
 mod rbac;
@@ -19,7 +19,7 @@ pub(super) use self::node::empty_node_authorizer;
 use super::Cluster;
 use super::objects::object_key;
 
-/// An index of objects. It is changed by one thread at a time and read by many.
+/// An index of objects. One thread at a time changes it, and many threads read it.
 pub(crate) trait ObjectIndex: Send + Sync {
     /// A kind of objects in the index.
     type Kind: Copy + Send + Sync + 'static;
@@ -30,7 +30,7 @@ pub(crate) trait ObjectIndex: Send + Sync {
     /// The paths of the fields of a kind that the index reads, see [`Projection`].
     fn fields(kind: Self::Kind) -> &'static [&'static str];
 
-    /// Adds or replaces an object, of which only these fields are known.
+    /// Adds or replaces an object. `object` contains only the fields of [`ObjectIndex::fields`].
     ///
     /// # Errors
     /// The object cannot be read. The index treats it as its own rules require; the reason is logged.
@@ -54,7 +54,7 @@ pub(crate) struct FollowedIndex<I: ObjectIndex> {
 /// A watch cache that an index follows.
 struct Source<K> {
     kind: K,
-    /// What is decoded of an object. Most of a pod does not matter here.
+    /// The fields that are decoded from an object. The index needs few fields of a pod.
     fields: Projection,
     watch_cache: Arc<WatchCache>,
     watcher: Watcher,
@@ -75,14 +75,14 @@ impl<I: ObjectIndex> FollowedIndex<I> {
         Ok(Self { index, complete_to: AtomicU64::new(complete_to), sources: Mutex::new(sources) })
     }
 
-    /// The index as it was when it was read last.
+    /// The index at its last update, which may be older than the watch caches.
     pub(super) fn last(&self) -> &I {
         &self.index
     }
 
     /// The index with everything that the watch caches contain now.
     pub(crate) fn current(&self, cache: &Cache) -> &I {
-        // Read first: the events up to this revision are in the buffers of the watchers by then.
+        // The revision is read first: at that time, the buffers of the watchers contain all events up to it.
         let applied = cache.applied_revision();
         if self.complete_to.load(Ordering::Acquire) < applied {
             let mut sources = self.sources.lock();
@@ -104,7 +104,7 @@ impl<K: Copy> Source<K> {
         source
     }
 
-    /// Adds the present objects. They may be newer than where the watcher begins, never older.
+    /// Adds the objects that exist now. They may be newer than the start of the watcher, but never older.
     fn list(&self, index: &impl ObjectIndex<Kind = K>) {
         self.watch_cache.objects(KeyRange::All).for_each(|object| self.set(index, &object));
     }
@@ -124,7 +124,7 @@ impl<K: Copy> Source<K> {
         }
     }
 
-    /// Brings an object to its newest state, so that the index never goes back to an older one.
+    /// Updates the index with the newest state of an object, so that the index never returns to an older state.
     fn update(&self, index: &impl ObjectIndex<Kind = K>, key: &str) {
         match self.watch_cache.read(key) {
             Ok(Some(object)) => self.set(index, &object),
@@ -135,13 +135,13 @@ impl<K: Copy> Source<K> {
         }
     }
 
-    /// Updates the objects that were changed since the last call. If the history has lost some changes, or if an object
-    /// has become unreadable, updates all.
+    /// Updates the objects that have changed since the last call. If the history has lost changes, or if an object has
+    /// become unreadable, this updates all objects.
     fn catch_up(&mut self, cache: &Cache, index: &impl ObjectIndex<Kind = K>) {
         loop {
             match self.watcher.pending() {
                 Ok(events) if events.is_empty() => return,
-                // After many changes these are only the first of them.
+                // After many changes, these are only the oldest events.
                 Ok(events) => {
                     let changed: HashSet<&Key> = events.iter().map(|event| &event.key).collect();
                     changed.into_iter().for_each(|key| self.update(index, key));

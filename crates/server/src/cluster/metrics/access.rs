@@ -7,7 +7,7 @@ use pintle_auth::{Authorization, Decision, ImpersonationMode, ImpersonationObser
 use pintle_gates::{Feature, Gates};
 use pintle_metrics::{Buckets, Counter, Exposition, Histogram, Kind, Stability};
 
-/// What is recorded: the buckets of all metrics of this file.
+/// The buckets of all histograms in this file.
 const RECORDED: Buckets = Buckets::seconds(&[
     0.0001, 0.0003, 0.001, 0.002, 0.003, 0.004, 0.008, 0.01, 0.016, 0.03, 0.032, 0.064, 0.1, 0.128, 0.256, 0.3, 0.512,
     1.0, 1.024, 2.048, 4.096, 5.0, 8.192, 10.0, 15.0, 16.384, 30.0,
@@ -54,7 +54,7 @@ impl AuthorizationResult {
     }
 }
 
-/// How often something had one of several results, and how long it took.
+/// The count and the durations of an operation, for each of its results.
 #[derive(Debug)]
 struct Results<const N: usize>([Histogram; N]);
 
@@ -72,13 +72,13 @@ impl<const N: usize> Results<N> {
 const AUTHENTICATION_RESULTS: [&str; 3] = ["success", "failure", "error"];
 const AUTHORIZATION_RESULTS: [&str; 4] = ["allowed", "denied", "no-opinion", "error"];
 
-/// What an impersonation or one of its authorizations ended with.
+/// The decisions about an impersonation or one of its authorizations.
 const DECISIONS: [&str; 2] = ["denied", "allowed"];
 
 /// Durations by mode and decision.
 type ByMode = [Results<2>; ImpersonationMode::ALL.len()];
 
-/// The categories of user names (upstream: `compressUsername`), without that of all others.
+/// The categories of user names (upstream: `compressUsername`), except the category of all other names.
 const USER_NAMES: [&str; 6] =
     ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default", "email_id"];
 
@@ -179,7 +179,7 @@ impl AccessMetrics {
         }
     }
 
-    /// The name of the filter: there is another one if there are more modes than the legacy one.
+    /// The name of the filter. It differs if there are more modes than the legacy mode.
     fn impersonation_filter(&self) -> &'static str {
         if self.has_constrained_impersonation { "constrainedimpersonation" } else { "impersonation" }
     }

@@ -48,7 +48,7 @@ impl IssuerSeries {
         self.durations[usize::from(ok)].observe(took);
     }
 
-    /// Records a fetch of keys at a time in seconds: the text of the keys, or none if it has failed.
+    /// Records a fetch of keys at a time in seconds. `text` is the text of the keys, or `None` if the fetch has failed.
     pub(crate) fn record_keys(&self, text: Option<&[u8]>, now: i64) {
         let mut keys = self.keys.lock();
         keys.times[usize::from(text.is_some())] = Some(now);
@@ -73,7 +73,7 @@ pub(crate) struct AuthenticationMetrics {
 }
 
 impl AuthenticationMetrics {
-    /// The series of an issuer, for a server with a name.
+    /// The series of an issuer. `server` is the identity of the server in metrics.
     pub(crate) fn issuer(&self, url: &str, server: &str) -> Arc<IssuerSeries> {
         let series = self.issuers.get(&hash_of(url.as_bytes()), || IssuerSeries {
             durations: [Histogram::new(DURATIONS), Histogram::new(DURATIONS)],

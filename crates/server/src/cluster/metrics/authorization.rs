@@ -69,7 +69,7 @@ struct MatchConditionSeries {
     exclusions: Counter,
 }
 
-/// What a webhook's match conditions resulted in.
+/// The outcome of a webhook's match conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MatchOutcome {
     /// The webhook is called.

@@ -169,7 +169,7 @@ impl Cluster {
         out.family("pintle_memory_pressure_level", Kind::Gauge, Stability::Alpha, help).value(&[], level);
     }
 
-    /// Which of the background tasks works, on a server that is busy although nobody asks it.
+    /// Writes which background tasks work at present, to explain the load of a server without requests.
     fn write_background_tasks(&self, out: &mut Exposition) {
         let help = "Time for which a background task has kept a thread busy, in seconds.";
         for task in self.background_tasks.all() {
@@ -205,7 +205,7 @@ impl Cluster {
     }
 }
 
-/// The metric that queues without retries do not have.
+/// The name of the metric that queues without retries do not have.
 const RETRIES: &str = "workqueue_retries_total";
 
 /// The metrics of a work queue (upstream: `component-base/metrics/prometheus/workqueue`).

@@ -35,7 +35,7 @@ impl<const N: usize> From<&Borrowed<'_, N>> for [Str; N] {
     }
 }
 
-/// What a commit does, as `etcd_request_duration_seconds` names it.
+/// The operation of a commit, as `etcd_request_duration_seconds` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StorageOperation {
     Create,
@@ -72,7 +72,7 @@ pub(crate) struct CollectionSeries {
     consistent_reads: [Counter; 2],
     read_waits: Histogram,
     terminated_watchers: Counter,
-    /// Watches of parts of the collection: those at present, and all that there were.
+    /// Watches of parts of the collection: the number of open watches and the total number.
     sharded_watches: Gauge,
     sharded_watches_started: Counter,
     filtered_events: Arc<Counter>,
@@ -99,8 +99,8 @@ impl Default for CollectionSeries {
 }
 
 impl CollectionSeries {
-    /// Records a list: the name of the field whose index it used, or an empty one; how many objects were read, and how
-    /// many returned.
+    /// Records a list. `index` is the name of the field whose index the list used, or empty. `fetched` and `returned`
+    /// count the objects that were read and returned.
     pub(crate) fn record_list(&self, index: &str, fetched: u64, returned: u64) {
         let series = self.indexes.get(&Borrowed([index]), IndexSeries::default);
         series.lists.inc();

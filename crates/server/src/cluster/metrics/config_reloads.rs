@@ -1,4 +1,4 @@
-//! The metrics of the reloads of a configuration file (upstream: `apiserver/pkg/util/configmetrics` and what uses it).
+//! The metrics of the reloads of a configuration file (upstream: `apiserver/pkg/util/configmetrics` and its users).
 
 use pintle_locks::Mutex;
 use pintle_metrics::{Counter, Exposition, Gauge, Kind, Stability};
@@ -18,9 +18,9 @@ pub(super) struct ReloadFamilies {
     pub(super) total: &'static str,
     pub(super) last: &'static str,
     pub(super) info: &'static str,
-    /// What is configured.
+    /// The name of the configuration in help texts.
     pub(super) what: &'static str,
-    /// The stability of the first two.
+    /// The stability of the first two metrics.
     pub(super) stability: Stability,
     /// A label that tells configurations of the same kind apart.
     pub(super) label: Option<(&'static str, &'static str)>,
@@ -29,20 +29,20 @@ pub(super) struct ReloadFamilies {
 /// The reloads of a configuration, and its hashes.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigReloads {
-    /// Counts and last times, of failures and of successes.
+    /// Counts and last times of failures and of successes.
     results: [(Counter, Gauge); 2],
     /// The hashes of the server's name and of the configuration.
     hashes: Mutex<Option<(String, String)>>,
 }
 
 impl ConfigReloads {
-    /// Records the configuration that a server with a name begins with.
+    /// Records the configuration at the start of the server. `server` is the identity of the server in metrics.
     pub(crate) fn begin(&self, server: &str, text: &[u8]) {
         *self.hashes.lock() = Some((hash_of(server.as_bytes()), hash_of(text)));
     }
 
-    /// Records a reload by a server with a name, at a time in seconds: the text that is in use now, or none if it has
-    /// failed.
+    /// Records a reload at a time in seconds. `server` is the identity of the server in metrics. `text` is the
+    /// configuration that is in use now, or `None` if the reload has failed.
     pub(crate) fn record(&self, server: &str, text: Option<&[u8]>, now: i64) {
         let (count, time) = &self.results[usize::from(text.is_some())];
         count.inc();

@@ -24,7 +24,7 @@ impl From<&ResultLabels> for ResultLabels {
     }
 }
 
-/// The definition, the versions, and whether the conversion succeeded.
+/// The CRD, the versions, and whether the conversion succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ConverterLabels {
     crd_name: String,

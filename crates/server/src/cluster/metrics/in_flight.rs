@@ -13,7 +13,7 @@ pub(super) struct InFlightWatermark {
     current: AtomicU64,
     /// The highest number of the second in which the last request began.
     latest: AtomicU64,
-    /// That of the second before in which a request began.
+    /// The highest number of the previous second in which a request began.
     previous: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl InFlightWatermark {
         let current = self.current.fetch_add(1, Ordering::Relaxed) + 1;
         let second = at.saturating_duration_since(self.started).as_secs();
         let mark = second << NUMBER_BITS | current;
-        // Usually the second has seen as many requests before.
+        // Usually the second has already seen as many requests.
         if self.latest.load(Ordering::Relaxed) < mark {
             let before = self.latest.fetch_max(mark, Ordering::Relaxed);
             if before >> NUMBER_BITS < second {

@@ -1,5 +1,5 @@
-//! The labels of a request's metrics (upstream: `endpoints/metrics`). They name only what the registry serves, or are of a
-//! fixed set, so that clients cannot create series.
+//! The labels of a request's metrics (upstream: `endpoints/metrics`). Labels only name resources of the registry or
+//! come from a fixed set, so clients cannot create series.
 
 use hashbrown::Equivalent;
 use http::header::CONTENT_TYPE;
@@ -13,7 +13,7 @@ use crate::request::query::Query;
 /// The component label of nearly all requests.
 const COMPONENT: &str = "apiserver";
 
-/// What the metrics of a request are made of.
+/// The data of a request from which its metrics are made.
 pub(crate) struct RecordedRequest<'a> {
     pub(crate) info: &'a RequestInfo,
     pub(crate) method: &'a Method,
@@ -21,7 +21,7 @@ pub(crate) struct RecordedRequest<'a> {
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// The labels of a request without those of its outcome.
+/// The labels of a request, without the labels of its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RequestLabels {
     pub(super) verb: &'static str,
@@ -77,7 +77,8 @@ impl<'r> RequestTarget<'r> {
         Self::with_scope(request, resource, route_scope(request.info, resource))
     }
 
-    /// The labels under which upstream counts a request outside of its handler: long-running and terminated ones.
+    /// The labels under which upstream counts a request outside of its handler, for long-running and terminated
+    /// requests.
     pub(crate) fn of_filtered(request: &RecordedRequest<'_>, resource: &'r Resource) -> Self {
         Self::with_scope(request, resource, scope(request.info))
     }
@@ -95,8 +96,8 @@ impl<'r> RequestTarget<'r> {
         }
     }
 
-    /// The labels of a request for one of the paths that upstream counts beside resources, by the path. `None` for all
-    /// others.
+    /// The labels of a request for one of the paths that upstream counts in addition to resources. `None` for all other
+    /// paths.
     pub(crate) fn of_path(request: &RecordedRequest<'r>, content_type: &'r str) -> Option<Self> {
         let is_aggregated_discovery = content_type.ends_with(";as=APIGroupDiscoveryList");
         let (subresource, component) = match request.info.path.as_str() {
@@ -142,7 +143,7 @@ impl<'r> RequestTarget<'r> {
         matches!(self.resource, "statusz" | "flagz")
     }
 
-    /// True for the version of `/statusz` and `/flagz` that is deprecated.
+    /// True for the deprecated version of `/statusz` and `/flagz`.
     pub(crate) fn is_deprecated_page(&self) -> bool {
         (self.group, self.version) == ("config.k8s.io", "v1alpha1")
     }
@@ -152,13 +153,13 @@ impl<'r> RequestTarget<'r> {
         self.verb
     }
 
-    /// True if sizes of responses are recorded: only those of reads are (upstream: `MonitorRequest`).
+    /// True if sizes of responses are recorded. Only reads record them (upstream: `MonitorRequest`).
     pub(crate) fn has_response_size(&self) -> bool {
         matches!(self.verb, "GET" | "LIST")
     }
 }
 
-/// How much a request is about (upstream: `metrics.CleanScope`).
+/// The scope of a request: one object, a namespace or the cluster (upstream: `metrics.CleanScope`).
 fn scope(info: &RequestInfo) -> &'static str {
     if !info.name.is_empty() || info.verb == "create" {
         "resource"
@@ -169,8 +170,8 @@ fn scope(info: &RequestInfo) -> &'static str {
     }
 }
 
-/// How much the route of a request is about. The routes of built-in kinds are for a path (upstream:
-/// `APIInstaller.registerResourceHandlers`), where a name that a field selector requires does not count.
+/// The scope of the route of a request. The routes of built-in kinds are for a path (upstream:
+/// `APIInstaller.registerResourceHandlers`). So a name that a field selector requires does not count.
 fn route_scope(info: &RequestInfo, resource: &Resource) -> &'static str {
     let is_collection =
         matches!(info.verb.as_str(), "list" | "deletecollection") || info.verb == "watch" && !info.is_watch_path;
@@ -181,7 +182,7 @@ fn route_scope(info: &RequestInfo, resource: &Resource) -> &'static str {
     }
 }
 
-/// The verb of a request, one of a fixed set (upstream: `metrics.cleanVerb`).
+/// The verb of a request, from a fixed set (upstream: `metrics.cleanVerb`).
 fn verb(request: &RecordedRequest<'_>, scope: &str, subresource: &str) -> &'static str {
     if CONNECT_SUBRESOURCES.contains(&subresource) {
         return "CONNECT";
@@ -202,10 +203,10 @@ fn verb(request: &RecordedRequest<'_>, scope: &str, subresource: &str) -> &'stat
     }
 }
 
-/// The value of `dryRun`, one of a fixed set (upstream: `cleanDryRun`).
+/// The value of `dryRun`, from a fixed set (upstream: `cleanDryRun`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DryRun {
-    /// The request has none.
+    /// The request has no `dryRun`.
     None,
     /// `All`.
     All,

@@ -1,4 +1,4 @@
-//! How long locks were held, if the server records it (feature `lock-hold-times`).
+//! The times for which locks were held, if the server records them (feature `lock-hold-times`).
 
 use pintle_locks::HoldCount;
 use pintle_metrics::{Exposition, Kind, Stability};

@@ -1,5 +1,5 @@
-//! The metrics of `/metrics`, with kube-apiserver's names, labels and buckets. Events are recorded here as they happen;
-//! what other components count or hold (`collect`) is read when the metrics are scraped.
+//! The metrics of `/metrics`, with kube-apiserver's names, labels and buckets. Events are recorded here as they happen.
+//! Each scrape reads the counts and sizes that other components keep (`collect`).
 
 mod access;
 mod authentication;
@@ -108,7 +108,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a request that has begun as ended.
+    /// Counts a request from [`Metrics::begin_request`] as ended.
     pub(crate) fn end_request(&self, info: &RequestInfo) {
         if let Some(watermark) = self.in_flight(info) {
             watermark.end();
@@ -177,7 +177,7 @@ impl Metrics {
         &self.authorization
     }
 
-    /// Records a call to a conversion webhook: the definition, and the versions converted from and to.
+    /// Records a call to a conversion webhook: the CRD, and the versions converted from and to.
     pub(crate) fn conversion(
         &self,
         definition: &str,
@@ -224,7 +224,7 @@ impl Metrics {
         process::start_time()
     }
 
-    /// Writes what was recorded, and what is known without a cluster.
+    /// Writes the recorded metrics, and the metrics that need no cluster.
     fn write(&self, version: &Value, out: &mut Exposition) {
         for (name, stage, enabled) in &self.features {
             let help = "Whether a feature gate is enabled, by name and stage.";

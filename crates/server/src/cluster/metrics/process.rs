@@ -1,11 +1,11 @@
-//! The metrics of the process, as client_golang's process collector has them. They are read from `/proc`; elsewhere
-//! there are none.
+//! The metrics of the process, as client_golang's process collector has them. They are read from `/proc`; on platforms
+//! without it there are none.
 
 use std::fs;
 
 use pintle_metrics::{Exposition, Kind, Stability};
 
-/// Clock ticks per second in `/proc`: Linux has the same on every platform.
+/// Clock ticks per second in `/proc`. Linux has the same number on every platform.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Writes the metrics of this process.
@@ -78,7 +78,7 @@ fn soft_limit(limits: &str, name: &str) -> Option<f64> {
 }
 
 fn open_files() -> Option<f64> {
-    // The directory itself is one of them.
+    // The open directory itself is one of the files.
     fs::read_dir("/proc/self/fd").ok().map(|files| files.count().saturating_sub(1) as f64)
 }
 

@@ -1,4 +1,4 @@
-//! The metrics of requests (upstream: `endpoints/metrics`). One lookup finds the series of all of them.
+//! The metrics of requests (upstream: `endpoints/metrics`). One lookup finds the series of all request metrics.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ const DURATIONS: Buckets = Buckets::seconds(&[
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
 ]);
-/// Some of [`DURATIONS`].
+/// Some of the buckets in [`DURATIONS`].
 const SLI_DURATIONS: Buckets = Buckets::seconds(&[
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ]);
@@ -46,7 +46,7 @@ impl CodeCounters {
     }
 }
 
-/// The series of requests with the same labels. Those that nothing was recorded in are not shown.
+/// The series of requests with the same labels. Series without a recorded value are not shown.
 #[derive(Debug, Default)]
 pub(crate) struct RequestSeries {
     totals: [CodeCounters; 3],
@@ -63,7 +63,7 @@ pub(crate) struct RequestSeries {
 pub(crate) struct Outcome {
     pub(crate) code: u16,
     pub(crate) took: Duration,
-    /// The size of the body as sent, if it counts.
+    /// The size of the body as sent, or `None` if sizes are not recorded.
     pub(crate) size: Option<u64>,
 }
 
@@ -187,7 +187,8 @@ fn write_series(labels: &RequestLabels, series: &RequestSeries, out: &mut Exposi
         .value(&request, series.aborts.get() as f64);
     }
     if series.deprecated.load(Ordering::Relaxed) {
-        // No served built-in version has a release in which it is removed, and upstream knows none of custom resources.
+        // No served built-in version has a release in which it is removed, and upstream knows no such release of custom
+        // resources.
         let labels = [&resource[..], &[("removed_release", "")]].concat();
         out.family(
             "apiserver_requested_deprecated_apis",
@@ -215,7 +216,7 @@ mod tests {
         }
     }
 
-    /// The names of the samples that a series shows, without those of buckets.
+    /// Checks the names of the samples that a series shows, without the samples of buckets.
     fn check(record: impl Fn(&RequestSeries), expect: &[&str]) {
         let (series, mut out) = (RequestSeries::default(), Exposition::default());
         record(&series);

@@ -64,7 +64,7 @@ impl TokenMetrics {
         if hit { &self.hits } else { &self.misses }.observe(took);
     }
 
-    /// Counts requests that wait for an answer which is not in the cache.
+    /// Changes the number of requests that wait for an answer which is not in the cache.
     pub(crate) fn add_blocked(&self, difference: i64) {
         self.blocked.add(difference);
     }
@@ -74,7 +74,7 @@ impl TokenMetrics {
         self.active_fetches.add(1);
     }
 
-    /// Counts it as ended, and records whether it failed. Without a result nothing is recorded.
+    /// Counts a fetch as ended, and records whether it failed. Without a result nothing is recorded.
     pub(crate) fn end_fetch(&self, ok: Option<bool>) {
         self.active_fetches.add(-1);
         match ok {
