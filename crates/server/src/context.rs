@@ -41,7 +41,8 @@ const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// Time limit of a write after its body was received (upstream: `handlers.requestTimeoutUpperBound`).
 const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
 
-/// The error of a request for whose body there is no room. Clients see the answer of the limits of requests in flight.
+/// The error of a request for whose body there is no room. Clients get the same answer as when too many requests are in
+/// flight.
 fn too_many_bodies() -> ApiError {
     let message = "Too many requests, please try again later.".to_owned();
     ApiError::TooManyRequests { message, retry_after: 1, causes: Vec::new() }
@@ -63,21 +64,20 @@ pub(crate) struct RequestContext {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) user: UserInfo,
-    /// The body, as far as it was not read. It stays here while it is read, so the end of the request finds what is left
-    /// of it, whoever reads it.
+    /// The unread part of the body. It stays here during reads, so the end of the request always finds the rest.
     pub(crate) body: Mutex<Option<Incoming>>,
     /// Set once [`RequestContext::body`] reads the body.
     pub(crate) body_begun: AtomicBool,
     /// When the body was received completely.
     pub(crate) body_received: SetOnce<Instant>,
-    /// Counts the bytes of the body, for as long as the request and what was decoded from it last.
+    /// Counts the bytes of the body as long as the request and the values decoded from the body exist.
     pub(crate) held_body: Mutex<HeldBody>,
-    /// What the work for a write may use. Set when it begins.
+    /// The budget of the work for a write. Set when the work begins.
     pub(crate) budget: OnceLock<Budget>,
     /// Set if there was no room for the body.
     pub(crate) body_refused: AtomicBool,
     pub(crate) deadline: RequestDeadline,
-    /// Counts the request as in flight, with its writes that go on after it. `None` if it was refused.
+    /// Counts the request as in flight, including writes that continue after it. `None` if the request was refused.
     pub(crate) _in_flight: Option<InFlightRequest>,
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     /// Counts a connection as long-running.
@@ -85,7 +85,7 @@ pub(crate) struct RequestContext {
     pub(crate) recorder: Recorder,
     /// The request's objects that were already converted to other versions.
     pub(crate) conversions: Arc<MemoizedConversions>,
-    /// What its observers learn later; `None` if the server has none.
+    /// The data that observers get later; `None` if the server has no observers.
     pub(crate) observed: Option<Box<ObservedParts>>,
 }
 
@@ -123,7 +123,7 @@ impl RequestContext {
     /// Checks that the user may also do `verb` on the request's object.
     ///
     /// # Errors
-    /// `Forbidden` if no authorizer allows it; an internal error if the authorizers could not decide.
+    /// `Forbidden` if no authorizer allows the verb; an internal error if the authorizers could not decide.
     pub(crate) async fn authorize(&self, verb: &str) -> Result<(), ApiError> {
         let authorization = self.decide(verb).await;
         match authorization.error {
@@ -138,7 +138,7 @@ impl RequestContext {
         self.access.decide(&self.user, &self.info, &self.query, verb).await
     }
 
-    /// What metrics are made of.
+    /// The data of the request from which its metrics are made.
     pub(crate) fn recorded(&self) -> RecordedRequest<'_> {
         RecordedRequest { info: &self.info, method: &self.method, query: &self.query, headers: &self.headers }
     }
@@ -151,8 +151,8 @@ impl RequestContext {
     /// Reads the body. A second call returns an empty body.
     ///
     /// # Errors
-    /// Returns an error if the body is too large, if there is no room for it beside those of other requests, or if it is
-    /// not received in time.
+    /// Returns an error if the body is too large or is not received in time. Also returns an error if the bodies of
+    /// other requests leave no room for it.
     pub(crate) async fn body(&self) -> Result<Bytes, ApiError> {
         if self.body_begun.swap(true, Ordering::Relaxed) {
             return Ok(Bytes::new());
@@ -179,14 +179,14 @@ impl RequestContext {
                 }
             }
             if self.body.lock().take().is_none() {
-                // The request has been answered, and the answer took what was left of the body.
+                // The request has already been answered, and the answer took the unread part of the body.
                 return Err(write_timeout());
             }
             self.recorder.trace.step(Step::BodyReceived);
             Ok(bytes.freeze())
         };
         let received = self.deadline.run(read).await.unwrap_or_else(|DeadlineExceeded| Err(write_timeout()))?;
-        // Already set only if this is not the first call.
+        // The time is already set only if this is not the first call.
         let _ = self.body_received.set(Instant::now());
         if let Some(observed) = &self.observed {
             observed.set_body(&received);
@@ -205,12 +205,12 @@ impl RequestContext {
         Ok(received)
     }
 
-    /// Polls for a part of the body. `None` at its end, and if another has taken it.
+    /// Polls for a part of the body. `None` at the end of the body, or if another reader has taken it.
     fn poll_body(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         self.body.lock().as_mut().map_or(Poll::Ready(None), |body| Pin::new(body).poll_frame(cx))
     }
 
-    /// What the work for the write may use.
+    /// The budget of the work for the write.
     pub(crate) fn budget(&self) -> &Budget {
         self.budget.get_or_init(|| self.cluster.work_memory.budget())
     }
@@ -226,7 +226,7 @@ impl RequestContext {
         is_receiving && self.deadline.instant().is_some_and(|deadline| deadline <= Instant::now())
     }
 
-    /// Waits for a write, which goes on if it takes too long.
+    /// Waits for a write. A write that takes too long continues without the request.
     ///
     /// # Errors
     /// Returns an error if the write does not end in time. The time of receiving the body does not count.
@@ -247,7 +247,7 @@ impl RequestContext {
         self.upgrade.lock().take()
     }
 
-    /// What bodies are decoded with: the built-in types, and the recorder of warnings.
+    /// The built-in types and the recorder of warnings, with which bodies are decoded.
     pub(crate) fn decoding(&self) -> (&Catalog, &Recorder) {
         (&self.cluster.catalog, &self.recorder)
     }

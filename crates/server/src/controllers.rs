@@ -29,17 +29,18 @@ use tokio::task::JoinHandle;
 use crate::cluster::Cluster;
 use crate::write::{InternalClient, delete_all, delete_kind};
 
-/// What the controllers of a cluster do.
+/// The configuration of a cluster's controllers.
 pub struct ControllerOptions {
-    /// True to run the namespace controller, the garbage collector, the controller of token secrets and the aggregation of
-    /// cluster roles. They stand by while a controller manager is active.
+    /// True to run the namespace controller, the garbage collector, the controller of token secrets and the aggregation
+    /// of cluster roles. These controllers pause while a controller manager is active.
     pub controllers: bool,
     /// The certificate authority of the server, in PEM.
     pub root_ca: String,
     /// True if every namespace gets the objects that a controller manager creates there: the default service account, and
     /// a ConfigMap with the certificate authority.
     pub every_namespace_objects: bool,
-    /// True to count what is used of resource quotas, also only while no controller manager is active.
+    /// True to count the used amounts of resource quotas. This controller pauses while a controller manager is active,
+    /// too.
     pub resource_quotas: bool,
     /// Whether validating admission policies are type checked.
     pub policy_type_checks: bool,
@@ -49,7 +50,7 @@ pub struct ControllerOptions {
     pub service_cidr_protection: bool,
     /// Whether the versions that the server serves have APIServices.
     pub api_services: bool,
-    /// What aggregated servers have to know about authentication; `None` if the server does not publish it.
+    /// The authentication data that aggregated servers need; `None` if the server does not publish it.
     pub authentication_trust: Option<AuthenticationTrust>,
     /// The target port of the service `kubernetes`.
     pub port: u16,
@@ -57,8 +58,8 @@ pub struct ControllerOptions {
     pub endpoint: Option<SocketAddr>,
     /// The hostname in the server's identity lease, if the server has one.
     pub hostname: Option<String>,
-    /// The name of the server among those that may share the store, of which one runs the controllers; `None` if the store is
-    /// the server's own.
+    /// The name of this server in the election among the servers that share the store. The elected server runs the
+    /// controllers. `None` if the store is the server's own.
     pub election_name: Option<String>,
 }
 
@@ -96,7 +97,7 @@ impl RunningControllers {
         }
     }
 
-    /// What the server records of its storage, if it does.
+    /// Records the storage versions of the server's resources; `None` if the server records none.
     pub(crate) fn storage_versions(
         &self,
         catalog: &Catalog,
@@ -107,8 +108,8 @@ impl RunningControllers {
         records.then(|| Arc::new(StorageVersionManager::new(recorded_storage_versions(catalog, registry))))
     }
 
-    /// Creates the objects that have to exist when the server is ready, and starts the controllers. They end with the
-    /// cluster or when the server shuts down.
+    /// Creates the objects that have to exist when the server is ready, and starts the controllers. The controllers end
+    /// with the cluster or when the server shuts down.
     pub(crate) async fn start(&self, cluster: &Arc<Cluster>, controller_options: &ControllerOptions) {
         let client: Arc<dyn ClusterClient> = cluster.clone();
         let mut desired = self.server.objects();
@@ -127,7 +128,7 @@ impl RunningControllers {
             true => cluster.built_in_api_services().into(),
             false => Arc::default(),
         };
-        // The writes share a commit.
+        // The concurrent writes share a commit.
         tokio::join!(
             create_missing_api_services(&client, &built_in),
             reconciler.create_missing(&client, &SYSTEM_NAMESPACES),
@@ -174,7 +175,8 @@ impl RunningControllers {
         *self.server_task.lock() = Some(tokio::spawn(task));
     }
 
-    /// Reconciles objects while this server runs the controllers. Once it stops, writes that have begun are completed.
+    /// Reconciles objects while this server runs the controllers. When this server stops running them, writes that have
+    /// begun are completed.
     fn run_reconciler(
         &self,
         cluster: &Arc<Cluster>,
@@ -217,13 +219,14 @@ impl RunningControllers {
     }
 }
 
-/// Runs controllers while this server is the one of those that share the store that runs them.
+/// Runs controllers while this server is elected to run them.
 fn run_as_leader<F: Future<Output = ()> + Send + 'static>(
     cluster: &Arc<Cluster>,
     run: impl Fn(&Arc<dyn ClusterClient>) -> F + Send + Sync + 'static,
 ) {
     let weak = Arc::downgrade(cluster);
-    // Its background tasks exist from now on, also if this server does not lead: health checks have them in this order.
+    // The background tasks exist from now on, even if this server does not lead, because health checks list them in
+    // this order.
     let first = Mutex::new(Some(run(&(cluster.clone() as Arc<dyn ClusterClient>))));
     cluster.spawn_until_shutdown(while_leading(&cluster.election, move || {
         let first = first.lock().take();
@@ -231,7 +234,7 @@ fn run_as_leader<F: Future<Output = ()> + Send + 'static>(
     }));
 }
 
-/// Runs what `start` returns, if it returns anything, while this server leads.
+/// Runs the future that `start` returns, if any, while this server leads.
 fn while_leading<F, S>(election: &LeaderElection, start: S) -> impl Future<Output = ()> + Send + use<F, S>
 where
     F: Future<Output = ()> + Send,
@@ -247,7 +250,7 @@ where
     })
 }
 
-/// Serves the custom resources of all stored definitions, and starts the definition controller.
+/// Serves the custom resources of all stored CRDs, and starts the CRD controller.
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.

@@ -1,5 +1,5 @@
-//! The parsers of a request's head, of the answers of webhooks and of kubeconfigs, and the objects of admission plugins,
-//! for the fuzz targets that check them. Nothing that is served uses this module.
+//! Entry points for fuzz targets. They cover the parsers of request heads, answers of webhooks and kubeconfigs, and the
+//! objects of admission plugins. No code that serves requests uses this module.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,25 +30,25 @@ use crate::write::PluginObjects;
 /// The verbs of writes, whose options differ.
 const WRITES: [WriteVerb; 4] = [WriteVerb::Create, WriteVerb::Update, WriteVerb::Patch, WriteVerb::Apply];
 
-/// What the answer of an authorization webhook decides. The version is `v1` or `v1beta1`.
+/// The decision in an authorization webhook's answer. The version is `v1` or `v1beta1`.
 ///
 /// # Errors
-/// It is not a `SubjectAccessReview` of this version.
+/// The answer is not a `SubjectAccessReview` of this version.
 pub fn read_access_review(version: &str, answer: &[u8]) -> Result<Authorization, String> {
     crate::access::read_access_review(ReviewVersion::parse(version, "authorization webhook")?, answer)
 }
 
-/// The user of a token in the answer of an authentication webhook, for the requested audiences and a server with some
-/// audiences. The version is `v1` or `v1beta1`.
+/// The user of a token in the answer of an authentication webhook, for the requested audiences and the audiences of the
+/// server. The version is `v1` or `v1beta1`.
 ///
 /// # Errors
-/// It is not a `TokenReview` of this version, or the webhook reports an error.
+/// The answer is not a `TokenReview` of this version, or the webhook reports an error.
 pub fn read_token_review(version: &str, answer: &[u8], requested: &[Str], of_server: &[Str]) -> AuthenticationResult {
     let version = ReviewVersion::parse(version, "authentication webhook").map_err(AuthenticationError)?;
     crate::access::read_token_review(version, answer, requested, of_server)
 }
 
-/// The URL of the server of a kubeconfig, and the header with the user's password or the token from a file.
+/// The URL of a kubeconfig's server, and the header with the user's password or the token from a file.
 ///
 /// # Errors
 /// The kubeconfig cannot be used.
@@ -57,7 +57,7 @@ pub fn read_kubeconfig(text: &[u8], folder: &Path) -> Result<(String, Option<Hea
     Ok((client.server().to_owned(), client.authorization()))
 }
 
-/// Converts, decodes and encodes objects for admission plugins as a server with these resources does. Custom resources
+/// Converts, decodes and encodes objects for admission plugins, like a server with these resources. Custom resources
 /// are not converted.
 #[derive(Debug)]
 pub struct RegistryObjects(pub Registry);
@@ -97,23 +97,23 @@ impl ObjectInterfaces for RegistryObjects {
     }
 }
 
-/// The JSON that the watch cache gets of a value in etcd.
+/// The JSON that the watch cache gets from a value in etcd.
 ///
 /// # Errors
-/// The reason why the value cannot be read, which is the error of requests for it.
+/// The reason why the value cannot be read. Requests for the object fail with this reason.
 ///
 /// # Panics
-/// Panics if what is read cannot be served.
+/// Panics if the JSON cannot be served.
 pub fn read_stored(form: &StoredForm, key: &str, stored: &[u8]) -> Result<Bytes, String> {
     let read = form.transform_from_storage(key, Bytes::copy_from_slice(stored)).map_err(|error| error.0)?.value;
     assert!(scan_object(&read).is_some(), "{}", read.escape_ascii());
     Ok(read)
 }
 
-/// Parses everything that handlers read from a request's method, URI and headers.
+/// Parses all the parts of a request's method, URI and headers that handlers read.
 ///
 /// # Panics
-/// Panics if a parser does, or if what it has parsed does not parse again.
+/// Panics if a parser panics, or if the text of a parsed value does not parse again.
 pub fn parse_request_head(parts: &Parts) {
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);

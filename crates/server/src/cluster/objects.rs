@@ -17,7 +17,7 @@ pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
     if namespace.is_empty() { name.into() } else { [namespace, "/", name].concat().into() }
 }
 
-/// The key of the definition of a custom resource.
+/// The key of the CRD of a custom resource.
 fn definition_key(resource: &Resource) -> Str {
     object_key("", &[&*resource.plural, ".", &*resource.group].concat())
 }
@@ -38,7 +38,8 @@ pub(crate) fn check_key(name: &str) -> Result<(), ApiError> {
     Err(ApiError::BadRequest(format!("Name parameter invalid: {name}: {}", why.join(";"))))
 }
 
-/// Decodes a stored object and sets its resourceVersion. What a dry run creates has revision 0 and keeps its own.
+/// Decodes a stored object and sets its resourceVersion. An object that a dry run creates has revision 0 and keeps its
+/// own resourceVersion.
 ///
 /// # Errors
 /// Returns an error if the stored bytes are not JSON.
@@ -46,7 +47,7 @@ pub(crate) fn tree(object: &Object) -> Result<Value, ApiError> {
     tree_keeping_text(object, &[])
 }
 
-/// Like [`tree`]. The objects in these members are decoded when they are used ([`DecodeOptions::kept_as_text`]).
+/// Like [`tree`]. The objects in these members are decoded on first use ([`DecodeOptions::kept_as_text`]).
 ///
 /// # Errors
 /// Returns an error if the stored bytes are not JSON.
@@ -126,8 +127,8 @@ impl Cluster {
         Some(Condition::Unchanged(self.cache.store_key(prefix, key).into(), Revision(revision)))
     }
 
-    /// What must not have changed when an object is created: its namespace and its definition, as they are now. Whoever
-    /// deletes one of the two then deletes all that is in it, so the object must not be created after that begins.
+    /// The conditions for the creation of an object: its namespace and its CRD have not changed since now. The deletion
+    /// of a namespace or CRD also deletes the objects in it. So no object may be created after that deletion begins.
     pub(crate) fn conditions_of_create(&self, resource: &Resource, namespace: &str) -> Vec<Condition> {
         let namespaces = (resource.scope == Scope::Namespaced)
             .then(|| self.hub_of(&GroupResource::new("", "namespaces")).ok())
@@ -139,11 +140,11 @@ impl Cluster {
         namespace.into_iter().chain(definition).collect()
     }
 
-    /// The condition that this server still runs the controllers of those that share the store. A server that is alone needs
-    /// none.
+    /// The condition that this server still runs the controllers. It is the condition of one server among several that
+    /// share the store. A server that is alone needs no condition.
     ///
     /// # Errors
-    /// Another server runs them.
+    /// Another server runs the controllers.
     pub(crate) fn conditions_of_leader(&self) -> Result<Vec<Condition>, ApiError> {
         if !self.election.has_others() {
             return Ok(Vec::new());
@@ -159,15 +160,15 @@ impl Cluster {
         Ok(vec![Condition::Unchanged(key.into(), Revision(revision))])
     }
 
-    /// True if the stored definition of a resource is terminating; false for built-in kinds.
+    /// True if the stored CRD of a resource is terminating; false for built-in kinds.
     ///
     /// # Errors
-    /// The definition is gone.
+    /// The CRD is gone.
     pub(crate) fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
         let Some(source) = &resource.definition else { return Ok(false) };
         let definitions = self.cache.watch_cache(DEFINITIONS_PREFIX).ok_or(ApiError::NoSuchPath)?;
         let key = definition_key(resource);
-        // A definition that cannot be read is still served as it was before.
+        // If the CRD cannot be read, the server continues to serve its last readable state.
         let Ok(definition) = definitions.read(&key) else { return Ok(resource.terminating) };
         let definition = definition.ok_or(ApiError::NoSuchPath)?;
         Ok(source.is_terminating(definition.revision, &definition.json))

@@ -1,5 +1,5 @@
-//! Records that servers keep in the store beside the objects of the API, in upstream's form: their addresses
-//! (`masterleases`) and allocated numbers (`ranges`). Those under `pintle` are this server's own.
+//! Records that servers keep in the store in addition to the objects of the API, in upstream's form: their addresses
+//! (`masterleases`) and allocated numbers (`ranges`). Records below `pintle` exist only in this server.
 
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_registry::ApiError;
@@ -14,11 +14,12 @@ pub(crate) const RANGES_PREFIX: &str = "ranges";
 /// The prefix of the records that upstream does not have.
 pub const OWN_RECORDS_PREFIX: &str = "pintle";
 
-/// The prefixes of all records, also of those that only kube-apiserver keeps: the addresses at which servers reach each other.
+/// The prefixes of all records. `peerserverleases` are records that only kube-apiserver keeps: the addresses at which
+/// servers reach each other.
 pub(crate) const RECORD_PREFIXES: [&str; 4] =
     [SERVER_ADDRESSES_PREFIX, RANGES_PREFIX, "peerserverleases", OWN_RECORDS_PREFIX];
 
-/// A record that is stored; `None` if it is broken.
+/// The value of a stored record; `None` if the record is broken.
 pub(super) fn decoded(record: &[u8]) -> Option<Value> {
     json::decode(record, DecodeOptions::STORED).ok().map(|decoded| decoded.value)
 }
@@ -28,7 +29,7 @@ impl Cluster {
         self.cache.store_key(prefix, name).into()
     }
 
-    /// Reads a record and its revision. A broken one is null, so that it is written again.
+    /// Reads a record and its revision. A broken record is null, so that it is written again.
     ///
     /// # Errors
     /// The store fails.
@@ -39,8 +40,8 @@ impl Cluster {
         Ok(record.map(|record| (decoded(&record.value).unwrap_or(Value::Null), record.mod_revision.get())))
     }
 
-    /// Writes a record if it still has this revision, or if there is still none. Returns its new revision, or `None` if it has
-    /// another one.
+    /// Writes a record if it still has this revision, or if it still does not exist. Returns the new revision, or
+    /// `None` if the record has another revision.
     ///
     /// # Errors
     /// The store fails.

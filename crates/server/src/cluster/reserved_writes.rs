@@ -1,5 +1,6 @@
-//! The writes in progress for which admission plugins reserve something (shares of quotas), or may do so. Whoever counts what
-//! is stored waits for them, and then nothing is reserved that is neither stored nor given back.
+//! The writes in progress for which admission plugins reserve something (shares of quotas), or may do so. The quota
+//! controller waits for these writes before it counts stored objects. Then each earlier reservation is either stored or
+//! given back.
 
 use std::collections::BTreeSet;
 

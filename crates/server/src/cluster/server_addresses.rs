@@ -1,5 +1,5 @@
-//! The addresses of the servers that share a store, which each of them records beside the API and renews (upstream:
-//! `pkg/controlplane/reconcilers`, whose `masterleases` these are).
+//! The addresses of the servers that share a store. Each server records its address in addition to the API and renews
+//! the record (upstream: `pkg/controlplane/reconcilers`, with the same `masterleases`).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,18 +12,19 @@ use pintle_value::{Value, object};
 use super::records::decoded;
 use super::{Cluster, store_error};
 
-/// The prefix of the records of servers that run. They are Endpoints with one address, and their names are the addresses.
+/// The prefix of the records of running servers. The records are Endpoints with one address, and their names are the
+/// addresses.
 pub const SERVER_ADDRESSES_PREFIX: &str = "masterleases";
 
 impl Cluster {
-    /// Records for a time that a server runs at this address. Returns the addresses of all servers.
+    /// Records that a server runs at this address, for the duration `ttl`. Returns the addresses of all servers.
     ///
     /// # Errors
     /// The store fails.
     pub(crate) async fn record_server_address(&self, address: IpAddr, ttl: Duration) -> Result<Vec<IpAddr>, ApiError> {
         let name = address.to_string();
         let known = self.read_record(SERVER_ADDRESSES_PREFIX, &name).await?;
-        // Upstream counts how often it has renewed the record.
+        // Like upstream, the generation counts how often the record was renewed.
         let generation = known.and_then(|(known, _)| known.int_at(&["metadata", "generation"])).unwrap_or_default();
         let record = object! {
             "kind": "Endpoints",

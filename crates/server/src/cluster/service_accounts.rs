@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pintle_auth::service_account::{OpenIdMetadata, TokenIssuer};
 use pintle_value::Str;
 
-/// How the server issues tokens of service accounts, and what it says about itself as their issuer.
+/// The configuration of tokens of service accounts, and the documents that describe the server as their issuer.
 #[derive(Debug)]
 pub struct ServiceAccountConfig {
     /// Issues the tokens.
     pub issuer: Arc<TokenIssuer>,
-    /// The audiences of the server. A token is for them if no others are requested.
+    /// The audiences of the server. They are the audiences of a token whose request names none.
     pub audiences: Vec<Str>,
     /// The longest validity of a token, in seconds; `None` for no limit (`--service-account-max-token-expiration`).
     pub max_expiration_seconds: Option<i64>,

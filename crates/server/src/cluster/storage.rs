@@ -1,5 +1,5 @@
-//! Where collections are stored: in the cluster's store, or in others (`--etcd-servers-overrides`). Each store has revisions
-//! and a cache of its own.
+//! The stores of collections: the cluster's main store, or other stores (`--etcd-servers-overrides`). Each store has
+//! revisions and a cache of its own.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,7 +17,7 @@ use super::{Cluster, store_error};
 /// How long the deletion of a namespace waits for another store, before it is tried again.
 const OVERRIDE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A store for the objects of some resources alone.
+/// A store that contains only the objects of some resources.
 #[derive(Clone, Debug)]
 pub struct StorageOverride {
     /// The resources.
@@ -38,7 +38,7 @@ pub(crate) struct OverrideStorage {
     prefixes: HashSet<Str>,
     store: Arc<dyn Store>,
     cache: Cache,
-    /// The names of its health check and of its readiness check.
+    /// The names of the store's health check and of its readiness check.
     checks: [String; 2],
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct OverrideStorage {
 pub(crate) struct Storage<'c> {
     pub(crate) store: &'c Arc<dyn Store>,
     pub(crate) cache: &'c Cache,
-    /// True if this is the store of all collections that are in no other. Conditions are on its keys.
+    /// True for the store of all collections that no other store has. Only its keys can have conditions.
     pub(crate) is_main: bool,
 }
 
@@ -55,8 +55,8 @@ impl OverrideStorage {
     /// The collections of an override.
     ///
     /// # Errors
-    /// A resource is not served or cannot have a store of its own, because controllers follow the objects of all collections
-    /// in one order, except those that expire.
+    /// A resource is not served or cannot have a store of its own. Only resources whose objects expire can. Controllers
+    /// follow the objects of all other collections in one order.
     pub(crate) fn prefixes(registry: &Registry, resources: &[GroupResource]) -> Result<HashSet<Str>, String> {
         let prefix = |named: &GroupResource| {
             let hub = registry.hub_of(named).ok_or_else(|| format!("{named} is not served"))?;
@@ -70,7 +70,8 @@ impl OverrideStorage {
         resources.iter().map(prefix).collect()
     }
 
-    /// Loads the collections of an override and follows its store. `index` is its place among the overrides.
+    /// Loads the collections of an override and follows its store. `index` is the override's position among all
+    /// overrides.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -90,12 +91,12 @@ impl OverrideStorage {
         Ok(Self { prefixes, store, cache, checks })
     }
 
-    /// The name of the check whether the store works, and its result.
+    /// The name and the result of the check whether the store works.
     pub(crate) fn health(&self) -> (&str, Result<(), String>) {
         (&self.checks[0], self.store.health().map_err(|error| error.to_string()))
     }
 
-    /// The name of the check whether reads are answered without delay, and its result.
+    /// The name and the result of the check whether reads are answered without delay.
     pub(crate) fn readiness(&self) -> (&str, Result<(), String>) {
         let readiness = self.store.readiness().map_err(|error| error.to_string());
         let failure = self.cache.feed_task().failure();
@@ -109,7 +110,8 @@ impl OverrideStorage {
 }
 
 impl Storage<'_> {
-    /// Waits until the watch caches contain everything that was committed before the call. Returns that revision.
+    /// Waits until the watch caches contain everything that was committed before the call. Returns the revision of the
+    /// last of these commits.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -119,8 +121,8 @@ impl Storage<'_> {
         Ok(current)
     }
 
-    /// The conditions that a change of this storage can have: all keys of conditions are in the main one. As upstream, what
-    /// depends on them elsewhere is only checked before.
+    /// The conditions that a change in this storage can have. All keys of conditions are in the main store. As in
+    /// upstream, a change in another store is only checked before the commit.
     pub(crate) fn conditions(self, conditions: Vec<Condition>) -> Vec<Condition> {
         if self.is_main { conditions } else { Vec::new() }
     }

@@ -11,8 +11,8 @@ use crate::client_protocols::webhook_protocols;
 /// Maximum number of clients (upstream: `defaultCacheSize`).
 const MAX_CLIENTS: usize = 200;
 
-/// The most recently used clients, least recently used first. No client is built under its lock, because that reads files
-/// and parses certificates.
+/// The most recently used clients, least recently used first. No client is built under the lock, because building a
+/// client reads files and parses certificates.
 pub(crate) struct RecentClients<K, C>(Mutex<Vec<(K, C)>>);
 
 impl<K, C> Default for RecentClients<K, C> {
@@ -22,7 +22,7 @@ impl<K, C> Default for RecentClients<K, C> {
 }
 
 impl<K, C: Clone> RecentClients<K, C> {
-    /// The client whose key is the wanted one.
+    /// The client with the wanted key.
     pub(crate) fn get(&self, is_wanted: impl Fn(&K) -> bool) -> Option<C> {
         let mut clients = self.0.lock();
         let index = clients.iter().position(|(key, _)| is_wanted(key))?;
@@ -32,7 +32,8 @@ impl<K, C: Clone> RecentClients<K, C> {
         Some(client)
     }
 
-    /// Adds a client, and returns it; or the one that was added for the same key meanwhile, whose connections are shared.
+    /// Adds a client, and returns it. If another client was added for the same key meanwhile, this returns that client,
+    /// so that its connections are shared.
     pub(crate) fn add(&self, key: K, client: C) -> C
     where
         K: PartialEq,
@@ -49,7 +50,7 @@ impl<K, C: Clone> RecentClients<K, C> {
     }
 }
 
-/// The clients of the most recently called webhooks, or why there is none.
+/// The clients of the most recently called webhooks, or the error for a webhook without a client.
 #[derive(Default)]
 pub(crate) struct WebhookClients(RecentClients<WebhookClientConfig, Result<Client, String>>);
 
@@ -60,11 +61,12 @@ impl fmt::Debug for WebhookClients {
 }
 
 impl WebhookClients {
-    /// The client of a webhook, created on first use. Authorities that cannot be used are not read again: another
-    /// configuration has another key. Those of the system may become readable.
+    /// The client of a webhook, created on first use. Invalid authorities of a webhook are not read again, because
+    /// another configuration has another key. The system's authorities are read again, because they may become
+    /// readable.
     ///
     /// # Errors
-    /// Its certificate authorities cannot be used.
+    /// The certificate authorities of the webhook cannot be used.
     pub(crate) fn get(&self, config: &WebhookClientConfig) -> Result<Client, String> {
         if let Some(client) = self.0.get(|other| other == config) {
             return client;
@@ -94,7 +96,7 @@ mod tests {
         WebhookClientConfig { target: WebhookTarget::Url(url.into()), authorities: authorities.to_vec() }
     }
 
-    /// The errors that are kept.
+    /// The cached errors.
     fn errors(clients: &WebhookClients) -> Vec<String> {
         clients.0.0.lock().iter().filter_map(|(_, client)| client.as_ref().err().cloned()).collect()
     }

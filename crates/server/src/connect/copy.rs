@@ -17,14 +17,15 @@ use tokio::time::timeout;
 use crate::context::RequestContext;
 use crate::http::{Body, Response, UpgradeEnd};
 
-/// How long the other direction goes on after one has ended. Upstream closes both at once, which may lose the last bytes.
+/// The time for which the other direction continues after one direction has ended. Upstream closes both at once, which
+/// may lose the last bytes.
 const REMAINING_TIME: Duration = Duration::from_secs(5);
 
 /// A connection of a client after HTTP.
 pub(super) type ClientStream = TokioIo<Upgraded>;
 
-/// Serves the connection of a client after the response has switched protocols, until the client has gone or the server
-/// stops. Meanwhile the request counts as long-running.
+/// Serves the connection of a client after the response has switched protocols, until the client disconnects or the
+/// server stops. Meanwhile the request counts as long-running.
 pub(super) fn take_over<F>(
     request: &Arc<RequestContext>,
     upgrade: OnUpgrade,
@@ -36,7 +37,7 @@ where
 {
     let (end, guard) = UpgradeEnd::new();
     response.extensions_mut().insert(end);
-    // Without it the client has gone.
+    // Without a connection, the client has disconnected.
     let Some(connection) = request.connection.upgrade() else { return response };
     let request = request.clone();
     tokio::spawn(async move {
@@ -57,7 +58,7 @@ where
     response
 }
 
-/// The body of a request to a backend: that of the client, or none.
+/// The body of a request to a backend: the body of the client's request, or no body.
 pub(super) type BackendBody = Either<Incoming, Empty<Bytes>>;
 
 /// The body of the client's request, as it arrives.
@@ -78,11 +79,12 @@ where
 {
     let (mut from_client, mut to_client) = split(client);
     let (mut from_backend, mut to_backend) = split(backend);
-    // Errors are ends: either side may break off at any time.
+    // An error ends its direction, because either side may break off at any time.
     let upwards = async {
         if copy(&mut from_client, &mut to_backend).await.is_err() {
-            // The backend has gone. A connection that is closed while its client still sends is reset, and then the client
-            // loses what it has not read yet. So the rest is dropped.
+            // The backend has closed the connection. If this server closed the connection while its client still sends,
+            // TCP would reset it. Then the client would lose bytes that it has not read yet. So the server reads the
+            // rest and drops it.
             let _ = copy(&mut from_client, &mut sink()).await;
         }
         let _ = to_backend.shutdown().await;
@@ -98,7 +100,8 @@ where
     }
 }
 
-/// A body that sends what a backend sends, as it arrives. One that breaks off there breaks off here too.
+/// A body that sends the bytes of a backend as they arrive. If the backend's body breaks off, this body breaks off,
+/// too.
 pub(super) fn streamed(request: &RequestContext, mut backend: ResponseBody) -> Body {
     let shutdown = request.cluster.shutdown();
     Body::from_writer(move |sender| async move {
@@ -144,7 +147,7 @@ mod tests {
             let mut received = Vec::new();
             last.read_to_end(&mut received).await.expect("read");
             assert_eq!(received, if client_ends { &b"question"[..] } else { b"answer" });
-            // The rest of the other direction arrives too.
+            // The rest of the other direction arrives, too.
             last.write_all(b" and more").await.expect("written");
             last.shutdown().await.expect("ended");
             received.clear();
@@ -165,7 +168,7 @@ mod tests {
         let mut answer = Vec::new();
         from_server.read_to_end(&mut answer).await.expect("read");
         assert_eq!(answer, b"answer");
-        // Much more than the buffers hold.
+        // The size is much more than the buffers hold.
         to_server.write_all(&[0; 100_000]).await.expect("the connection is still open");
         client = from_server.unsplit(to_server);
         client.shutdown().await.expect("ended");

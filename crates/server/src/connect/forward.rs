@@ -1,4 +1,4 @@
-//! Plain requests that are passed on to a backend, with bodies that are streamed both ways (Go:
+//! Plain requests that are passed on to a backend, with streamed bodies in both directions (Go:
 //! `httputil.ReverseProxy`; upstream: `util/proxy.UpgradeAwareHandler` and its `Transport`).
 
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use crate::http::{Body, Response, header_text, joined_headers};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-/// Passes a request on to a backend. Redirects and links of its pages that lead to the backend lead through the proxy.
+/// Passes a request on to a backend. Redirects and links to the backend are changed so that they lead through the
+/// proxy.
 ///
 /// # Errors
 /// The backend cannot be reached.
@@ -95,13 +96,13 @@ pub(super) async fn forward(
     Ok(response)
 }
 
-/// The host that the client has asked for.
+/// The host to which the client sent its request.
 fn request_host(request: &RequestContext) -> String {
     let named = request.uri.authority().map(|authority| authority.as_str());
     named.unwrap_or_else(|| header_text(&request.headers, &http::header::HOST)).to_owned()
 }
 
-/// The path that the client has asked for, as the backend is told.
+/// The path of the client's request, in the form for the backend.
 fn forwarded_uri(prefix: &str, path: &str) -> String {
     let parts: Vec<String> =
         [prefix.to_owned(), escape_path(path)].into_iter().filter(|part| !part.is_empty()).collect();
@@ -117,7 +118,7 @@ fn redirect_to_root(path: &str, query: Option<&str>) -> Response {
     let query = query.filter(|query| !query.is_empty()).map(|query| format!("?{query}")).unwrap_or_default();
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
-    // A line break in the path ends no header.
+    // Control characters become spaces, so a line break in the path cannot end the header.
     let target: String = format!("{path}/{query}").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if let Ok(target) = HeaderValue::from_bytes(target.as_bytes()) {
         response.headers_mut().insert(LOCATION, target);

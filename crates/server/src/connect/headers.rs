@@ -18,15 +18,15 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
-/// The headers of impersonation, and the prefix of those with extra attributes.
+/// The headers of impersonation, and the prefix of the headers with extra attributes.
 const IMPERSONATION: [&str; 3] = ["impersonate-user", "impersonate-uid", "impersonate-group"];
 const IMPERSONATION_EXTRA: &str = "impersonate-extra-";
 
-/// The headers of the client's request without those that the filters before the handler consume: credentials, and who
-/// somebody else is (upstream: `filters.WithAuthentication`, `WithImpersonation`).
+/// The headers of the client's request, except the headers that the filters before the handler consume. These are
+/// credentials and impersonation (upstream: `filters.WithAuthentication`, `WithImpersonation`).
 pub(super) fn received(request: &RequestContext) -> HeaderMap {
     let mut headers = without_credentials(request.headers.clone(), &request.access.front_proxy_headers);
-    // Clients of HTTP/2 name the host in the URI.
+    // HTTP/2 clients name the host in the URI.
     if let Some(authority) = request.uri.authority()
         && !headers.contains_key(HOST)
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
@@ -49,8 +49,8 @@ fn without_credentials(mut headers: HeaderMap, front_proxy_headers: &RequestHead
     headers
 }
 
-/// Adds the address of the client to those of the proxies before this one (upstream: `AppendForwardedForHeader`). After
-/// the headers of the connection were removed, which the client names: it cannot hide its address.
+/// Adds the address of the client to the addresses of earlier proxies (upstream: `AppendForwardedForHeader`). The
+/// client names headers of the connection, which are removed before this call. So it cannot hide its address.
 pub(super) fn add_forwarded_for(headers: &mut HeaderMap, source: Option<SocketAddr>) {
     let Some(source) = source else { return };
     let own = source.ip().to_canonical().to_string();
@@ -100,13 +100,13 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes the headers that say how long a body is, because there is none.
+/// Removes the headers with the length of the body, because there is no body.
 pub(super) fn remove_body_headers(headers: &mut HeaderMap) {
     headers.remove(CONTENT_LENGTH);
     headers.remove(TRANSFER_ENCODING);
 }
 
-/// Removes the answers of a backend to CORS: those of this server count (upstream: `removeCORSHeaders`).
+/// Removes a backend's answers to CORS, because only this server's answers count (upstream: `removeCORSHeaders`).
 pub(super) fn remove_cors(headers: &mut HeaderMap) {
     for name in [
         ACCESS_CONTROL_ALLOW_CREDENTIALS,
@@ -118,7 +118,7 @@ pub(super) fn remove_cors(headers: &mut HeaderMap) {
     }
 }
 
-/// Puts the value that every response of this server has before those of the backend, as upstream does.
+/// Puts the `Cache-Control` value of all this server's responses before the backend's values, as upstream does.
 pub(super) fn add_own_cache_control(headers: &mut HeaderMap) {
     let backends: Vec<HeaderValue> = headers.get_all(CACHE_CONTROL).iter().cloned().collect();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));

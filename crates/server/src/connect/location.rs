@@ -1,4 +1,4 @@
-//! Where pods, services and nodes are reached (upstream: `LogLocation`, `ExecLocation`, `PortForwardLocation` and
+//! The addresses of pods, services and nodes (upstream: `LogLocation`, `ExecLocation`, `PortForwardLocation` and
 //! `ResourceLocation` of pods, services and nodes).
 
 use std::fmt::Write as _;
@@ -23,8 +23,8 @@ pub(super) struct Location {
     pub(super) path: String,
     /// The query, escaped.
     pub(super) query: String,
-    /// The address to connect to. Always set where the host was checked: its name may lead elsewhere later. Otherwise the
-    /// host is looked up.
+    /// The address to connect to. It is always set if the host was checked, because the host's name may later resolve
+    /// to another address. Otherwise the host is looked up.
     pub(super) dial_address: Option<DialAddress>,
 }
 
@@ -88,7 +88,7 @@ impl<'n> NamedPort<'n> {
         (!name.is_empty() && matches!(scheme, "" | "http" | "https")).then_some(Self { scheme, name, port })
     }
 
-    /// The scheme, which is `http` if none is named.
+    /// The scheme, or `http` if there is none.
     fn scheme_or_http(&self) -> String {
         if self.scheme.is_empty() { "http".to_owned() } else { self.scheme.to_owned() }
     }
@@ -104,16 +104,16 @@ pub(super) fn get(cluster: &Cluster, plural: &str, namespace: &str, name: &str) 
     found.ok_or_else(|| ApiError::NotFound { resource, name: name.into() })
 }
 
-/// All containers of a pod, in upstream's order: those of the pod, which init containers precede, and the ephemeral ones.
+/// All containers of a pod, in upstream's order: init containers, containers, ephemeral containers.
 fn container_names(pod: &Value) -> Vec<&str> {
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     lists.iter().flat_map(|list| pod.items_at(&["spec", list])).map(|container| container.str_at(&["name"])).collect()
 }
 
-/// The container of a request: the one that it names, or the only one.
+/// The container of a request: the named container, or the only container of the pod.
 ///
 /// # Errors
-/// The pod has no such container, or several and none is named.
+/// The pod does not have the named container, or it has several and the request names none.
 pub(super) fn container<'c>(pod: &'c Value, wanted: &'c str) -> Result<&'c str, ApiError> {
     let name = pod.name();
     if !wanted.is_empty() {
@@ -145,7 +145,7 @@ pub(super) fn kubelet_of(cluster: &Cluster, pod: &Value) -> Result<KubeletAddres
     cluster.kubelets.address(&get(cluster, "nodes", "", node)?)
 }
 
-/// True if an address is one that requests may be proxied to (Go: `IP.IsGlobalUnicast`).
+/// True if requests may be proxied to an address (Go: `IP.IsGlobalUnicast`).
 fn is_global_unicast(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let is_link_local = match address {
@@ -159,7 +159,7 @@ fn address_not_allowed() -> ApiError {
     ApiError::BadRequest("address not allowed".to_owned())
 }
 
-/// Where the HTTP server of a pod is reached.
+/// The location of a pod's HTTP server.
 ///
 /// # Errors
 /// The name is malformed, there is no such pod, or its address is not allowed.
@@ -173,7 +173,7 @@ pub(super) fn pod_location(cluster: &Cluster, namespace: &str, id: &str) -> Resu
 /// A backend at an address that was checked. `host` is the address or a name, and `port` a number or empty.
 ///
 /// # Errors
-/// The port is not one.
+/// The port is invalid.
 fn backend(
     kubelets: &KubeletClient,
     scheme: String,
@@ -195,7 +195,7 @@ fn backend(
     Ok(Location { scheme, authority, dial_address, ..Location::default() })
 }
 
-/// The number of a port. What else is in the text never gets into a URL.
+/// The number of a port. An invalid text never gets into a URL.
 fn port_number(port: &str) -> Result<u16, String> {
     let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
     match port.parse() {
@@ -218,10 +218,10 @@ fn pod_backend(kubelets: &KubeletClient, pod: &Value, named: &NamedPort<'_>) -> 
     backend(kubelets, named.scheme_or_http(), (&address.to_string(), address), &port)
 }
 
-/// Where a service is reached: at one of its endpoints that is a pod of the namespace.
+/// The location of a service: one of its endpoints that is a pod of the namespace.
 ///
 /// # Errors
-/// The name is malformed, there is no such service or port, or no endpoint.
+/// The name is malformed, the service or port does not exist, or the service has no endpoint.
 pub(super) fn service_location(cluster: &Cluster, namespace: &str, id: &str) -> Result<Location, ApiError> {
     let invalid = || ApiError::BadRequest(format!("invalid service request {}", quote(id)));
     let named = NamedPort::parse(id).ok_or_else(invalid)?;
@@ -259,7 +259,7 @@ pub(super) fn service_location(cluster: &Cluster, namespace: &str, id: &str) -> 
     }
 }
 
-/// The items of a list, from a random one on.
+/// The items of a list in order, starting at a random item.
 fn rotated(items: &[Value]) -> impl Iterator<Item = &Value> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -271,19 +271,19 @@ fn rotated(items: &[Value]) -> impl Iterator<Item = &Value> {
     items.iter().cycle().skip(start).take(items.len())
 }
 
-/// Where a node is reached.
+/// The location of a node.
 #[derive(Debug)]
 pub(super) enum NodeLocation {
-    /// At its kubelet.
+    /// The kubelet of the node.
     Kubelet(KubeletAddress),
-    /// At another port.
+    /// Another port of the node.
     Port(Location),
 }
 
-/// Where the HTTP server of a node is reached: its kubelet, or another port.
+/// The location of a node's HTTP server: its kubelet, or another port.
 ///
 /// # Errors
-/// The name is malformed, or the node is unknown, has no address, or one that is not allowed.
+/// The name is malformed, or the node is unknown. Or the node has no address, or an address that is not allowed.
 pub(super) async fn node_location(cluster: &Arc<Cluster>, id: &str) -> Result<NodeLocation, ApiError> {
     let invalid = || ApiError::BadRequest(format!("invalid node request {}", quote(id)));
     let named = NamedPort::parse(id).ok_or_else(invalid)?;
@@ -298,7 +298,8 @@ pub(super) async fn node_location(cluster: &Arc<Cluster>, id: &str) -> Result<No
     Ok(NodeLocation::Port(location))
 }
 
-/// Checks that no address of a host is a local one, and returns the first (upstream: `proxyutil.IsProxyableHostname`).
+/// Checks that no address of a host is a local address, and returns the first address (upstream:
+/// `proxyutil.IsProxyableHostname`).
 async fn check_host(host: &str) -> Result<IpAddr, ApiError> {
     let found = tokio::net::lookup_host((host, 0)).await;
     let failed = |error| ApiError::BadRequest(format!("lookup {host}: {error}"));
@@ -392,7 +393,7 @@ mod tests {
             ("10.0.0.1", Some(8080), "p:web", unknown("web")),
             ("10.0.0.1", Some(8080), "p:+80", unknown("+80")),
             ("10.0.0.1", Some(8080), "p:99999", Err(format!("{unreachable}: address 99999: invalid port"))),
-            // As Go's parser of old addresses: decimal, whatever the zeros.
+            // As in Go's parser of old addresses, numbers are decimal whatever their leading zeros.
             ("0177.0.0.1", Some(80), "p", Ok("http://177.0.0.1:80".to_owned())),
             ("fd00::1", None, "p", Ok("http://[fd00::1]".to_owned())),
             ("fd00::1", Some(80), "p", Ok("http://[fd00::1]:80".to_owned())),
@@ -425,7 +426,7 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_of_nodes_are_checked() {
-        // The lookup of an address gives the address.
+        // The lookup of an address returns the address.
         assert_eq!(check_host("10.0.0.1").await.ok(), "10.0.0.1".parse().ok());
         for local in ["127.0.0.1", "::1", "169.254.0.1", "localhost"] {
             let error = check_host(local).await.expect_err("a local address").to_string();

@@ -20,10 +20,10 @@ use crate::context::RequestContext;
 use crate::http::{Body, Response};
 use crate::read::{check_opening, switching_protocols};
 
-/// How long the client may take to end the connection after the log.
+/// The time in which the client may close the connection after the end of the log.
 const END_TIME: Duration = Duration::from_secs(5);
 
-/// How the bytes of a log become messages.
+/// The conversion of a log's bytes into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogFraming {
     Binary,
@@ -31,7 +31,8 @@ enum LogFraming {
 }
 
 impl LogFraming {
-    /// The framing and name of the first protocol that is known; the one without a name if none is offered.
+    /// The framing and name of the first offered protocol that is known. Without an offer it is the protocol without a
+    /// name.
     fn choose<'p>(offered: &[&'p str]) -> Option<(Self, &'p str)> {
         if offered.is_empty() {
             return Some((Self::Binary, ""));
@@ -67,11 +68,11 @@ pub(super) fn respond(request: &Arc<RequestContext>, log: ResponseBody) -> Respo
     take_over(request, upgrade, response, move |client| send(client, log, framing))
 }
 
-/// Sends a log until it or the client ends.
+/// Sends a log until the log ends or the client disconnects.
 async fn send(client: ClientStream, mut log: ResponseBody, framing: LogFraming) {
     let (mut to_client, mut from_client) = open(client).await.split();
     let sending = async {
-        // An empty message says that the connection is there.
+        // An empty message tells the client that the connection is established.
         to_client.send(framing.message(Bytes::new())).await?;
         while let Some(Ok(frame)) = log.frame().await {
             if let Ok(bytes) = frame.into_data() {
@@ -83,7 +84,7 @@ async fn send(client: ClientStream, mut log: ResponseBody, framing: LogFraming) 
     let receiving = async { while let Some(Ok(_)) = from_client.next().await {} };
     let mut receiving = pin!(receiving);
     tokio::select! {
-        // The client ends the connection, so that it has read everything.
+        // The client closes the connection, which proves that it has read everything.
         _ = sending => drop(timeout(END_TIME, receiving).await),
         () = &mut receiving => {}
     }

@@ -23,7 +23,7 @@ use crate::context::RequestContext;
 use crate::http::{Body, Response};
 use crate::request::negotiate;
 
-/// How much of the answer of a kubelet that fails is read (upstream: `maxReadLength`).
+/// The maximum size of a failing kubelet's answer that is read, in bytes (upstream: `maxReadLength`).
 const MAX_ERROR_BYTES: usize = 50_000;
 
 /// The parameters of a kubelet, in the order of their names.
@@ -75,7 +75,7 @@ pub(super) async fn respond(request: &Arc<RequestContext>) -> Result<Response, A
             ApiError::Unclassified(error.to_string())
         })?;
     let (parts, body) = answer.into_parts();
-    // What Go's client follows, if it may.
+    // Redirects that Go's client follows, if it may.
     if matches!(parts.status.as_u16(), 301 | 302 | 303 | 307 | 308)
         && let Some(target) = parts.headers.get(LOCATION)
     {
@@ -93,7 +93,7 @@ pub(super) async fn respond(request: &Arc<RequestContext>) -> Result<Response, A
     Ok(response)
 }
 
-/// A parameter of a kubelet; `None` if it is not set. False is not set.
+/// A parameter of a kubelet; `None` if it is not set or false.
 fn parameter(options: &Value, name: &str) -> Option<String> {
     let value = options.get(name)?;
     match (value.as_bool(), value.as_int(), value.as_str()) {
@@ -136,7 +136,7 @@ fn validate(options: &Value, selects_stream: bool) -> Errors {
     errors
 }
 
-/// The error for the answer of a kubelet that fails (upstream: `GenericHttpResponseChecker`).
+/// The error for a failing kubelet's answer (upstream: `GenericHttpResponseChecker`).
 async fn failure(code: StatusCode, name: &str, mut body: ResponseBody) -> ApiError {
     let mut bytes = BytesMut::new();
     while bytes.len() < MAX_ERROR_BYTES
@@ -156,7 +156,7 @@ async fn failure(code: StatusCode, name: &str, mut body: ResponseBody) -> ApiErr
     }
 }
 
-/// The error for an answer that says no more than its code (upstream: `errors.NewGenericServerResponse`).
+/// The error for an answer that contains no more than its code (upstream: `errors.NewGenericServerResponse`).
 fn server_response(code: StatusCode, name: &str, text: &str) -> ApiError {
     let number = code.as_u16();
     let unknown = format!("the server responded with the status code {number} but did not return more information");

@@ -30,7 +30,7 @@ use crate::write::admit_connection;
 /// Handles a request for a subresource with a connector.
 ///
 /// # Errors
-/// The options are malformed, a plugin or the authorizer refuses the connection, or there is nothing to connect with.
+/// The options are malformed, a plugin or the authorizer refuses the connection, or the backend does not exist.
 pub(crate) async fn connect(
     request: &Arc<RequestContext>,
     resource: &Arc<Resource>,
@@ -67,7 +67,7 @@ async fn admit(
     Ok(options)
 }
 
-/// The path below that of the subresource, with its slashes at both ends.
+/// The path below the subresource, with its slashes at both ends.
 fn path_below(info: &RequestInfo) -> String {
     let mut path = info.rest.join("/");
     if !path.is_empty() && !path.starts_with('/') {

@@ -10,7 +10,7 @@ use pintle_value::{Value, object};
 
 use crate::request::query::{Query, go_integer};
 
-/// Decodes the options of a kind. `path` is the path below that of the subresource, if the connector serves one.
+/// Decodes the options of a kind. `path` is the path below the subresource, if the connector serves paths.
 ///
 /// # Errors
 /// Go's message for a parameter that cannot be converted.

@@ -1,4 +1,4 @@
-//! Exec and attach of clients over WebSockets, translated to SPDY for kubelets that speak SPDY only (upstream:
+//! Exec and attach of clients over WebSockets, translated to SPDY for kubelets that only speak SPDY (upstream:
 //! `util/proxy.StreamTranslatorHandler`, and the executor of client-go's `tools/remotecommand`). Each channel of the
 //! WebSocket is a stream of SPDY.
 
@@ -33,9 +33,10 @@ use crate::read::{check_opening, switching_protocols};
 use crate::represent::status::error_status;
 use crate::represent::typed_json;
 
-/// The subprotocol that is translated. Others are passed on, because their clients cannot end one channel alone.
+/// The subprotocol that is translated. Other subprotocols are passed on, because their clients cannot end one channel
+/// alone.
 const PROTOCOL: &str = "v5.channel.k8s.io";
-/// The protocols inside SPDY, as kubelets are offered them.
+/// The protocols inside SPDY that the server offers to kubelets.
 const SPDY_PROTOCOLS: [&str; 5] =
     [PROTOCOL, "v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 /// The first byte of the message that ends a channel.
@@ -44,15 +45,15 @@ const CLOSE_SIGNAL: u8 = 255;
 const CHANNELS: u8 = 5;
 /// How often the kubelet is pinged.
 const PING_PERIOD: Duration = Duration::from_secs(5);
-/// How long nothing may happen (upstream: `defaultIdleConnectionTimeout`).
+/// The time without activity after which the connection ends (upstream: `defaultIdleConnectionTimeout`).
 const IDLE_TIME: Duration = Duration::from_secs(4 * 3600);
-/// How long the last message may take (upstream: `writeErrorDeadline`).
+/// Time limit for the last message (upstream: `writeErrorDeadline`).
 const STATUS_TIME: Duration = Duration::from_secs(10);
-/// Maximum size of what the kubelet says about the end of the command, in bytes.
+/// Maximum size of the kubelet's message about the end of the command, in bytes.
 const MAX_RESULT_BYTES: usize = 1 << 20;
-/// How many answers to frames of the kubelet may wait; further ones are left out.
+/// Maximum number of waiting answers to frames of the kubelet; further answers are dropped.
 const MAX_ANSWERS: usize = 16;
-/// How many bytes of the kubelet are read at once.
+/// Maximum number of the kubelet's bytes that are read at once.
 const READ_BYTES: usize = 32 * 1024;
 
 /// The channels of the WebSocket (upstream: `util/remotecommand`).
@@ -64,7 +65,7 @@ mod channel {
     pub(super) const RESIZE: u8 = 4;
 }
 
-/// Which streams a client wants.
+/// The streams that a client wants.
 #[derive(Clone, Copy, Debug)]
 struct WantedStreams {
     stdin: bool,
@@ -89,7 +90,7 @@ impl WantedStreams {
         channels
     }
 
-    /// The channel on which the client learns that the connection is there.
+    /// The channel on which the client learns that the connection is established.
     fn first_channel(self) -> u8 {
         match (self.stdout, self.stderr) {
             (true, _) => channel::STDOUT,
@@ -104,8 +105,8 @@ pub(super) fn is_wanted(request: &RequestContext) -> bool {
     offered_protocols(&request.headers).contains(&PROTOCOL)
 }
 
-/// Connects a client with a kubelet. As upstream, the WebSocket begins before the kubelet is called, and errors are sent
-/// on the channel for errors.
+/// Connects a client with a kubelet. As in upstream, the WebSocket begins before the server calls the kubelet. Errors
+/// are sent on the error channel.
 pub(super) fn translate(
     request: &Arc<RequestContext>,
     client: Client,
@@ -129,18 +130,18 @@ pub(super) fn translate(
     Ok(take_over(request, upgrade, response, move |stream| serve(context, stream, client, location, wanted)))
 }
 
-/// How a command ended.
+/// The outcome of a command.
 enum Outcome {
     Success,
     /// The command has an exit code other than 0.
     Exited(u8),
-    /// It could not be run, or the connection failed.
+    /// The command could not be run, or the connection failed.
     Failed(Failure),
 }
 
-/// Why a command could not be run.
+/// The reason why a command could not be run.
 enum Failure {
-    /// The status of the kubelet.
+    /// The `Status` that the kubelet sent.
     Status(Value),
     Message(String),
 }
@@ -151,7 +152,7 @@ impl From<String> for Failure {
     }
 }
 
-/// Serves a client until its command has ended, or it has gone.
+/// Serves a client until its command has ended or the client has disconnected.
 async fn serve(
     request: Arc<RequestContext>,
     stream: ClientStream,
@@ -174,7 +175,7 @@ async fn serve(
         Ok(backend) => run(backend, &to_client, &mut from_client, wanted).await,
         Err(failure) => Some(Outcome::Failed(failure)),
     };
-    // Without an outcome the client has gone.
+    // Without an outcome, the client has disconnected.
     let Some(outcome) = outcome else { return };
     let (code, status) = status_of(outcome);
     request.cluster.metrics.connections().record_translated(code);
@@ -185,8 +186,8 @@ async fn serve(
         let _ = to_client.send(Message::Binary(message.freeze())).await;
         let _ = to_client.send(normal_end()).await;
         let _ = to_client.close().await;
-        // A connection that is closed before its client has ended it is reset, and then the client loses what it has not
-        // read yet.
+        // If the server closed the connection before its client does, TCP would reset it. Then the client would lose
+        // bytes that it has not read yet.
         while let Some(Ok(_)) = from_client.next().await {}
     };
     let _ = timeout(STATUS_TIME, ending).await;
@@ -253,7 +254,7 @@ async fn connect(client: &Client, location: &Location) -> Result<UpgradedStream,
     }
 }
 
-/// The failure that a kubelet answers with: a `Status`, or text.
+/// The failure in a kubelet's answer: a `Status`, or text.
 async fn refusal(mut body: ResponseBody) -> Failure {
     let mut bytes = BytesMut::new();
     while bytes.len() < MAX_RESULT_BYTES
@@ -276,7 +277,7 @@ async fn refusal(mut body: ResponseBody) -> Failure {
     }
 }
 
-/// What is sent to a kubelet.
+/// The sending side of the connection with a kubelet.
 struct ToBackend {
     stream: WriteHalf<UpgradedStream>,
     encoder: Encoder,
@@ -294,10 +295,11 @@ impl ToBackend {
     }
 }
 
-/// When the connection with a client was last used. Frames with which a kubelet keeps its own connection open do not count.
+/// The time of the last activity on the connection with a client. Frames with which a kubelet keeps its own connection
+/// open do not count.
 struct LastActivity {
     started: Instant,
-    /// In milliseconds after the start.
+    /// The time in milliseconds after the start.
     last: AtomicU64,
 }
 
@@ -310,7 +312,7 @@ impl LastActivity {
         self.last.store(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Completes when nothing has happened for long.
+    /// Completes when the connection has been idle for too long.
     async fn idle(&self) {
         loop {
             let due = self.started + Duration::from_millis(self.last.load(Ordering::Relaxed)) + IDLE_TIME;
@@ -325,8 +327,8 @@ impl LastActivity {
 type ToClient = Mutex<SplitSink<Socket, Message>>;
 type FromClient = Peekable<SplitStream<Socket>>;
 
-/// Completes when a client has gone. Its first input stays for the command, and nothing behind it is read, as upstream
-/// reads nothing before the kubelet takes it.
+/// Completes when a client has disconnected. The client's first input stays in the stream for the command, and nothing
+/// after it is read. Upstream does not read before the kubelet accepts the input, either.
 async fn departure(from_client: &mut FromClient) {
     let mut from_client = Pin::new(from_client);
     loop {
@@ -340,7 +342,7 @@ async fn departure(from_client: &mut FromClient) {
     }
 }
 
-/// Runs a command. `None` if the client has gone.
+/// Runs a command. `None` if the client has disconnected.
 async fn run(
     backend: UpgradedStream,
     to_client: &ToClient,
@@ -359,7 +361,8 @@ async fn run(
         }
     }
     let to_backend = Mutex::new(to_backend);
-    // Who reads from the kubelet never waits until it can write to it: both sides could wait for each other.
+    // The task that reads from the kubelet never waits for a write to the kubelet. Otherwise both sides could wait for
+    // each other.
     let (answers, answered) = mpsc::channel(MAX_ANSWERS);
     let activity = LastActivity::new();
     let mut upwards = pin!(send_input(from_client, &to_backend, &streams, &activity));
@@ -387,14 +390,14 @@ impl Streams {
     }
 }
 
-/// Sends what a client sends. Completes when the client has gone.
+/// Forwards the client's input to the kubelet. Completes when the client has disconnected.
 async fn send_input(
     from_client: &mut FromClient,
     to_backend: &Mutex<ToBackend>,
     streams: &Streams,
     activity: &LastActivity,
 ) {
-    // A channel that has ended takes nothing more.
+    // A channel that has ended accepts no more input.
     let mut ended = [false; CHANNELS as usize];
     while let Some(Ok(message)) = from_client.next().await {
         activity.record();
@@ -421,7 +424,7 @@ async fn send_input(
             continue;
         }
         *has_ended = is_last;
-        // An error is one of reading, too, which decides about the outcome.
+        // If sending fails, reading fails as well, and reading determines the outcome.
         let _ = to_backend.lock().await.send(&Frame::Data { stream, is_last, bytes: data }).await;
     }
 }
@@ -429,7 +432,7 @@ async fn send_input(
 /// Keeps the connection with a kubelet open, and sends answers to its own frames.
 async fn ping(to_backend: &Mutex<ToBackend>, mut answers: mpsc::Receiver<Frame>) {
     let mut period = interval(PING_PERIOD);
-    // A kubelet that was slow gets one ping, not all that it has missed.
+    // After a delay, a slow kubelet gets one ping, not all the pings that it missed.
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     period.tick().await;
     let mut id = 1;
@@ -445,7 +448,8 @@ async fn ping(to_backend: &Mutex<ToBackend>, mut answers: mpsc::Receiver<Frame>)
     }
 }
 
-/// Sends what a kubelet sends, until it has sent all output and the result. `None` if the client has gone.
+/// Forwards the kubelet's output to the client, until the kubelet has sent all output and the result. `None` if the
+/// client has disconnected.
 async fn receive_output(
     mut from_backend: ReadHalf<UpgradedStream>,
     answers: &mpsc::Sender<Frame>,
@@ -465,7 +469,7 @@ async fn receive_output(
             Ok(None) => {
                 buffer.reserve(READ_BYTES);
                 match from_backend.read_buf(&mut buffer).await {
-                    // As upstream, all streams end with the connection.
+                    // As in upstream, all streams end with the connection.
                     Ok(0) | Err(_) => break,
                     Ok(_) => {}
                 }
@@ -496,7 +500,7 @@ async fn receive_output(
                 let channel = streams.channel_of(stream);
                 open.retain(|it| !is_last || Some(*it) != channel);
             }
-            // Kubelets end their streams so. As in Go, what was sent before counts.
+            // Kubelets end their streams in this way. As in Go, earlier data of the stream counts.
             Frame::RstStream { stream, .. } => {
                 let channel = streams.channel_of(stream);
                 open.retain(|it| Some(*it) != channel);
@@ -507,7 +511,7 @@ async fn receive_output(
             }
             Frame::GoAway { .. } => break,
             Frame::SynStream { stream, .. } => {
-                // Refused: kubelets open no streams.
+                // Streams of the kubelet are refused, because kubelets open no streams.
                 let _ = answers.try_send(Frame::RstStream { stream, status: 3 });
             }
             Frame::Ping(_) | Frame::Settings | Frame::WindowUpdate { .. } => {}
@@ -516,7 +520,7 @@ async fn receive_output(
     Some(outcome(&result))
 }
 
-/// The outcome that a kubelet has sent (upstream: `errorDecoderV4`). Nothing is success.
+/// The outcome in a kubelet's result (upstream: `errorDecoderV4`). An empty result means success.
 fn outcome(result: &[u8]) -> Outcome {
     if result.is_empty() {
         return Outcome::Success;

@@ -1,4 +1,4 @@
-//! Links of a backend that are changed so that they lead through the proxy (upstream: `util/proxy.Transport`).
+//! Changes the links of a backend so that they lead through the proxy (upstream: `util/proxy.Transport`).
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -18,22 +18,23 @@ use crate::context::RequestContext;
 use crate::http::{Body, CpuPermits};
 use crate::request::body_budget::{BodyBudget, HeldBody};
 
-/// Maximum size of a page whose links are changed, in bytes. A larger one is passed on as it is: upstream has no limit,
-/// and holds the whole page in memory.
+/// Maximum size of a page whose links are changed, in bytes. A larger page is passed on unchanged. Upstream has no
+/// limit, and holds the whole page in memory.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// A page without compression of at most so many bytes is changed at once. Others would delay the requests beside it.
+/// Maximum size of a page that is changed at once, in bytes, if it is not compressed. Larger or compressed pages would
+/// delay other requests.
 const SMALL_PAGE_BYTES: usize = 64 << 10;
-/// How many bytes of a page are sent at once.
+/// Maximum number of bytes of a page that are sent at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Changes links that lead to the backend.
 pub(super) struct LinkRewriter {
-    /// What precedes the path of the backend in the path of the client.
+    /// The start of the client's path, before the backend's path.
     prefix: String,
     /// The host of the backend.
     backend: String,
-    /// The host that the client has asked for.
+    /// The host to which the client sent its request.
     requested: String,
 }
 
@@ -44,12 +45,12 @@ impl LinkRewriter {
         Self { prefix, backend: location.authority.clone(), requested: requested.to_owned() }
     }
 
-    /// What precedes the path of the backend in the path of the client.
+    /// The start of the client's path, before the backend's path.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The link that leads through the proxy, if the given one leads to the backend.
+    /// The link that leads through the proxy, if `link` leads to the backend. Other links stay the same.
     ///
     /// # Errors
     /// Go's message for a link that is no URL.
@@ -67,7 +68,7 @@ impl LinkRewriter {
             }
         }
         let mut rewritten = String::new();
-        // As upstream, whose proxy knows neither its own scheme nor its host.
+        // Like upstream's proxy, this one knows neither its own scheme nor its host.
         if url.host == self.requested && !url.host.is_empty() {
             if !url.scheme.is_empty() {
                 rewritten = format!("{}:", url.scheme);
@@ -87,10 +88,10 @@ impl LinkRewriter {
 
 /// A page of a backend.
 pub(super) struct Page<B> {
-    /// The length of the page, if it may not be that of the backend.
+    /// The length of the page, if it may differ from the length at the backend.
     pub(super) changed_length: Option<usize>,
     content: Bytes,
-    /// What follows the content, of a page that is not changed.
+    /// The rest of the body after `content`, for a page that is not changed.
     rest: Option<B>,
     /// Counts the content for as long as it is in memory.
     held: HeldBody,
@@ -119,8 +120,8 @@ impl Page<ResponseBody> {
     }
 }
 
-/// Reads a page and changes its links. One that is too large, for which `bodies` has no room, or that is encoded in a way
-/// that is not known, stays as it is.
+/// Reads a page and changes its links. A page stays the same if it is too large, if `bodies` has no room for it, or if
+/// its encoding is unknown.
 ///
 /// # Errors
 /// The backend breaks off.
@@ -150,7 +151,7 @@ where
         let permit = cpu_permits.acquire().await;
         let (content, encoding) = (content.clone(), encoding.to_owned());
         let changing = tokio::task::spawn_blocking(move || {
-            // The work goes on if the client leaves.
+            // The work continues if the client disconnects.
             let _permit = permit;
             change(&content, &encoding, rewrite)
         });
@@ -164,14 +165,14 @@ where
     Ok(Page { changed_length, content, rest: None, held })
 }
 
-/// The page with other links. `None` if it cannot be read.
+/// The page with changed links. `None` if the page cannot be read.
 fn change(content: &Bytes, encoding: &str, rewrite: impl Fn(&str) -> Result<String, String>) -> Option<Vec<u8>> {
-    // The answer may be one that has no body and nevertheless says how long it is.
+    // The answer may have a `Content-Length` although it has no body.
     let page = decoded(content, encoding).filter(|page| !page.is_empty())?;
     encoded(rewrite_page(&page, rewrite), encoding)
 }
 
-/// The text of a page. `None` if it cannot be read, or is too large.
+/// The text of a page. `None` if the page cannot be read, or is too large.
 fn decoded(content: &Bytes, encoding: &str) -> Option<Vec<u8>> {
     let limit = MAX_PAGE_BYTES as u64 + 1;
     let mut page = Vec::new();
@@ -184,7 +185,7 @@ fn decoded(content: &Bytes, encoding: &str) -> Option<Vec<u8>> {
     (read.is_ok() && page.len() <= MAX_PAGE_BYTES).then_some(page)
 }
 
-/// The page in the encoding that it had.
+/// The page in its original encoding.
 fn encoded(page: Vec<u8>, encoding: &str) -> Option<Vec<u8>> {
     match encoding {
         "" => Some(page),
@@ -228,7 +229,7 @@ const LINKS: [(&str, &[&str]); 25] = [
     ("video", &["poster", "src"]),
 ];
 
-/// Elements whose content is no markup.
+/// Elements whose content is not markup.
 const RAW_TEXT: [&str; 10] =
     ["iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea", "title", "xmp"];
 
@@ -245,7 +246,7 @@ fn rewrite_page(page: &[u8], rewrite: impl Fn(&str) -> Result<String, String>) -
             [b'<', b'!' | b'?' | b'/', ..] => memchr::memchr(b'>', markup).map(|end| end + 1),
             _ => Some(1),
         };
-        // Without an end it is no markup.
+        // A start tag without an end is not markup.
         let Some(length) = length else {
             rest = markup;
             break;
@@ -293,7 +294,7 @@ fn tag_length(markup: &[u8]) -> Option<usize> {
     None
 }
 
-/// Where the content of an element without markup ends.
+/// The end of the content of an element without markup.
 fn raw_text_end(text: &[u8], name: &str) -> usize {
     let is_end = |at: &usize| {
         let after = text.get(at + 2..).unwrap_or_default();
@@ -302,7 +303,7 @@ fn raw_text_end(text: &[u8], name: &str) -> usize {
     memchr::memmem::find_iter(text, b"</").find(is_end).unwrap_or(text.len())
 }
 
-/// Writes a tag with other links.
+/// Writes a tag with changed links.
 fn rewrite_tag(
     tag: &[u8],
     name_end: usize,
@@ -360,12 +361,12 @@ fn rewrite_tag(
     out.extend_from_slice(&tag[written.min(tag.len())..]);
 }
 
-/// The characters that links have references for.
+/// The characters for which links contain references.
 const REFERENCES: [(&str, &str); 6] =
     [("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#34;", "\""), ("&#39;", "'")];
 
 fn unescape(value: &str) -> String {
-    // The ampersand comes last: what it makes is no reference.
+    // The ampersand comes last, because an ampersand from a reference does not start another reference.
     let (ampersand, others) = REFERENCES.split_at(1);
     let unescaped = others.iter().fold(value.to_owned(), |value, (reference, text)| value.replace(reference, text));
     ampersand.iter().fold(unescaped, |value, (reference, text)| value.replace(reference, text))
@@ -404,7 +405,7 @@ mod tests {
         assert_eq!(bodies.held(), 11 + 18);
         drop(page);
         assert_eq!(bodies.held(), 0);
-        // Without room, a page stays as it is.
+        // Without room, a page stays unchanged.
         let piece = &[b'x'; 60 << 10][..];
         for (limit, pieces) in [(100 << 10, 2), (1 << 20, 3), (0, 1)] {
             let bodies = BodyBudget::new(limit);
@@ -516,7 +517,7 @@ mod tests {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 page.push_str(pieces[(state >> 16) as usize % pieces.len()]);
             }
-            // Links that stay the same leave the page as it is.
+            // If no link changes, the page stays the same.
             let same = rewrite_page(page.as_bytes(), |link| Ok(link.to_owned()));
             assert_eq!(String::from_utf8_lossy(&same), page);
             let _ = rewrite_page(page.as_bytes(), |link| rewriter().rewrite(link));

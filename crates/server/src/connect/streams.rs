@@ -17,7 +17,7 @@ use crate::http::Response;
 /// Runs a command in a container.
 ///
 /// # Errors
-/// The user may not, there is no such container, or its kubelet cannot be reached.
+/// The user is not authorized, there is no such container, or its kubelet cannot be reached.
 pub(super) async fn exec(request: &Arc<RequestContext>, options: &Value) -> Result<Response, ApiError> {
     remote_command(request, options, "exec").await
 }
@@ -59,7 +59,7 @@ async fn remote_command(
     serve(request, &kubelet, &location).await
 }
 
-/// Counts a WebSocket. True if the kubelet serves none, and it is translated.
+/// Counts a WebSocket. True if the kubelet serves no WebSockets, so this server translates it.
 fn count_websocket(
     request: &RequestContext,
     subresource: &'static str,
@@ -75,7 +75,7 @@ fn count_websocket(
 /// Forwards ports of a pod.
 ///
 /// # Errors
-/// The user may not, there is no such pod, or its kubelet cannot be reached.
+/// The user is not authorized, there is no such pod, or its kubelet cannot be reached.
 pub(super) async fn port_forward(request: &Arc<RequestContext>, options: &Value) -> Result<Response, ApiError> {
     check_create(request).await?;
     let pod = location::get(&request.cluster, "pods", &request.info.namespace, &request.info.name)?;

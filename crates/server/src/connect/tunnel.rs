@@ -1,4 +1,4 @@
-//! Port forwarding of clients that tunnel SPDY through a WebSocket, for kubelets that speak SPDY only (upstream:
+//! Port forwarding of clients that tunnel SPDY through a WebSocket, for kubelets that only speak SPDY (upstream:
 //! `util/proxy.TunnelingHandler`). The bytes of SPDY are not interpreted.
 
 use std::pin::pin;
@@ -26,15 +26,15 @@ use crate::context::RequestContext;
 use crate::http::{Response, joined_headers, plain_error};
 use crate::read::{check_opening, switching_protocols};
 
-/// What precedes a protocol of SPDY in the subprotocol of its tunnel.
+/// The prefix of a SPDY protocol's name in the subprotocol of its tunnel.
 const PREFIX: &str = "SPDY/3.1+";
 /// The protocol of kubelets.
 const SPDY: &str = "SPDY/3.1";
 /// The header with the protocol inside SPDY.
 pub(super) const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
-/// How many bytes of the kubelet one message has at most.
+/// Maximum number of the kubelet's bytes in one message.
 const MAX_MESSAGE_BYTES: usize = 32 * 1024;
-/// How long the other direction goes on after one has ended.
+/// The time for which the other direction continues after one direction has ended.
 const REMAINING_TIME: Duration = Duration::from_secs(5);
 
 /// True if a subprotocol is a tunnel.
@@ -50,7 +50,7 @@ pub(super) fn is_wanted(request: &RequestContext) -> bool {
 /// Connects a client with a kubelet through a tunnel.
 ///
 /// # Errors
-/// The kubelet cannot be reached, or neither switches protocols nor fails.
+/// The kubelet cannot be reached, or its answer is neither a switch of protocols nor an error.
 pub(super) async fn tunnel(
     request: &Arc<RequestContext>,
     client: &Client,
@@ -83,7 +83,7 @@ pub(super) async fn tunnel(
         let message = "unable to upgrade: missing upgrade headers in response";
         return Ok(plain_error(StatusCode::INTERNAL_SERVER_ERROR, message));
     }
-    // The client knows the protocol under the name of its tunnel.
+    // The client knows the protocol by the name of its tunnel.
     let protocol = format!("{PREFIX}{}", joined_headers(&parts.headers, &STREAM_PROTOCOL).trim());
     let protocol = if offered.contains(&protocol.as_str()) { protocol.as_str() } else { "" };
     let opening = check_opening(&request.method, &request.headers).ok().zip(request.upgrade());
@@ -103,7 +103,8 @@ async fn copy(client: ClientStream, backend: UpgradedStream) {
     let (mut to_client, mut from_client) = open(client).await.split();
     let (mut from_backend, mut to_backend) = tokio::io::split(backend);
     let upwards = async {
-        // What follows when the kubelet has gone is dropped, so that the client can read the rest of its answer.
+        // After the kubelet has disconnected, further messages are dropped, so that the client can read the rest of the
+        // answer.
         let mut has_gone = false;
         while let Some(Ok(message)) = from_client.next().await {
             match message {
@@ -112,7 +113,7 @@ async fn copy(client: ClientStream, backend: UpgradedStream) {
                     has_gone = has_gone || to_backend.flush().await.is_err();
                 }
                 Message::Ping(_) | Message::Pong(_) => {}
-                // SPDY is binary.
+                // SPDY is binary, so a text message ends the tunnel.
                 _ => break,
             }
         }

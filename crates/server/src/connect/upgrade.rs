@@ -17,7 +17,7 @@ use super::headers::{add_forwarded_for, received};
 use crate::context::RequestContext;
 use crate::http::{Body, Response};
 
-/// How long a backend that does not switch protocols may take for the body of its answer.
+/// Time limit for the body of an answer from a backend that does not switch protocols.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// The error of a backend that cannot be reached.
@@ -36,7 +36,7 @@ pub(super) fn dial_error(error: &RequestError) -> ApiError {
 /// The URI of a location.
 ///
 /// # Errors
-/// The host is not one of a URL.
+/// The host is not valid in a URL.
 pub(super) fn uri_of(location: &Location) -> Result<Uri, ApiError> {
     let mut target = escape_path(&location.path);
     if !target.starts_with('/') {
@@ -47,7 +47,7 @@ pub(super) fn uri_of(location: &Location) -> Result<Uri, ApiError> {
         target.push_str(&location.query);
     }
     if location.authority.contains('@') {
-        // What is before it would be taken for a user, and what is behind it for the host.
+        // A URI parser would take the text before the `@` for a user, and the text after it for the host.
         let authority = quote(&location.authority);
         return Err(ApiError::Unclassified(format!("error dialing backend: {authority} is no host")));
     }
@@ -56,7 +56,7 @@ pub(super) fn uri_of(location: &Location) -> Result<Uri, ApiError> {
     uri.path_and_query(target).build().map_err(failed)
 }
 
-/// The headers with which an upgrade is asked for at a backend.
+/// The headers that ask a backend for an upgrade.
 pub(super) fn upgrade_headers(request: &RequestContext) -> HeaderMap {
     let mut headers = received(request);
     add_forwarded_for(&mut headers, request.source);
@@ -64,7 +64,7 @@ pub(super) fn upgrade_headers(request: &RequestContext) -> HeaderMap {
     headers
 }
 
-/// A backend that has switched protocols, or its other answer.
+/// A backend that has switched protocols, or its answer if it has not.
 pub(super) enum Asked {
     Upgraded(http::Response<UpgradedStream>),
     NotUpgraded(Response),
@@ -73,7 +73,7 @@ pub(super) enum Asked {
 /// Asks a backend for another protocol.
 ///
 /// # Errors
-/// The backend cannot be reached, or neither switches protocols nor fails.
+/// The backend cannot be reached, or its answer is neither a switch of protocols nor an error.
 pub(super) async fn ask(
     request: &RequestContext,
     client: &Client,
@@ -112,7 +112,7 @@ fn refusal(request: &RequestContext, response: http::Response<ResponseBody>) -> 
     response
 }
 
-/// Passes a request for another protocol on to a backend, and then the bytes in both directions.
+/// Passes a request for another protocol on to a backend, and then copies bytes in both directions.
 ///
 /// # Errors
 /// See [`ask`].

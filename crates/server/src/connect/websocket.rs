@@ -9,9 +9,9 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use super::copy::ClientStream;
 
-/// Maximum size of a client's message, in bytes. Those of kubectl have 32 KiB; upstream reads 32 MiB.
+/// Maximum size of a client's message, in bytes. Messages of kubectl have 32 KiB; upstream reads 32 MiB.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// How much is kept for a client that does not read, in bytes.
+/// Maximum size of the buffer for a client that does not read, in bytes.
 const MAX_UNSENT_BYTES: usize = 1 << 20;
 
 /// A WebSocket of a client.

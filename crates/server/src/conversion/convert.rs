@@ -18,8 +18,8 @@ pub(crate) fn convert<'a>(
     objects: Vec<Value>,
     desired: &'a str,
 ) -> BoxFuture<'a, Result<Vec<Value>, ApiError>> {
-    // Boxed because the future of a webhook call is large. Watches and requests that may wait for one do not reserve
-    // its size.
+    // The future is boxed, because the future of a webhook call is large. So watches and requests that may wait for a
+    // call do not reserve its size.
     Box::pin(convert_all(cluster, versions, objects, desired))
 }
 

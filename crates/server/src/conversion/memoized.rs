@@ -29,8 +29,8 @@ struct ConversionRequest {
 }
 
 impl MemoizedConversions {
-    /// Returns an object at another version. `None` if it has to be converted first and the computation has to run
-    /// again.
+    /// Returns an object at another version. `None` if the object has to be converted first and the computation has to
+    /// run again.
     pub(crate) fn get(
         &self,
         versions: &dyn MultiVersion,

@@ -1,6 +1,7 @@
-//! Objects of custom resources with several versions, between the version of a request and the versions that they are
-//! stored at. An object stored at the request's version is served as it is. Any other object is read at its own version
-//! and converted, by changing its `apiVersion` or by a webhook. Built-in kinds are always served as they are stored.
+//! Objects of custom resources with several versions: conversion between the request's version and the versions at
+//! which objects are stored. An object stored at the request's version is served as it is. Any other object is read at
+//! its own version and converted, by changing its `apiVersion` or by a webhook. Built-in kinds are always served as
+//! they are stored.
 
 mod convert;
 mod memoized;

@@ -1,4 +1,4 @@
-//! Selection: which objects a list or watch selects by namespace, labels and fields, and the watch scope that follows.
+//! Selection of the objects of a list or watch by namespace, labels and fields, and the resulting watch scope.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use pintle_value::{Str, Value};
 
 use super::{ShardSelector, VersionView};
 
-/// How many requirements and values of selectors are checked before other tasks may run.
+/// Maximum number of requirements and values of selectors that are checked before other tasks may run.
 const CHECKS_PER_TURN: usize = 1 << 16;
-/// From so many requirements on, the labels of an object are read once for all of them.
+/// The number of requirements from which on the labels of an object are read once for all requirements.
 const MANY_REQUIREMENTS: usize = 16;
 
 /// The type of a watch event (`metav1.WatchEvent`).
@@ -57,7 +57,7 @@ enum Field {
 #[derive(Clone, Debug)]
 struct Shard {
     selector: Arc<ShardSelector>,
-    /// Counts the objects of other parts, if that is of interest.
+    /// Counts the objects of other parts, if the caller wants them counted.
     filtered: Option<Arc<Counter>>,
 }
 
@@ -77,9 +77,9 @@ pub(crate) struct Selection {
     labels: Option<LabelSelector>,
     fields: Vec<(Field, bool, Str)>,
     namespace: Str,
-    /// The part of the collection that is selected, if the client wants one.
+    /// The selected part of the collection, if the client wants only a part.
     shard: Option<Shard>,
-    /// How many requirements and values are checked for one object, at most.
+    /// Maximum number of requirements and values that are checked for one object.
     cost: usize,
 }
 
@@ -106,30 +106,30 @@ impl Selection {
         Ok(Self { labels, fields: compiled, namespace: namespace.into(), shard: None, cost })
     }
 
-    /// Selects of these objects only those of a part. `filtered` counts the others.
+    /// Restricts the selection to the objects of a part. `filtered` counts the objects that this excludes.
     pub(crate) fn with_shard(self, selector: ShardSelector, filtered: Option<Arc<Counter>>) -> Self {
         let cost = self.cost + selector.len();
         Self { shard: Some(Shard { selector: Arc::new(selector), filtered }), cost, ..self }
     }
 
-    /// The selector of the part that is selected.
+    /// The selector of the selected part.
     pub(crate) fn shard(&self) -> Option<&ShardSelector> {
         self.shard.as_ref().map(|shard| &*shard.selector)
     }
 
-    /// True if all objects of the namespace are selected, or all of a part.
+    /// True if the selection contains all objects of the namespace, or all objects of a part.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_none() && self.fields.is_empty()
     }
 
-    /// How many objects can be matched in one go before other tasks of the thread should run. A selector is as long as
-    /// a URL, 64 KiB: enough for 20,000 requirements.
+    /// The number of objects that can be matched before other tasks of the thread should run. A selector can be as long
+    /// as a URL, 64 KiB, which is enough for 20,000 requirements.
     pub(crate) fn objects_per_turn(&self) -> usize {
         (CHECKS_PER_TURN / self.cost.max(1)).max(1)
     }
 
-    /// True if objects can only be selected after conversion: a webhook may change labels, and selectable fields of
-    /// custom resources may be defaulted or exist at one version only.
+    /// True if objects can only be selected after conversion. A webhook may change labels. Selectable fields of custom
+    /// resources may be defaulted, or exist only at one version.
     pub(crate) fn needs_conversion(&self, view: &VersionView) -> bool {
         let by_field = || self.fields.iter().any(|(field, ..)| matches!(field, Field::Indexed(_)));
         !self.is_everything() && (view.uses_webhook() || !view.has_single_version() && by_field())
@@ -180,13 +180,13 @@ impl Selection {
         }
     }
 
-    /// The value that a field is required to equal, if any.
+    /// The value that the selector requires of a field, if any.
     fn required_value(&self, field: Field) -> Option<&Str> {
         self.fields.iter().find(|(of, equal, _)| *of == field && *equal).map(|(_, _, value)| value)
     }
 
-    /// The namespace of all selected objects: that of the path, or the one that the field selector requires. Empty for
-    /// all.
+    /// The namespace of all selected objects: the namespace of the path, or the namespace that the field selector
+    /// requires. Empty for all namespaces.
     fn only_namespace(&self) -> Str {
         match self.required_value(Field::Namespace) {
             Some(namespace) if self.namespace.is_empty() && dns1123_label(namespace).is_empty() => namespace.clone(),
@@ -203,7 +203,7 @@ impl Selection {
         }
     }
 
-    /// The range of keys of the collection: a namespace, or all.
+    /// The range of keys of the collection: one namespace, or all keys.
     pub(crate) fn collection(&self, namespaced: bool) -> KeyRange {
         match self.only_namespace() {
             namespace if namespaced && !namespace.is_empty() => KeyRange::Namespace(namespace),

@@ -1,6 +1,6 @@
-//! Shard selectors of lists and watches: which part of a collection a client wants, by ranges of the hash of a field
-//! (KEP-5866; upstream: `sharding` of apimachinery and apiserver). The text is an expression of CEL, which is parsed but
-//! not evaluated.
+//! Shard selectors of lists and watches (KEP-5866; upstream: `sharding` of apimachinery and apiserver). They select a
+//! part of a collection by ranges of the hash of a field. The text is an expression of CEL, which is parsed but not
+//! evaluated.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ const END: &str = "0x10000000000000000";
 /// The number of hexadecimal digits of a hash.
 const DIGITS: usize = 16;
 
-/// A field whose hash decides.
+/// A field whose hash determines the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ShardKey {
     Uid,
@@ -29,7 +29,7 @@ impl ShardKey {
     }
 }
 
-/// A range of hashes: from `start`, up to but without `end`.
+/// A range of hashes with an inclusive `start` and an exclusive `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ShardRange {
     key: ShardKey,
@@ -83,7 +83,7 @@ impl ShardSelector {
     }
 }
 
-/// Prints the selector in one form, whatever the client has sent.
+/// Prints the selector in one form, whatever form the client has sent.
 impl fmt::Display for ShardSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = DIGITS + "0x".len();
@@ -198,7 +198,7 @@ fn go_type(literal: &Literal) -> &'static str {
     }
 }
 
-/// The number of a kind of expression in cel-go, which is all that upstream's messages say of it.
+/// cel-go's number of a kind of expression. Upstream's messages name the kind only by this number.
 fn kind_number(kind: &ExprKind) -> u8 {
     match kind {
         ExprKind::Unspecified => 0,
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn selectors_are_parsed_as_upstream() {
-        // Recorded from apiserver's `sharding.Parse` by `tools/shard-selectors`.
+        // The rows were recorded from apiserver's `sharding.Parse` by `tools/shard-selectors`.
         for row in include_str!("shard_selectors.jsonl").lines() {
             let row: Value = serde_json::from_str(row).expect("a row");
             let field = |name: &str| row[name].as_str().expect("a text");

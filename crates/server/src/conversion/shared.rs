@@ -55,7 +55,8 @@ async fn convert_and_store(
     sender.send_replace(Some(result));
 }
 
-/// The result of a conversion, which is an error if it panics. Otherwise the cache would keep the objects as pending.
+/// The result of a conversion, or an error if the conversion panics. Without this error, the cache would keep the
+/// objects as pending.
 async fn without_panic(conversion: impl Future<Output = ConversionResult>) -> ConversionResult {
     catch_panic(conversion).await.unwrap_or_else(|panic| {
         tracing::error!(panic = panic_text(&panic), "Conversion panicked");

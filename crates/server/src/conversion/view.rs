@@ -16,10 +16,11 @@ use crate::cluster::{Cluster, tree_keeping_text};
 use crate::objects::encode::{Shape, encode_exact, write_json};
 use crate::objects::model;
 
-/// How many bytes of objects are converted before other tasks run, beside one object. A kilobyte takes about ten microseconds.
+/// Maximum number of bytes that are converted before other tasks run, unless one object is larger. Converting a
+/// kilobyte takes about ten microseconds.
 const BYTES_PER_TURN: usize = 32 * 1024;
 
-/// Objects in runs that are converted before other tasks run.
+/// The objects in groups. Each group is converted before other tasks run.
 fn turns(mut objects: &[Arc<Object>]) -> impl Iterator<Item = &[Arc<Object>]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;
@@ -34,14 +35,14 @@ fn turns(mut objects: &[Arc<Object>]) -> impl Iterator<Item = &[Arc<Object>]> {
     })
 }
 
-/// Lets other tasks run, unless nothing is done yet.
+/// Lets other tasks run, except before the first group.
 async fn yield_unless_first<T>(done: &[T]) {
     if !done.is_empty() {
         tokio::task::yield_now().await;
     }
 }
 
-/// The objects of a resource at one version, which is a hub.
+/// The objects of a resource at one version, the hub.
 #[derive(Clone)]
 pub(crate) struct VersionView {
     pub(super) cluster: Arc<Cluster>,
@@ -49,16 +50,16 @@ pub(crate) struct VersionView {
     pub(super) served_version: Option<ServedVersion>,
 }
 
-/// A version of a resource that has several.
+/// One version of a resource that has several versions.
 #[derive(Clone)]
 pub(super) struct ServedVersion {
     pub(super) versions: Arc<dyn MultiVersion>,
     /// The version as `apiVersion`.
     pub(super) api_version: Arc<str>,
-    /// The first bytes of the JSON of an object stored at this version. Its members are sorted, unless it lacks
-    /// defaults of this version.
+    /// The first bytes of the JSON of an object stored at this version. The members of such an object are sorted,
+    /// unless it lacks defaults of this version.
     prefix: Arc<[u8]>,
-    /// The same for versions whose schemas are identical to this one.
+    /// The first bytes of objects stored at versions whose schemas are identical to this version's schema.
     identical_versions: Arc<[Vec<u8>]>,
 }
 
@@ -105,7 +106,7 @@ impl VersionView {
         self.served_version.as_ref().is_some_and(webhook)
     }
 
-    /// Converts objects for lists and watches, which share results of webhooks.
+    /// Converts objects for lists and watches, which share the results of webhook calls.
     ///
     /// # Errors
     /// Returns an error if an object cannot be decoded or converted.
@@ -227,7 +228,7 @@ impl VersionView {
         self.tree_keeping_text(object, &[]).await
     }
 
-    /// Like [`Self::tree`]. The objects in these members are decoded when they are used.
+    /// Like [`Self::tree`]. The objects in these members are decoded on first use.
     ///
     /// # Errors
     /// See [`VersionView::convert_shared`].
@@ -240,7 +241,7 @@ impl VersionView {
     }
 
     /// Encodes an object of this version for storage, at the storage version. The object must not have a
-    /// resourceVersion. If a read changes what is stored, the kind comes first: see [`with_kind_first`].
+    /// resourceVersion. If a read would change the stored object, the kind comes first: see [`with_kind_first`].
     ///
     /// # Errors
     /// Returns an error if the object cannot be converted.
@@ -257,21 +258,21 @@ impl VersionView {
                     convert(&self.cluster, versions, vec![object.clone()], versions.storage_version()).await?;
                 let mut stored = converted.into_iter().next().unwrap_or_default();
                 versions.prune_converted(&mut stored).map_err(ApiError::Unclassified)?;
-                // As upstream, the defaults of the storage version are set when the object is read, and not stored.
+                // As in upstream, the defaults of the storage version are not stored, but set when the object is read.
                 Ok(self.encode_unlike_read(versions, &stored))
             }
-            // Nulls that are not nullable are stored, and dropped when the object is read.
-            // So is an object without its status, whose default is set when the object is read.
+            // Nulls in fields that are not nullable are stored; a read drops them. An object may be stored without its
+            // status; a read sets the default of the status.
             Some(served_version) if has_null(object) || served_version.versions.lacks_default(object) => {
                 Ok(self.encode_unlike_read(&*served_version.versions, object))
             }
-            // What is written as it was stored may need pruning and defaulting.
+            // This view writes objects as they were stored, so reads may have to prune them and set defaults.
             None if self.hub.versions.is_some() => Ok(with_kind_first(&self.encode(object, None))),
             _ => Ok(self.encode(object, original)),
         }
     }
 
-    /// Encodes an object of the storage version that a read may change.
+    /// Encodes an object of the storage version. A read may change it.
     fn encode_unlike_read(&self, versions: &dyn MultiVersion, stored: &Value) -> Bytes {
         let json = self.encode(stored, None);
         let mut read = stored.clone();
@@ -279,10 +280,10 @@ impl VersionView {
         if read == *stored { json } else { with_kind_first(&json) }
     }
 
-    /// Encodes an object of any version as it is after it was read from the store. The object must not have a
-    /// resourceVersion. If it was made by changing a stored object, that is `original`.
+    /// Encodes an object of any version in the form that it has after a read from the store. The object must not have a
+    /// resourceVersion. `original` is the stored object from which it was made, if any.
     pub(crate) fn encode(&self, object: &Value, original: Option<OriginalObject<'_>>) -> Bytes {
-        // The bytes stay in the cache as long as the object.
+        // The encoding has its exact size, because the bytes stay in the cache as long as the object.
         encode_exact(|out| match (Shape::of(&self.hub), original) {
             (Shape::Typed(types, id), Some(original)) => encode_typed_changed(object, original, types, id, out),
             (Shape::Untyped, _) => encode_decoded_again(object, out),
@@ -290,7 +291,7 @@ impl VersionView {
         })
     }
 
-    /// Creates the cached form of a stored object's tree at this version.
+    /// Creates the cached form of a stored object from its tree at this version.
     fn to_object(&self, served_version: &ServedVersion, object: &Object, mut tree: Value) -> Result<Object, ApiError> {
         served_version.versions.prune_converted(&mut tree).map_err(ApiError::Unclassified)?;
         let json = self.encode(&tree, None);
@@ -323,7 +324,7 @@ fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.iter().any(has_null),
-        // Field sets have no nulls, and of custom objects nothing else is kept as text.
+        // Field sets have no nulls, and in custom objects nothing else is kept as text.
         Value::Object(members) => members.encoded().is_none() && members.values().any(has_null),
         _ => false,
     }

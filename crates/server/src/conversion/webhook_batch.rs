@@ -30,13 +30,13 @@ struct CallFailure {
     has_response: bool,
 }
 
-/// A webhook and what it converts.
+/// A webhook, and the parameters of its conversion.
 pub(super) struct WebhookCall<'a> {
     pub(super) cluster: &'a Arc<Cluster>,
     pub(super) webhook: &'a WebhookClientConfig,
-    /// The versions of `ConversionReview` that it understands.
+    /// The versions of `ConversionReview` that the webhook understands.
     pub(super) reviews: &'a [Str],
-    /// The name of the definition.
+    /// The name of the CRD.
     pub(super) definition: &'a str,
     /// The `apiVersion` to convert to.
     pub(super) desired: &'a str,

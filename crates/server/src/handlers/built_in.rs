@@ -22,7 +22,7 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
     let has_name = !info.name.is_empty() && !matches!(info.verb.as_str(), "list" | "watch" | "deletecollection");
     let has_route = match (namespaced, info.in_namespace) {
         (true, true) | (false, false) => true,
-        // Without a namespace, the path of a namespaced resource is that of a collection.
+        // Without a namespace, the path of a namespaced resource is the path of a collection.
         (true, false) => !has_name,
         (false, true) => false,
     };
@@ -44,7 +44,7 @@ pub(crate) async fn handle(request: &Arc<RequestContext>, resource: &Arc<Resourc
         if !connector.serves(request.method.as_str()) {
             return Err(ApiError::MethodNotAllowed);
         }
-        // Boxed: few requests are connections, and the future is large.
+        // The future is boxed, because it is large and few requests are connections.
         return Box::pin(connect(request, resource, subresource, connector)).await;
     }
     // There are no routes for HEAD.

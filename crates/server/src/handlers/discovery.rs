@@ -20,7 +20,7 @@ use crate::objects::model;
 use crate::represent;
 use crate::request::negotiate::EndpointRestrictions;
 
-/// Responds if the path is one of discovery.
+/// Responds if the path is a path of discovery.
 ///
 /// # Errors
 /// Returns an error if the client accepts no supported encoding.
@@ -94,7 +94,8 @@ fn core_versions(request: &RequestContext) -> Value {
     }
 }
 
-/// The `APIGroupList`: the group of APIServices, which has none of its own, then the others in the order of theirs.
+/// The `APIGroupList`. The group of APIServices comes first, because it has no APIService of its own. The other groups
+/// follow in the order of their APIServices.
 fn group_list(cluster: &Cluster, registry: &Registry) -> Value {
     let groups = match cluster.api_service_versions() {
         Some(versions) => {
@@ -112,14 +113,14 @@ fn is_core(versions: &[GroupVersion]) -> bool {
     versions.first().is_some_and(|version| version.group.is_empty())
 }
 
-/// The versions of a group other than the core group, in the order of its APIServices if it has some.
+/// The versions of a group other than the core group, in the order of its APIServices if it has any.
 fn group_versions(cluster: &Cluster, registry: &Registry, name: &str) -> Option<Vec<GroupVersion>> {
     let found = cluster.api_service_versions_of(name);
     let published = || registry.group(name).map(|group| group.versions().cloned().collect());
     found.or_else(published).filter(|_| !name.is_empty())
 }
 
-/// The versions of all groups but the core group, in the order that their APIServices would have.
+/// The versions of all groups except the core group, in the order that their APIServices would have.
 fn published_groups(registry: &Registry) -> Vec<Vec<GroupVersion>> {
     let mut groups: Vec<&Arc<Group>> = registry.groups().filter(|group| !group.name().is_empty()).collect();
     // Upstream sorts groups of equal priority by the names of their APIServices (`version.group`).
@@ -211,7 +212,7 @@ fn subresource_entry(resource: &Resource, subresource: &Subresource, name: &str)
     entry
 }
 
-/// The version of aggregated discovery that a client prefers over the other documents, if it does.
+/// The version of aggregated discovery, if the client prefers aggregated discovery over the other documents.
 fn aggregated_version(headers: &HeaderMap) -> Option<&'static str> {
     let accept = joined_headers(headers, &ACCEPT);
     for clause in accept.split(',') {
