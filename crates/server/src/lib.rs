@@ -1,16 +1,16 @@
-//! The API over HTTP. The modules are layers; each one uses only those above it in this list:
+//! The API over HTTP. The modules are layers. Each layer uses only the layers above it in this list:
 //!
 //! 1. `http`, `client_protocols`: sockets, TLS, connections, bodies; which protocols the clients of the server offer
 //! 2. `request`: request info, query parameters, content negotiation
 //! 3. `cluster`: the state that all requests and controllers share
-//! 4. `webhook`; `access`, `objects`, `conversion`: who may do what; decoding and encoding; objects at API versions
+//! 4. `webhook`; `access`, `objects`, `conversion`: access control; decoding and encoding; objects at API versions
 //! 5. `context`, `represent`: everything known about a request; response formats
 //! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
-//! 7. `connect`: connections of clients with pods, services and nodes; `handlers`: choose the operation that a request asks for
-//! 8. `observe`: what sees requests and their answers
+//! 7. `connect`: connections of clients with pods, services and nodes; `handlers`: choose the operation of a request
+//! 8. `observe`: observers of requests and their answers
 //! 9. `pipeline`: the handler chain of every request
-//! 10. `controllers`, `service_accounts`, `startup`: background tasks, what tokens are bound to, and [`ApiServer`], which
-//!     starts all
+//! 10. `controllers`, `service_accounts`, `startup`: background tasks, the objects to which tokens are bound, and
+//!    [`ApiServer`], which starts everything
 
 mod access;
 mod client_protocols;

@@ -23,11 +23,11 @@ use crate::represent::json_response;
 /// A health endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
-    /// Whether the server has to be started again.
+    /// Fails if the server has to be restarted.
     Livez,
-    /// Whether the server can serve requests.
+    /// Fails if the server cannot serve requests.
     Readyz,
-    /// The deprecated predecessor of both, with the checks of `/livez`.
+    /// The deprecated predecessor of both endpoints, with the checks of `/livez`.
     Healthz,
 }
 
@@ -43,31 +43,31 @@ impl Endpoint {
     }
 }
 
-/// The task that reconciles the RBAC bootstrap policy. It has ended when the server begins to answer requests, and a
-/// server without RBAC does not have it.
+/// The task that reconciles the RBAC bootstrap policy. The task has ended when the server begins to answer requests. A
+/// server without RBAC does not have the task.
 pub(crate) const BOOTSTRAP_POLICY_TASK: &str = "rbac-bootstrap-policy";
 
-/// What a health check examines.
+/// The subject of a health check.
 #[derive(Clone, Debug)]
 enum Probe {
     /// The state of the cluster. Returns the reason if the check fails.
     State(fn(&Cluster) -> Result<(), String>),
     /// The state of the cluster that a background task changes. A server without the task has no such check.
     StateOfTask(&'static str, fn(&Cluster) -> Result<(), String>),
-    /// The background task of this name. A task that does not work now fails `/readyz`, one that does not recover fails
-    /// the other endpoints. A server without the task has no such check.
+    /// The background task with this name. A task that does not work now fails `/readyz`. A task that does not recover
+    /// fails the other endpoints. A server without the task has no such check.
     Task(&'static str),
 }
 
-/// The checks of kube-apiserver that have an equivalent here, in its order, and whether they are part of `/readyz` only.
-/// Background tasks without a row follow with checks of their own names.
+/// The checks of kube-apiserver that have an equivalent here, in its order. The flag is true for checks that only
+/// `/readyz` has. Background tasks without a row follow with checks of their own names.
 const CHECKS: &[(&str, bool, Probe)] = &[
     ("ping", false, Probe::State(|_| Ok(()))),
     ("log", false, Probe::State(|_| Ok(()))),
     ("etcd", false, Probe::State(Cluster::store_health)),
     ("etcd-readiness", true, Probe::State(Cluster::store_readiness)),
     ("informer-sync", true, Probe::Task(FEED_TASK)),
-    // What has ended when the server begins to answer requests.
+    // Hooks that have ended when the server begins to answer requests.
     ("poststarthook/start-apiserver-admission-initializer", false, Probe::State(|_| Ok(()))),
     ("poststarthook/generic-apiserver-start-informers", false, Probe::State(|_| Ok(()))),
     ("poststarthook/priority-and-fairness-config-consumer", false, Probe::Task(FLOW_CONTROL_STATUS_TASK)),
@@ -95,7 +95,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("autoregister-completion", false, Probe::StateOfTask(API_SERVICE_REGISTRATION_TASK, Cluster::check_api_services)),
 ];
 
-/// The last check, of `/readyz` only.
+/// The last check. Only `/readyz` has it.
 const SHUTDOWN: (&str, Probe) = ("shutdown", Probe::State(check_shutdown));
 
 fn check_storage_versions(cluster: &Cluster) -> Result<(), String> {
@@ -107,7 +107,7 @@ fn check_shutdown(cluster: &Cluster) -> Result<(), String> {
     if cluster.is_terminating() { Err("process is shutting down".to_owned()) } else { Ok(()) }
 }
 
-/// A check of an endpoint and its result: the reason if it fails.
+/// A check of an endpoint, and its result: the reason if the check fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CheckResult<'c> {
     name: &'c str,
@@ -144,7 +144,7 @@ fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) 
         std::iter::once(storage.health()).chain(readiness)
     });
     let select = |(name, result)| CheckResult { name, result: if is_selected(name) { result } else { Ok(()) } };
-    // As in upstream, they follow those of the main store.
+    // As in upstream, the checks of other stores follow the checks of the main store.
     let place = results.iter().rposition(|check| check.name.starts_with("etcd")).map_or(0, |last| last + 1);
     let rest = results.split_off(place);
     results.extend(overrides.map(select));
@@ -197,7 +197,7 @@ fn report(endpoint: Endpoint, results: &[CheckResult<'_>], excluded: &BTreeSet<&
     response
 }
 
-/// The response of the path of a single check. Unlike the endpoint it gives the reason of a failure.
+/// The response of the path of a single check. Unlike the endpoint, it gives the reason of a failure.
 fn report_single(result: Result<(), String>) -> Response {
     let Err(reason) = result else { return text(StatusCode::OK, "ok") };
     let mut response = text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"));
@@ -225,7 +225,7 @@ fn parse_path(path: &str) -> Option<(Endpoint, &str)> {
     })
 }
 
-/// Responds if the path is one of this file.
+/// Responds if the path belongs to this file.
 pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
     let path = request.info.path.as_str();
     if matches!(path, "/version" | "/version/") {

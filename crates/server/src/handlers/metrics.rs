@@ -14,7 +14,7 @@ use crate::request::negotiate::exposition_escaping;
 /// When the process started, in seconds since the Unix epoch.
 const PROCESS_START_TIME: HeaderName = HeaderName::from_static("process-start-time-unix");
 
-/// Responds if the path is one of this file.
+/// Responds if the path belongs to this file.
 pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
     let metrics = &request.cluster.metrics;
     let exposition = match (request.info.path.as_str(), &request.method) {
@@ -26,7 +26,7 @@ pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
             metrics.reset_slis();
             return Some(text(StatusCode::OK, "metrics reset\n"));
         }
-        // It reads files: other tasks of this thread do not wait for a slow disk.
+        // This reads files. With `block_in_place`, other tasks of this thread do not wait for a slow disk.
         ("/metrics", _) => tokio::task::block_in_place(|| request.cluster.metrics_text(&version())),
         ("/metrics/slis", _) => metrics.slis_text(),
         _ => return None,

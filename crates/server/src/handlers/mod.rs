@@ -28,7 +28,7 @@ pub use version::{BuildInfo, set_build_info, version};
 /// # Errors
 /// Returns an error if the request fails.
 pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, ApiError> {
-    // The target of a CONNECT may be a host, without a path. Success would be a tunnel to it.
+    // The target of a CONNECT may be a host, without a path. A success response would mean a tunnel to this host.
     if request.info.path.is_empty() || request.info.path.starts_with("//") {
         return Ok(page_not_found());
     }
@@ -70,8 +70,8 @@ fn not_found(request: &RequestContext) -> Result<Response, ApiError> {
     if is_routed { Err(ApiError::NoSuchPath) } else { Ok(page_not_found()) }
 }
 
-/// True for documents that upstream's router serves for GET only, not even for HEAD. Other documents, those of groups
-/// and of versions of custom resources too, have handlers that accept any method.
+/// True for documents that upstream's router serves for GET only, not even for HEAD. The handlers of other documents
+/// accept any method. These include documents of custom resources' groups and versions.
 fn is_get_only_document(request: &RequestContext) -> bool {
     let parts: Vec<&str> = request.info.path.trim_matches('/').split('/').collect();
     match parts.as_slice() {

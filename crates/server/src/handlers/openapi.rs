@@ -19,12 +19,12 @@ use crate::request::negotiate::accepted_types;
 /// The subtypes of the Protobuf encoding of v2: the current name and the old name.
 const V2_PROTOBUF: [&str; 2] =
     ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
-/// The content type of that encoding.
+/// The content type of the Protobuf encoding of v2.
 const V2_PROTOBUF_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// Smaller responses with v2 are not compressed (upstream: the default of `gziphandler`).
+/// Responses with v2 that are smaller, in bytes, are not compressed (upstream: the default of `gziphandler`).
 const V2_GZIP_THRESHOLD: usize = 1400;
 
-/// Responds if the path is one of OpenAPI.
+/// Responds if the path is a path of OpenAPI.
 pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
     match request.info.path.as_str() {
         "/openapi/v2" => Some(v2(request)),
@@ -74,14 +74,14 @@ fn v2(request: &RequestContext) -> Response {
     set_header(&mut headers, CONTENT_TYPE, content_type);
     set_header(&mut headers, ETAG, &document.etag());
     let response = serve(request, headers, &document);
-    // There is nothing to compress for HEAD.
+    // A response to HEAD has no body to compress.
     if request.method == Method::HEAD { response } else { compress_from(V2_GZIP_THRESHOLD, request, response) }
 }
 
 /// Responds with the index of the v3 documents. The URL of a document changes when its contents change. Upstream's
-/// aggregator makes the index for each request, so it has no ETag, the content type that Go detects, and was always
-/// modified just now. The index of the current second may be another than the one that a client got in the same second,
-/// so it is never "not modified".
+/// aggregator makes the index for each request. So the index has no ETag, has the content type that Go detects, and was
+/// always modified just now. Two responses of the same second may contain different indexes, so the index is never "not
+/// modified".
 fn index(request: &RequestContext) -> Response {
     let registry = request.cluster.published_registry();
     let index = request.cluster.documents.get(&DocumentDependency::All(registry.clone()), "openapi/v3", || {
@@ -120,7 +120,7 @@ fn build(request: &RequestContext, registry: &Registry, path: &str) -> Vec<u8> {
     pintle_openapi::v3_document(registry, &request.cluster.catalog, path).unwrap_or_default()
 }
 
-/// What the v3 document at a path depends on: its group. Documents outside of groups never change.
+/// The dependency of the v3 document at a path: its group. Documents outside of groups never change.
 fn dependency(registry: &Arc<Registry>, path: &str) -> DocumentDependency {
     let group = path.strip_prefix("apis/").map_or("", |rest| rest.split('/').next().unwrap_or_default());
     registry
@@ -133,7 +133,7 @@ fn cache_name(path: &str) -> String {
     format!("openapi/v3/{path}")
 }
 
-/// The v3 document at a path, `None` if there is none.
+/// The v3 document at a path; `None` if there is none.
 fn cached_document(request: &RequestContext, path: &str) -> Option<Document> {
     let registry = request.cluster.published_registry();
     if !pintle_openapi::has_v3_document(&registry, path) {
@@ -155,7 +155,7 @@ fn expiry(now: SystemTime) -> String {
     let (year, rest) = today.split_at(today.find('-').unwrap_or_default());
     let in_next_year =
         |rest: &str| Time::parse_rfc3339(&format!("{:04}{rest}", year.parse::<i64>().unwrap_or_default() + 1)).ok();
-    // A year after February 29 is March 1.
+    // If the next year has no February 29, the expiry is March 1.
     let expiry = in_next_year(rest).or_else(|| in_next_year(&rest.replacen("-02-29", "-03-01", 1)));
     let expiry = expiry.and_then(|time| u64::try_from(time.seconds).ok()).unwrap_or_default();
     httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(expiry)).replace("GMT", "UTC")

@@ -11,10 +11,10 @@ use crate::http::{Response, set_header, text};
 
 /// The paths of the documents.
 pub(crate) const PATHS: [&str; 2] = [OPENID_CONFIGURATION_PATH, JWKS_PATH];
-/// How long clients may cache them. Upstream's keys are static too.
+/// The time for which clients may cache the documents. Upstream's keys are static, too.
 const CACHE_FOR: &str = "public, max-age=3600";
 
-/// Responds if the path is one of this file and the issuer has the documents.
+/// Responds if the path belongs to this file and the issuer has the documents.
 ///
 /// # Errors
 /// The method is not GET, or the client does not accept the document.

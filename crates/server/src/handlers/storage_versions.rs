@@ -10,10 +10,10 @@ use crate::context::RequestContext;
 const SERVER_USER: &str = "system:apiserver";
 const SERVER_GROUP: &str = "system:masters";
 
-/// Fails for a write that has to wait.
+/// Checks whether a write has to wait for the record of its resource's storage version.
 ///
 /// # Errors
-/// The storage version of its resource is not recorded.
+/// The storage version of the write's resource is not recorded.
 pub(super) fn check_recorded(request: &RequestContext) -> Result<(), ApiError> {
     let pending = request.cluster.storage_versions.as_ref().filter(|manager| !manager.is_completed());
     let Some(manager) = pending.filter(|_| has_to_wait(request)) else { return Ok(()) };
@@ -21,7 +21,7 @@ pub(super) fn check_recorded(request: &RequestContext) -> Result<(), ApiError> {
     manager.check_recorded(&resource).map_err(ApiError::Unavailable)
 }
 
-/// False for reads, and for the writes that recording depends on.
+/// False for reads, and for the writes with which servers record storage versions.
 fn has_to_wait(request: &RequestContext) -> bool {
     let info = &request.info;
     let is_resource = |group: &str, plural: &str| info.group == group && info.resource == plural;

@@ -55,7 +55,7 @@ pub(super) async fn write(
     .await
 }
 
-/// Tells a write that its client has gone, when the future that waits for it is dropped.
+/// Tells a write that its client has disconnected, when the future that waits for the write is dropped.
 struct DisconnectGuard<'a>(&'a RequestContext);
 
 impl Drop for DisconnectGuard<'_> {
@@ -65,7 +65,8 @@ impl Drop for DisconnectGuard<'_> {
 }
 
 /// Runs a write to its end even if the client disconnects or its time is over, so that its allocations are committed or
-/// reverted. The store is not closed before. What takes much time or memory ends before that (`pintle_budget`).
+/// reverted. The store is not closed before the write has ended. Computations that take much time or memory end
+/// earlier, when they exhaust their budget (`pintle_budget`).
 async fn run_detached<W>(
     request: &Arc<RequestContext>,
     write: impl FnOnce(Arc<RequestContext>) -> W,
@@ -78,9 +79,9 @@ where
     let outcome = request.wait_for_write(task).await;
     std::mem::forget(waiting);
     match outcome? {
-        // Whatever error a write comes to without time or memory, the reason is the budget.
+        // If the budget of time or memory is exhausted, it is the reason for any error of the write.
         Ok(result) => result.map_err(|error| request.budget().exhausted().map_or(error, budget_error)),
-        // The panic goes on in the request's own task, where it is logged and answered.
+        // The panic is resumed in the request's own task, which logs and answers it.
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => Err(ApiError::Internal(format!("the request could not be completed: {error}"))),

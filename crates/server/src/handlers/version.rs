@@ -5,24 +5,25 @@ use std::sync::OnceLock;
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
-/// The patch release of Kubernetes whose behaviour the server has: that of the Go modules with which it is compared.
+/// The patch release of Kubernetes whose behaviour the server has. It is also the release of the Go modules with which
+/// the server is compared.
 const KUBERNETES_VERSION: &str = "v1.36.6";
 
-/// How the program was built.
+/// The origin of the program's build.
 #[derive(Clone, Debug)]
 pub struct BuildInfo {
-    /// The commit.
+    /// The commit of the source.
     pub commit: &'static str,
-    /// `clean`, or why the commit does not tell everything.
+    /// `clean`, or the reason why the source differs from the commit.
     pub tree_state: &'static str,
-    /// The date.
+    /// The date of the build.
     pub date: Time,
 }
 
-/// What the program has said of its build. A library knows nothing of the program that it is in.
+/// The build information that the program has set. A library knows nothing of the program that links it.
 static BUILD: OnceLock<BuildInfo> = OnceLock::new();
 
-/// Says how the program was built, before it starts a server. The first call counts.
+/// Sets the program's build information, before it starts a server. Only the first call has an effect.
 pub fn set_build_info(build: BuildInfo) {
     let _ = BUILD.set(build);
 }

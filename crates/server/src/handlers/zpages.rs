@@ -1,4 +1,4 @@
-//! Serves `/statusz` and `/flagz`: what this process is, and with which flags it runs (upstream:
+//! Serves `/statusz` and `/flagz`: facts about this process, and the flags with which it runs (upstream:
 //! `k8s.io/apiserver/pkg/server/statusz` and `flagz`, KEP-4827 and KEP-4828).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::represent;
 use crate::request::negotiate::Encoding;
 use crate::request::negotiate::page::{PageFormat, PageKind, negotiate};
 
-/// The path of what this process is.
+/// The path of the facts about this process.
 pub(crate) const STATUSZ: &str = "/statusz";
 /// The path of the flags of this process.
 pub(crate) const FLAGZ: &str = "/flagz";
@@ -28,20 +28,20 @@ pub(crate) const FLAGZ: &str = "/flagz";
 const COMPONENT: &str = "apiserver";
 /// The directories of paths that `/statusz` does not list, because they are not for debugging.
 const UNLISTED_FOLDERS: [&str; 5] = ["/apis", "/api", "/openid", "/openapi", "/.well-known"];
-/// What may be between a name and its value. The text has no stable form, so one is taken at random.
+/// The delimiters between a name and its value. The text has no stable form, so each page uses a random delimiter.
 const DELIMITERS: [&str; 4] = [":", ": ", "=", " "];
 
-/// The fields of a page, in the order of those in Go.
+/// The fields of a page, in the order of the fields in Go's type.
 type Page = Vec<(&'static str, Value)>;
 
-/// The paths of this file that are served.
+/// The served paths of this file.
 pub(crate) fn paths(cluster: &Cluster) -> impl Iterator<Item = &'static str> {
     let status = cluster.gates.is_enabled(Feature::COMPONENT_STATUSZ).then_some(STATUSZ);
     let flags = cluster.gates.is_enabled(Feature::COMPONENT_FLAGZ) && cluster.flags.is_some();
     status.into_iter().chain(flags.then_some(FLAGZ))
 }
 
-/// Responds if the path is one of this file. `listed` are the paths of the index.
+/// Responds if the path belongs to this file. `listed` are the paths of the index.
 pub(crate) fn respond(request: &RequestContext, listed: impl Fn() -> Vec<String>) -> Option<Response> {
     let path = paths(&request.cluster).find(|path| *path == request.info.path)?;
     let kind = if path == FLAGZ { PageKind::Flagz } else { PageKind::Statusz };
@@ -102,7 +102,7 @@ fn encode_json(page: &Page, pretty: bool) -> Vec<u8> {
     pintle_codec::json::indent(&json)
 }
 
-/// The answer to a client that accepts no format of a page. There is no Protobuf here, not even for errors.
+/// The answer to a client that accepts no format of a page. These pages have no Protobuf encoding, not even for errors.
 fn not_acceptable(request: &RequestContext, error: &ApiError) -> Response {
     let mut endpoint = request.endpoint();
     endpoint.has_protobuf = false;
@@ -129,7 +129,7 @@ fn random_delimiter() -> &'static str {
     DELIMITERS.get(index).copied().unwrap_or(" ")
 }
 
-/// What `/statusz` reports.
+/// The facts that `/statusz` reports.
 struct Status {
     started: Time,
     uptime_seconds: i64,
@@ -195,7 +195,7 @@ fn emulation_version(version: &Value) -> String {
     format!("{}.{}", version.str_at(&["emulationMajor"]), version.str_at(&["emulationMinor"]))
 }
 
-/// The first directories of paths, sorted, without those that are not for debugging.
+/// The first directories of paths, sorted, except the directories that are not for debugging.
 fn directories(paths: &[String]) -> Vec<String> {
     let first = paths.iter().filter_map(|path| path.split('/').nth(1)).filter(|first| !first.is_empty());
     let directories: BTreeSet<String> = first.map(|first| format!("/{first}")).collect();

@@ -1,5 +1,5 @@
-//! Accepts connections. Errors, usually because the process is out of file descriptors, are retried with a backoff (Go's
-//! `net/http` does the same) and logged at a bounded rate.
+//! Accepts connections. Errors are retried with a backoff, as in Go's `net/http`, and logged at a bounded rate. The
+//! usual error is that the process is out of file descriptors.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_supervisor::BackgroundTask;
 use tokio::time::{Instant, sleep};
 
-/// The delay after the first error. Each further one doubles it.
+/// The delay after the first error. Each further error doubles the delay.
 const MIN_BACKOFF: Duration = Duration::from_millis(5);
 /// The longest delay.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ pub(super) struct AcceptErrors {
 }
 
 impl AcceptErrors {
-    /// Accepts until it succeeds. Meanwhile the task has failed.
+    /// Retries `accept` until it succeeds. Meanwhile the task counts as failed.
     pub(super) async fn retry<T, F: Future<Output = io::Result<T>>>(
         &mut self,
         task: &BackgroundTask,

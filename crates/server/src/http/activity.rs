@@ -1,6 +1,6 @@
-//! What happens on a connection, for its timeouts: one for the head of a request that has begun to arrive (Go's
-//! `ReadHeaderTimeout`), one for a connection without requests (Go's `IdleTimeout`), and one for a response that its
-//! client does not read.
+//! The activity of a connection, for its timeouts. The head of a request that has begun to arrive has a timeout (Go's
+//! `ReadHeaderTimeout`). So do a connection without requests (Go's `IdleTimeout`) and a response that its client does
+//! not read.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,49 +16,50 @@ use tokio::time::{Instant, sleep_until};
 
 use super::layer::Layer;
 
-/// What every client sends first over HTTP/2 (RFC 9113, section 3.4).
+/// The first bytes of every client over HTTP/2 (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How much is received before other tasks run, in bytes. A flood of small frames would otherwise occupy a thread for
-/// as long as tokio lets a task read.
+/// Maximum number of bytes that are received before other tasks run. A flood of small frames would otherwise occupy a
+/// thread for as long as tokio lets a task read.
 const MAX_READ_AT_ONCE: usize = 16 * 1024;
 
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActivityTimeouts {
     /// Time limit for the head of a request over HTTP/1.1, from its first byte on; for the first request, from the
-    /// handshake on. Over HTTP/2 the head of a request arrives in frames between those of other streams.
+    /// handshake on. Over HTTP/2 the head of a request arrives in frames between the frames of other streams, so there
+    /// is no such limit.
     pub(super) head: Duration,
-    /// How long the connection may have no request.
+    /// Time limit for a connection without requests. `None` for no limit.
     pub(super) idle: Option<Duration>,
-    /// How long after its deadline a response may not be sent completely. The client of such a response gives its stream
-    /// no window over HTTP/2, so no write of the connection waits.
+    /// Time limit after a response's deadline for sending it completely. Over HTTP/2, a client that does not read a
+    /// response gives its stream no window. So no write of the connection waits, and the write timeout does not apply.
     pub(super) response: Duration,
 }
 
 impl ActivityTimeouts {
-    /// Without the timeout of an idle connection.
+    /// The same timeouts without the timeout of an idle connection.
     pub(super) fn without_idle(self) -> Self {
         Self { idle: None, ..self }
     }
 }
 
-/// Which timeout has passed.
+/// A timeout that has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
     /// The head of a request did not arrive in time.
     Head,
-    /// There was no request for long.
+    /// There was no request for too long.
     Idle,
     /// A response was not read in time.
     Response,
 }
 
 impl Expiry {
-    /// Why the connection is closed. `None` if it may finish first.
+    /// The reason why the connection is closed at once. `None` if it may finish its requests first.
     pub(super) fn close_reason(self) -> Option<&'static str> {
         match self {
-            // As Go's server, which answers nothing.
+            // Like Go's server, the server closes the connection without an answer.
             Expiry::Head => Some("the head of a request did not arrive in time"),
             Expiry::Idle => None,
             Expiry::Response => Some("the client does not read a response"),
@@ -70,11 +71,11 @@ impl Expiry {
 #[derive(Clone, Debug)]
 pub(super) struct Activity(Arc<Mutex<ActivityState>>);
 
-/// The protocol of a connection, by the first bytes that its client sends: ALPN does not say it, because clients may
-/// begin HTTP/2 without it.
+/// The protocol of a connection, determined from its first bytes. ALPN does not determine it, because clients may begin
+/// HTTP/2 without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionProtocol {
-    /// The client has sent so many bytes of the preface of HTTP/2.
+    /// The client has sent this many bytes of the preface of HTTP/2, and nothing else.
     Unknown(usize),
     Http1,
     Http2,
@@ -97,21 +98,21 @@ impl ConnectionProtocol {
 
 #[derive(Debug)]
 struct ActivityState {
-    /// The number of requests that are not completely answered.
+    /// The number of requests whose responses are not completely sent.
     open: usize,
-    /// The deadlines of open requests, each with the number of its request.
+    /// The deadlines of open requests, each with the number of the request.
     deadlines: BTreeSet<(Instant, u64)>,
     /// The number of the next request.
     next_request: u64,
     protocol: ConnectionProtocol,
-    /// Since when the head of a request has been arriving. Always `None` over HTTP/2.
+    /// When the head of a request began to arrive. Always `None` over HTTP/2.
     head_since: Option<Instant>,
-    /// Since when there has been no request. Only meaningful if there is none.
+    /// When the last request ended. Only meaningful if there is no open request.
     idle_since: Instant,
 }
 
 impl ActivityState {
-    /// When a timeout passes, unless something happens before.
+    /// The time at which a timeout passes, unless there is activity before.
     fn due(&self, timeouts: ActivityTimeouts) -> Option<(Instant, Expiry)> {
         if self.open > 0 {
             return self.deadlines.first().map(|(deadline, _)| (*deadline + timeouts.response, Expiry::Response));
@@ -123,7 +124,7 @@ impl ActivityState {
     }
 }
 
-/// Those that are not completely answered, watches among them.
+/// Counts requests whose responses are not completely sent, including watches.
 impl OpenRequests for Activity {
     fn open_requests(&self) -> usize {
         self.0.lock().open
@@ -131,7 +132,7 @@ impl OpenRequests for Activity {
 }
 
 impl Activity {
-    /// A connection that was just opened. Its first request is due.
+    /// A connection that was just opened. The timeout for the head of its first request has started.
     pub(super) fn new() -> Self {
         let now = Instant::now();
         let (open, deadlines, next_request) = (0, BTreeSet::new(), 0);
@@ -150,7 +151,8 @@ impl Activity {
         OpenRequest { activity: self.clone(), number, deadline: OnceLock::new() }
     }
 
-    /// Called when bytes have arrived. Over HTTP/1.1, they belong to the head of the next request if there is none.
+    /// Called when bytes have arrived. Over HTTP/1.1, they belong to the head of the next request if there is no open
+    /// request.
     fn received(&self, bytes: &[u8]) {
         let mut state = self.0.lock();
         state.protocol = state.protocol.after(bytes);
@@ -168,14 +170,14 @@ impl Activity {
             let (now, due) = (Instant::now(), self.0.lock().due(timeouts));
             match due {
                 Some((at, expiry)) if at <= now => return expiry,
-                // What begins while this sleeps is due later than this.
+                // Timeouts that begin during this sleep end after it.
                 _ => sleep_until(due.map_or(now + shortest, |(at, _)| at.min(now + shortest))).await,
             }
         }
     }
 }
 
-/// An open request, until this is dropped.
+/// An open request. Dropping this ends it.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     activity: Activity,
@@ -184,7 +186,7 @@ pub(super) struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Sets when the response should have been sent, if that is not set yet. A time in the past is now.
+    /// Sets the deadline of the response, if it is not set yet. A time in the past counts as now.
     pub(super) fn set_deadline(&self, deadline: Instant) {
         let deadline = deadline.max(Instant::now());
         if self.deadline.set(deadline).is_ok() {
@@ -204,13 +206,13 @@ impl Drop for OpenRequest {
     }
 }
 
-/// The layer that reports when bytes arrive, and lets other tasks run after some of them. It lies above TLS: a TLS
-/// stream that has read something returns that when the stream below is pending, so that a pause there has no effect.
+/// Reports when bytes arrive, and lets other tasks run after a number of bytes. The layer is above TLS. If the stream
+/// below is pending, a TLS stream returns the bytes that it has read, so a pause below TLS has no effect.
 #[derive(Debug)]
 pub(super) struct ActivityLayer<S> {
     stream: S,
     activity: Activity,
-    /// How much was received since other tasks could run, in bytes.
+    /// The number of bytes that were received since other tasks could run.
     received: usize,
 }
 
@@ -259,13 +261,13 @@ mod tests {
     const RESPONSE: Duration = Duration::from_secs(100);
     const TIMEOUTS: ActivityTimeouts = ActivityTimeouts { head: HEAD, idle: Some(IDLE), response: RESPONSE };
 
-    /// What expires, and after how long.
+    /// The timeout that expires, and the time after which it does.
     async fn expiry(activity: &Activity, timeouts: ActivityTimeouts) -> (Expiry, Duration) {
         let started = Instant::now();
         (activity.expired(timeouts).await, Duration::from_secs(started.elapsed().as_secs()))
     }
 
-    /// A stream from which one can read without end, counting the reads.
+    /// A stream that can be read without end. It counts the reads.
     struct Endless(usize);
 
     impl AsyncRead for Endless {
@@ -323,7 +325,7 @@ mod tests {
         let activity = Activity::new();
         let watch = activity.begin();
         assert!(tokio::time::timeout(IDLE * 100, activity.expired(TIMEOUTS)).await.is_err());
-        // The body of a request.
+        // These bytes belong to the body of a request.
         activity.received(b"GET");
         drop(watch);
         assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Idle, IDLE));
@@ -350,7 +352,7 @@ mod tests {
         assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Response, minute + RESPONSE));
         drop(object);
         assert!(tokio::time::timeout(IDLE * 100, activity.expired(TIMEOUTS)).await.is_err());
-        // The watch ends.
+        // From now on, the watch has a deadline, which has passed.
         watch.set_deadline(Instant::now() - minute);
         assert_eq!(expiry(&activity, TIMEOUTS.without_idle()).await, (Expiry::Response, RESPONSE));
         drop(watch);
@@ -362,7 +364,7 @@ mod tests {
         for size in [1, 7, HTTP2_PREFACE.len()] {
             let activity = Activity::new();
             HTTP2_PREFACE.chunks(size).for_each(|piece| activity.received(piece));
-            // The answer to a ping.
+            // These bytes belong to the answer to a ping.
             activity.received(b"PONG");
             assert_eq!(expiry(&activity, TIMEOUTS).await, (Expiry::Idle, IDLE));
             drop(activity.begin());

@@ -1,5 +1,6 @@
-//! Response bodies: complete bytes, a body that is pulled from a source as the connection accepts data (lists, so that
-//! memory does not grow with their length), or a body that a writer pushes to (watches).
+//! Response bodies of three sorts: complete bytes, pulled bodies, and pushed bodies. The connection pulls a list from a
+//! source as it accepts data, so memory does not grow with the length of the list. A writer pushes the events of a
+//! watch.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -20,7 +21,7 @@ use super::{Chunk, UnresponsiveWatches};
 
 /// The body of a response.
 pub enum Body {
-    /// Complete bytes; taken out when they are sent.
+    /// Complete bytes. They are taken out when they are sent.
     Full(Bytes),
     /// Chunks that a source produces on demand.
     Pull(PullBody),
@@ -31,7 +32,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// Creates a body from a source. If the first chunk is the only one, the body is complete and has a known length.
+    /// Creates a body from a source. If there is only one chunk, the body is complete and has a known length.
     pub async fn from_source(mut source: Box<dyn BodySource>, cpu_permits: &CpuPermits) -> Self {
         match poll_fn(|cx| source.poll_next(cx)).await {
             None => Self::empty(),
@@ -46,7 +47,7 @@ impl Body {
         Body::Push(PushBody::new(writer))
     }
 
-    /// Ends the writer of a body, and then calls `on_unread`, if its client does not read.
+    /// Ends the writer of a body if its client does not read, and then calls `on_unread`.
     #[must_use]
     pub(crate) fn ended_if_unread(
         mut self,
@@ -59,16 +60,16 @@ impl Body {
         self
     }
 
-    /// Ends a body that is made while it is sent with an error at a deadline, so that a client which does not read it
-    /// cannot keep what it is made from. `held` is kept until the body ends. The connection takes complete bytes at
-    /// once; see [`ResponseDeadline`](super::ResponseDeadline).
+    /// Ends a body at a deadline with an error, if a source or writer produces it while it is sent. So a client that
+    /// does not read cannot keep the body's data in memory. `held` is kept until the body ends. The connection takes
+    /// complete bytes at once; see [`ResponseDeadline`](super::ResponseDeadline).
     pub(crate) fn limit(&mut self, deadline: Instant, held: impl Send + 'static) {
         if let Body::Pull(body) = self {
             body.limit(deadline, held);
         }
     }
 
-    /// Drops `held` when the writer of the body has ended; at once if there is no writer.
+    /// Drops `held` when the writer of the body has ended, or at once if there is no writer.
     pub(super) fn hold_in_writer(&mut self, held: impl Send + 'static) {
         match self {
             Body::Push(body) => body.hold_in_writer(held),
@@ -130,8 +131,8 @@ impl http_body::Body for Body {
             Body::Push(body) => body.poll(cx).map(|chunk| chunk.map(|chunk| chunk.map(Frame::data))),
             Body::Observed(body) => body.poll(cx),
         }));
-        // A panic ends this response only: over HTTP/2 its stream is reset, over HTTP/1.1 its connection closed, so the
-        // client sees that the body is not complete.
+        // A panic ends this response only. Over HTTP/2 its stream is reset, over HTTP/1.1 its connection is closed. So
+        // the client sees that the body is not complete.
         polled.unwrap_or_else(|panic| {
             tracing::error!(panic = panic_text(&panic), "Response body panicked");
             *self = Body::empty();

@@ -30,15 +30,16 @@ use super::stream_executor::StreamExecutor;
 use super::write_timeout::WriteTimeout;
 use super::{Handler, Peer, TlsConfig};
 
-/// How long a connection is silent before the system probes the client (upstream's `tcpKeepAliveListener`). Nothing else
-/// would for watches over HTTP/1.1 and connections that were taken over from HTTP, because the server does not ping them.
+/// The time for which a connection is silent before the system probes the client (upstream's `tcpKeepAliveListener`).
+/// The server does not ping clients of HTTP/1.1 watches and of connections that have left HTTP. So without this probe,
+/// it would not notice that they are gone.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(3 * 60);
 
-/// Maximum number of headers of an HTTP/1.1 request: enough for some hundred groups to impersonate, each with a header
-/// of its own.
+/// Maximum number of headers of an HTTP/1.1 request. This is enough to impersonate several hundred groups, each with a
+/// header of its own.
 const MAX_HEADERS: usize = 1024;
 
-/// What the connections of a listener share.
+/// The settings that the connections of a listener share.
 #[derive(Clone)]
 pub(super) struct ConnectionContext {
     /// See [`ListenerOptions`](super::ListenerOptions).
@@ -52,11 +53,11 @@ pub(super) struct ConnectionContext {
     pub(super) state: watch::Receiver<ConnectionState>,
 }
 
-/// What the listener asks of its connections.
+/// The state that the listener requests of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ConnectionState {
     Open,
-    /// Finish the requests that are open, and accept no more.
+    /// Finish the open requests, and accept no more.
     Finishing,
     Closed,
 }
@@ -67,7 +68,7 @@ pub(crate) struct ConnectionGuard {
     _permit: Option<OwnedSemaphorePermit>,
     _tracked: TaskTrackerToken,
     state: watch::Receiver<ConnectionState>,
-    /// Set if the connection has to be closed before that.
+    /// Set if the connection has to be closed before `state` says so.
     aborted: SetOnce<()>,
 }
 
@@ -80,7 +81,7 @@ impl ConnectionGuard {
         Self { _permit: permit, _tracked: tracked, state, aborted: SetOnce::new() }
     }
 
-    /// Completes when the connection has to be closed, whatever happens on it.
+    /// Completes when the connection has to be closed, regardless of its activity.
     pub(crate) async fn closed(&self) {
         let mut state = self.state.clone();
         tokio::select! {
@@ -89,7 +90,7 @@ impl ConnectionGuard {
         }
     }
 
-    /// Closes the connection at once, whatever happens on it. False if that was done before.
+    /// Closes the connection at once, regardless of its activity. Returns false if this was done before.
     pub(crate) fn abort(&self) -> bool {
         self.aborted.set(()).is_ok()
     }
@@ -114,7 +115,7 @@ pub(super) async fn serve_connection(
     if let Err(error) = enable_keep_alive(&stream, KEEP_ALIVE_IDLE) {
         tracing::debug!(%address, %error, "Failed to enable TCP keep-alive");
     }
-    // Unknown only if the client has gone.
+    // The address is unknown only if the client has disconnected.
     let own_address = stream.local_addr().map_or(Ipv6Addr::UNSPECIFIED.into(), |own| own.ip());
     let stream = Layered(WriteTimeout::new(Layered(LingeringClose::new(stream)), write_timeout));
     let stream = Layered(PlainHttpCheck::new(stream));
@@ -181,7 +182,8 @@ pub(super) async fn serve_connection(
     });
     let ended = tokio::select! {
         biased;
-        // First, so that the client is told before it gets its response and chooses a connection for its next request.
+        // This branch comes first, so that the GOAWAY precedes the response. Then the client knows it when it chooses a
+        // connection for its next request.
         expiry = &mut must_finish => {
             if let Some(reason) = expiry.close_reason() {
                 tracing::debug!(%address, reason, "Connection closed");

@@ -1,5 +1,5 @@
-//! Serves complete documents as Go's file server does (`net/http`, `serveContent`): conditional requests by entity tag
-//! and modification time, and ranges of bytes (RFC 9110, sections 13 and 14).
+//! Serves complete documents as Go's file server does (`net/http`, `serveContent`). This includes conditional requests
+//! by entity tag and modification time, and ranges of bytes (RFC 9110, sections 13 and 14).
 
 use std::time::{Duration, SystemTime};
 
@@ -12,10 +12,10 @@ use http::{HeaderMap, HeaderName, Method, StatusCode};
 
 use super::{Body, Response, header_text, set_header, text};
 
-/// The outcome of a condition. `None` if the request does not have it.
+/// The outcome of a condition. `None` if the request does not have the condition.
 type Condition = Option<bool>;
 
-/// Serves a document to a request. `headers` are those of the response: the content type, and the entity tag if there
+/// Serves a document to a request. `headers` are the response's headers: the content type, and the entity tag if there
 /// is one.
 pub(crate) fn serve_content(
     method: &Method,
@@ -57,7 +57,7 @@ pub(crate) fn serve_content(
 fn send(mut response: Response, content: &Bytes, ranges: &[ByteRange]) -> Response {
     let size = content.len();
     let (code, body) = match ranges {
-        // More bytes than the content has are no gain for any client.
+        // If the ranges have more bytes than the content, they help no client.
         _ if ranges.iter().map(|range| range.length).sum::<usize>() > size => (StatusCode::OK, content.clone()),
         [] => (StatusCode::OK, content.clone()),
         [range] => {
@@ -132,21 +132,22 @@ impl ByteRange {
         content.slice(self.start..self.start + self.length)
     }
 
-    /// The `Content-Range`. The last byte of an empty range is the one before the first, as in Go.
+    /// The `Content-Range`. The last byte of an empty range is the byte before the first, as in Go.
     fn content_range(self, size: usize) -> String {
         let last = i64::try_from(self.start + self.length).unwrap_or(i64::MAX) - 1;
         format!("bytes {}-{last}/{size}", self.start)
     }
 }
 
-/// Why ranges cannot be served.
+/// The reason why ranges cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RangeError {
     Malformed,
     NoOverlap,
 }
 
-/// Parses a `Range` header. Ranges after the end of the content are left out, unless there are only such.
+/// Parses a `Range` header. Ranges after the end of the content are left out. If all ranges are after the end, this is
+/// an error.
 fn parse_ranges(header: &str, size: usize) -> Result<Vec<ByteRange>, RangeError> {
     if header.is_empty() {
         return Ok(Vec::new());
@@ -162,7 +163,7 @@ fn parse_ranges(header: &str, size: usize) -> Result<Vec<ByteRange>, RangeError>
         let (start, end) = range.split_once('-').ok_or(RangeError::Malformed)?;
         let (start, end) = (start.trim_matches([' ', '\t']), end.trim_matches([' ', '\t']));
         if start.is_empty() {
-            // The last bytes.
+            // The range consists of the last bytes.
             if end.starts_with('-') {
                 return Err(RangeError::Malformed);
             }
@@ -185,7 +186,7 @@ fn parse_ranges(header: &str, size: usize) -> Result<Vec<ByteRange>, RangeError>
         }
         ranges.push(ByteRange { start, length: last + 1 - start });
     }
-    // There is nothing to overlap with in an empty content.
+    // In empty content, no range can overlap, so this is not an error.
     if has_no_overlap && ranges.is_empty() && size > 0 { Err(RangeError::NoOverlap) } else { Ok(ranges) }
 }
 
@@ -210,7 +211,7 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// The status that the preconditions lead to: 200, 304 or 412.
+    /// The status that results from the preconditions: 200, 304 or 412.
     fn check(&self) -> StatusCode {
         let matches = || self.any_tag(&IF_MATCH, is_strong_match);
         let unmodified = || self.date(&IF_UNMODIFIED_SINCE).map(|date| self.modified <= date);
@@ -227,7 +228,7 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// True if a range of the current content is asked for.
+    /// True if the request asks for a range of the current content.
     fn if_range(&self) -> Condition {
         let value = header(self.request, &IF_RANGE).filter(|_| self.is_read)?;
         Some(match scan_etag(value) {
@@ -240,7 +241,8 @@ impl<'a> Conditions<'a> {
         httpdate::parse_http_date(header(self.request, name)?).ok()
     }
 
-    /// True if one of the tags in a header is that of the content, or `*`. What follows a malformed tag is ignored.
+    /// True if a tag in the header is the content's tag or `*`. The rest of the header after a malformed tag is
+    /// ignored.
     fn any_tag(&self, name: &HeaderName, matches: fn(&str, &str) -> bool) -> Condition {
         let mut rest = header(self.request, name)?;
         loop {

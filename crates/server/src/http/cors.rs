@@ -18,8 +18,8 @@ const EXPOSED_HEADERS: &str = "Date";
 pub struct Cors(Vec<Pattern>);
 
 impl Cors {
-    /// Compiles regular expressions in Go's syntax. A pattern may match anywhere in an origin, so each has to pin the
-    /// start and the end of the host.
+    /// Compiles regular expressions in Go's syntax. A pattern may match anywhere in an origin, so each pattern has to
+    /// match the start and the end of the host explicitly.
     ///
     /// # Errors
     /// Returns a message about the first invalid pattern.

@@ -1,4 +1,4 @@
-//! A source of a body that ends at a deadline, even if its client does not read.
+//! A source of a body. It ends at a deadline, even if the client does not read.
 
 use std::io;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use tokio::time::{Instant, sleep_until};
 
 use super::BodySource;
 
-/// A source that is dropped at a deadline: a connection whose client does not read asks for no chunk, so nobody else
-/// would.
+/// A source that is dropped at a deadline. A connection whose client does not read polls for no chunk, so nothing else
+/// would drop the source.
 pub(super) struct ExpiringSource<H> {
     source: Arc<Mutex<Option<HoldingSource<H>>>>,
     timer: AbortHandle,
 }
 
-/// A source, and what is held until it is dropped.
+/// A source, and a value that is held until the source is dropped.
 struct HoldingSource<H> {
     source: Box<dyn BodySource>,
     _held: H,
-    /// The connection, while it waits for the source.
+    /// The waker of the connection, while the connection waits for the source.
     waiting: Option<Waker>,
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// Sends one chunk after the other.
+    /// Sends chunks without end.
     struct Endless;
 
     impl BodySource for Endless {
@@ -107,7 +107,7 @@ mod tests {
         let mut source = ExpiringSource::new(Box::new(Endless), deadline, held.clone());
         assert!(matches!(poll_fn(|cx| source.poll_next(cx)).await, Some(Ok(_))));
         assert_eq!(Arc::strong_count(&held), 2);
-        // Nobody reads.
+        // The client does not read.
         tokio::time::sleep(Duration::from_secs(61)).await;
         assert_eq!(Arc::strong_count(&held), 1);
         let Some(Err(error)) = poll_fn(|cx| source.poll_next(cx)).await else { panic!("no error") };

@@ -1,4 +1,4 @@
-//! Layers of a connection's stream: each changes some of its operations, and the others reach the stream below it.
+//! Layers of a connection's stream. Each layer changes some operations; the other operations reach the stream below it.
 
 use std::io;
 use std::pin::Pin;
@@ -6,15 +6,15 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a layer changes. By default it changes nothing.
+/// The operations that a layer changes. By default a layer changes nothing.
 pub(super) trait Layer: Unpin {
     /// The stream below.
     type Below: AsyncRead + AsyncWrite + Unpin;
 
-    /// Borrows it.
+    /// Borrows the stream below.
     fn below(&self) -> &Self::Below;
 
-    /// Borrows it for a change.
+    /// Borrows the stream below mutably.
     fn below_mut(&mut self) -> &mut Self::Below;
 
     /// Reads (`AsyncRead::poll_read`).
@@ -22,7 +22,7 @@ pub(super) trait Layer: Unpin {
         Pin::new(self.below_mut()).poll_read(cx, buffer)
     }
 
-    /// Called with what the stream below returned for a write or flush; returns what the layer returns.
+    /// Called with the stream below's result of a write or flush; returns the result of the layer.
     fn after_write<T>(&mut self, _cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         written
     }
@@ -33,7 +33,7 @@ pub(super) trait Layer: Unpin {
     }
 }
 
-/// The stream that a layer makes of the one below it.
+/// The stream of a layer, which wraps the stream below.
 #[derive(Debug)]
 pub(super) struct Layered<L>(pub(super) L);
 
@@ -55,7 +55,7 @@ impl<L: Layer> AsyncWrite for Layered<L> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let below = Pin::new(self.0.below_mut());
-        // TLS writes a response or an event as one buffer. `write` takes a tenth less time for it than `writev`.
+        // TLS writes a response or an event as one buffer, for which `write` takes a tenth less time than `writev`.
         let written = match slices {
             [piece] => below.poll_write(cx, piece),
             pieces => below.poll_write_vectored(cx, pieces),

@@ -1,6 +1,6 @@
-//! A TCP connection that lingers when it is closed: it closes its sending side, then receives and drops what the
-//! client still sends. A connection that is closed with unread data is reset, and the client may lose the last answer
-//! (Go's `net/http` waits too: `rstAvoidanceDelay`).
+//! A TCP connection that lingers when it is closed. It closes its sending side, then receives and drops the remaining
+//! bytes of the client. A connection that is closed with unread data is reset, and then the client may lose the last
+//! answer. Go's `net/http` waits, too (`rstAvoidanceDelay`).
 
 use std::future::Future;
 use std::io;
@@ -15,9 +15,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::layer::Layer;
 use super::write_timeout::Abort;
 
-/// How long a closed connection waits for the client to close its side (Go's default).
+/// The time for which a closed connection waits for the client to close its side (Go's default).
 const LINGER: Duration = Duration::from_millis(500);
-/// How much is received at a time, in bytes.
+/// Maximum number of bytes that are received at a time.
 const PIECE: usize = 16 * 1024;
 
 /// The layer of a TCP connection that lingers when it is closed.
@@ -36,7 +36,7 @@ impl LingeringClose {
 
 impl Abort for LingeringClose {
     fn abort(&mut self) {
-        // A socket that does not take it is closed in the usual way.
+        // If the socket does not accept the option, it is closed in the usual way.
         let _ = self.stream.set_zero_linger();
     }
 }
@@ -62,7 +62,7 @@ impl Layer for LingeringClose {
             }
         };
         let mut piece = [0; PIECE];
-        // The timer alone would not be polled while data arrives.
+        // The timer alone does not suffice, because it is not polled while data arrives.
         while Instant::now() < *end {
             let mut buffer = ReadBuf::new(&mut piece);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {

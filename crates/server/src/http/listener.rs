@@ -1,4 +1,4 @@
-//! The listener: accepts connections and serves them, and drains on shutdown.
+//! The listener accepts connections, serves them, and drains them on shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,33 +18,33 @@ use super::activity::ActivityTimeouts;
 use super::connection::{ConnectionContext, ConnectionGuard, ConnectionState, serve_connection};
 use super::{Response, TlsConfig};
 
-/// How connections are served.
+/// The settings of a listener's connections.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
     /// Maximum number of concurrent streams on one HTTP/2 connection (`--http2-max-streams-per-connection`).
     pub max_streams: u32,
-    /// The share of HTTP/2 requests with which the client is told to open another connection, so that clients spread
-    /// over the servers behind a load balancer (`--goaway-chance`).
+    /// The share of HTTP/2 requests after which the client has to open another connection (`--goaway-chance`). So
+    /// clients spread over the servers behind a load balancer.
     pub goaway_chance: f64,
-    /// Maximum number of open connections. Further ones wait until one is closed.
+    /// Maximum number of open connections. Further connections wait until one is closed.
     pub max_connections: usize,
     /// Time limit for the TLS handshake.
     pub handshake_timeout: Duration,
     /// Time limit for the head of an HTTP/1.1 request.
     pub head_timeout: Duration,
-    /// How long a connection may have no request. A shorter timeout than that of Go's clients would close connections on
-    /// which a client has just sent a request.
+    /// Time limit for a connection without requests. A timeout shorter than the idle timeout of Go's clients would
+    /// close connections on which a client has just sent a request.
     pub idle_timeout: Duration,
-    /// How long an HTTP/2 connection may be silent before it gets a ping, which has to be answered in two thirds of that.
+    /// The time for which an HTTP/2 connection may be silent before it gets a ping. The client has to answer the ping
+    /// within two thirds of this time.
     pub ping_interval: Duration,
-    /// How long a client may take nothing of what is sent to it before its connection is closed, and how long after the
-    /// deadline of its request it may not have taken a response.
+    /// Time limit for a client that reads no data, after which its connection is closed. After the deadline of its
+    /// request, it has the same time to read the response.
     pub write_timeout: Duration,
 }
 
 impl Default for ListenerOptions {
-    /// kube-apiserver's defaults, for which the number of connections is not limited, and which has no time limit of
-    /// writes.
+    /// kube-apiserver's defaults. It limits neither the number of connections nor the time of writes.
     fn default() -> Self {
         Self {
             max_streams: 100,
@@ -66,7 +66,7 @@ pub struct Peer {
     pub address: Option<SocketAddr>,
     /// The client's certificate chain, leaf first, not yet verified.
     pub certificates: Arc<[CertificateDer<'static>]>,
-    /// Keeps the connection counted as open, also when its protocol has changed.
+    /// Keeps the connection counted as open, even after its protocol has changed.
     pub(crate) connection: Weak<ConnectionGuard>,
 }
 
@@ -75,7 +75,7 @@ pub trait Handler: Send + Sync + 'static {
     /// Handles one request.
     fn handle(self: Arc<Self>, peer: Peer, request: http::Request<Incoming>) -> BoxFuture<'static, Response>;
 
-    /// Called when the listener is closed and connections were asked to finish. Ends long-running responses such as
+    /// Called when the listener is closed and connections are asked to finish. Ends long-running responses such as
     /// watches.
     fn drain(&self);
 
@@ -112,8 +112,9 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// Serves until `stop` becomes true. Then refuses new connections, asks open ones to finish (GOAWAY), calls
-    /// [`Handler::drain`], waits up to `grace`, and closes those that are left. `task` accepts connections.
+    /// Serves until `stop` becomes true. Then the listener refuses new connections, asks open connections to finish
+    /// (GOAWAY), and calls [`Handler::drain`]. It waits up to `grace`, and closes the remaining connections. `task`
+    /// accepts connections.
     pub async fn serve(
         self,
         handler: Arc<dyn Handler>,
@@ -157,10 +158,10 @@ impl Listener {
             }
         };
         task.supervise(start, || *stop.borrow()).await;
-        // Closes the socket.
+        // This closes the socket.
         drop(acceptor);
-        // Connections are told to finish before watches end, so that clients do not reconnect on the same connection or
-        // to the same server.
+        // Connections have to finish before watches end. So clients do not reconnect over the same connection or to the
+        // same server.
         state.send_replace(ConnectionState::Finishing);
         tokio::task::yield_now().await;
         handler.drain();

@@ -47,8 +47,8 @@ pub use unresponsive_watches::UnresponsiveWatches;
 pub(crate) use unwind::{catch_panic, panic_response, panic_text};
 pub(crate) use upgrade_end::UpgradeEnd;
 
-/// The value of the first header with this name; empty if there is none. A value that is not UTF-8 becomes U+FFFD: it
-/// must not count as none.
+/// The value of the first header with this name; empty if there is none. Invalid UTF-8 becomes U+FFFD, because such a
+/// value must not count as a missing header.
 pub(crate) fn header_text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h str {
     headers.get(name).map_or("", |value| std::str::from_utf8(value.as_bytes()).unwrap_or("\u{fffd}"))
 }
@@ -59,7 +59,7 @@ pub(crate) fn joined_headers(headers: &HeaderMap, name: &HeaderName) -> String {
     values.join(",")
 }
 
-/// Sets a response header. A value that cannot be sent is left out.
+/// Sets a response header. An invalid value is left out.
 pub(crate) fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);

@@ -10,13 +10,13 @@ use http_body::{Body as _, Frame};
 
 use super::{Body, Chunk};
 
-/// How a body ended.
+/// The end of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyEnd {
-    /// How many bytes the connection took.
+    /// The number of bytes that the connection took.
     pub bytes: u64,
     /// True if the body could not be completed, so that the client sees that it is truncated. False if it is complete,
-    /// and if the client went away.
+    /// or if the client disconnected.
     pub failed: bool,
 }
 

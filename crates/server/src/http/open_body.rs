@@ -1,5 +1,6 @@
 //! The body of a response whose request counts as open until the connection has written all of it. Over HTTP/2, hyper
-//! takes a chunk of a body before the client grants a window for it, and keeps it until the client does.
+//! takes a chunk of a body before the client grants a window for it. Then hyper keeps the chunk until the client grants
+//! the window.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,13 +15,12 @@ use super::activity::OpenRequest;
 use super::{Body, Chunk, Response};
 
 /// The deadline of a request, as an extension of its response. Some time after it, the connection is closed if the
-/// client has not read the response. A response without this has its deadline when its writer ends, or at once if it has
-/// no writer.
+/// client has not read the response. The deadline of a response without this extension is the end of its writer.
+/// Without a writer, it is now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseDeadline(pub(crate) Instant);
 
-/// An extension of the last response on its connection if that speaks HTTP/2: then the client is told to open another
-/// one (GOAWAY).
+/// Marks the last response on an HTTP/2 connection. With it, the client is told to open another connection (GOAWAY).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastResponse;
 
@@ -34,7 +34,7 @@ pub(super) fn open_response(mut response: Response, open: OpenRequest) -> http::
     response.map(|body| OpenBody { body, open })
 }
 
-/// Sets the deadline of a request when this is dropped.
+/// Sets the deadline of a request to the time at which this is dropped.
 struct WriterEnd(Arc<OpenRequest>);
 
 impl Drop for WriterEnd {

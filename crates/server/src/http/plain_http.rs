@@ -1,5 +1,5 @@
-//! Notices clients that speak HTTP without TLS. Their connection gets an answer in plain HTTP, as from Go's `net/http`,
-//! because they could not read an alert of TLS.
+//! Detects clients that speak HTTP without TLS. Such a client could not read a TLS alert. So it gets an answer in plain
+//! HTTP, as from Go's `net/http`.
 
 use std::io;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use super::layer::{Layer, Layered};
 
 /// The length of the header of a TLS record.
 const RECORD_HEADER: usize = 5;
-/// The starts of requests that are noticed (Go: `tlsRecordHeaderLooksLikeHTTP`).
+/// The first bytes of detected requests (Go: `tlsRecordHeaderLooksLikeHTTP`).
 const STARTS: [&[u8; RECORD_HEADER]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
-/// The answer.
+/// The answer to a request without TLS.
 const ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 /// The layer that looks at the first bytes of a connection. If they are a request in plain HTTP, reads fail, so that the
@@ -69,9 +69,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Layer for PlainHttpCheck<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Layered<PlainHttpCheck<S>> {
-    /// Answers a client that speaks HTTP without TLS, and closes the connection. Does nothing for others.
+    /// Answers a client that speaks HTTP without TLS, and closes the connection. Does nothing for other clients.
     pub(super) async fn answer_plain_http(mut self) {
-        // A client that has gone needs no answer.
+        // A client that has disconnected needs no answer.
         if self.0.is_plain_http() && self.write_all(ANSWER).await.is_ok() {
             let _ = self.shutdown().await;
         }
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// Sends the pieces of a client's first bytes. Returns what it gets.
+    /// Sends the pieces of a client's first bytes. Returns the answer.
     async fn send(pieces: &[&str]) -> String {
         let (mut client, server) = tokio::io::duplex(1000);
         let mut server = Layered(PlainHttpCheck::new(server));

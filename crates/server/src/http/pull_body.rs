@@ -1,4 +1,5 @@
-//! Bodies that are pulled from a source, and the permits that limit how many of them use the CPU at the same time.
+//! Bodies that the connection pulls from a source, and the permits that limit how many of them use the CPU at the same
+//! time.
 
 use std::fmt;
 use std::future::Future;
@@ -41,7 +42,7 @@ impl Default for CpuPermits {
 pub type PermitFuture = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>;
 
 impl CpuPermits {
-    /// Waits for a permit. It is `None` if there are no permits any more.
+    /// Waits for a permit. The future yields `None` if there are no permits any more.
     pub fn acquire_owned(&self) -> PermitFuture {
         let semaphore = self.0.clone();
         Box::pin(async move { semaphore.acquire_owned().await.ok() })
@@ -60,12 +61,13 @@ pub struct PullBody {
     source: Box<dyn BodySource>,
     cpu_permits: CpuPermits,
     pending_permit: Option<PermitFuture>,
-    /// Set before each chunk but a first one that was there: other tasks of this thread run before it is made.
+    /// Set before each chunk except a first chunk that was produced in advance. Other tasks of this thread run before
+    /// such a chunk is produced.
     must_yield: bool,
 }
 
 impl PullBody {
-    /// Creates a body of a first chunk, if there is one, and the chunks of a source.
+    /// Creates a body from a first chunk, if there is one, and the chunks of a source.
     #[must_use]
     pub fn new(first: Option<Result<Bytes, io::Error>>, source: Box<dyn BodySource>, cpu_permits: &CpuPermits) -> Self {
         let must_yield = first.is_none();

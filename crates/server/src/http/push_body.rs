@@ -12,7 +12,7 @@ use pintle_locks::Mutex;
 
 use super::{Chunk, UnresponsiveWatches};
 
-/// Where the writer of a body sends its chunks.
+/// The sending half for the writer of a body.
 #[derive(Clone, Debug, Default)]
 pub struct BodySender(Arc<Mutex<PendingChunk>>);
 
@@ -26,7 +26,8 @@ struct PendingChunk {
 }
 
 impl BodySender {
-    /// Sends a chunk, once the previous one has been taken. If the client disconnects, the writer is dropped here.
+    /// Sends a chunk, once the connection has taken the previous chunk. If the client disconnects, the writer is
+    /// dropped here.
     pub async fn send(&self, chunk: Chunk) {
         let mut chunk = Some(chunk);
         // No waker is needed: the connection polls the writer when it asks for the next chunk.
@@ -42,7 +43,7 @@ impl BodySender {
         .await;
     }
 
-    /// Lets the body break off when its writer ends, so that the client sees that it is not complete.
+    /// Makes the body break off when its writer ends, so that the client sees that it is not complete.
     pub fn break_off(&self) {
         self.0.lock().is_broken = true;
     }
@@ -75,7 +76,7 @@ pub struct PushBody {
     waker: Waker,
 }
 
-/// What is ended if the client does not read.
+/// The writer of a body, which is ended if the client does not read.
 pub(super) struct PushState {
     sender: BodySender,
     waker: Arc<BodyWaker>,
@@ -103,7 +104,7 @@ impl PushBody {
         Self { state, waker }
     }
 
-    /// Lets `bodies` end the writer, and then call `on_unread`, if the client does not read.
+    /// Lets `bodies` end the writer if the client does not read. Then `on_unread` is called.
     pub(super) fn end_if_unread(&mut self, bodies: &UnresponsiveWatches, on_unread: impl FnOnce() + Send + 'static) {
         if let Some(writer) = &mut *self.state.writer.lock() {
             writer.on_unread = Some(Box::new(on_unread));
@@ -111,7 +112,7 @@ impl PushBody {
         bodies.add(Arc::downgrade(&self.state));
     }
 
-    /// Drops `held` when the writer has ended, although what it has sent may not be read yet.
+    /// Drops `held` when the writer has ended, although the client may not have read all chunks yet.
     pub(super) fn hold_in_writer(&mut self, held: impl Send + 'static) {
         if let Some(writer) = &mut *self.state.writer.lock() {
             writer.held = Some(Box::new(held));
@@ -154,7 +155,7 @@ impl PushState {
         self.waker.is_woken.load(Ordering::Acquire)
     }
 
-    /// Ends the writer. False if it runs just now.
+    /// Ends the writer. Returns false if it is running at this moment.
     pub(super) fn end(&self) -> bool {
         let Some(mut writer) = self.writer.try_lock() else { return false };
         let ended = writer.take();
@@ -262,10 +263,10 @@ mod tests {
         let until_end = Arc::new(());
         body.hold_in_writer(until_end.clone());
         let check = || bodies.end_unread(SECOND, SECOND * 3);
-        // One that waits for something to send.
+        // A writer that waits for something to send is not ended.
         assert_eq!(poll_times(&mut body, 1), chunks([None]));
         (0..10).for_each(|_| check());
-        // One whose client reads now and then.
+        // A writer whose client reads now and then is not ended.
         for _ in 0..5 {
             trigger.notify_one();
             (0..2).for_each(|_| check());

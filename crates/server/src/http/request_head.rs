@@ -1,6 +1,7 @@
 //! Refuses heads of HTTP/1 requests that hyper accepts and Go's `net/http` does not. A proxy in front of the server may
-//! understand such a head in another way, which is a means to smuggle requests (RFC 9112, 11.2). Where hyper is stricter
-//! than Go, it stays so. `integration/tests/malformed_requests/heads.jsonl` says what both answer.
+//! understand such a head in another way, which makes request smuggling possible (RFC 9112, 11.2). Where hyper is
+//! stricter than Go, it stays stricter. `integration/tests/malformed_requests/heads.jsonl` contains the answers of
+//! both.
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderValue, TRAILER, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
@@ -8,7 +9,7 @@ use http::{HeaderMap, Method, Request, StatusCode, Version};
 use super::Response;
 use super::response::text;
 
-/// A head that is refused: the status, and the text of the body, which are Go's.
+/// A refused head: the status and the text of the response, both from Go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RefusedHead(StatusCode, &'static str);
 
@@ -43,7 +44,7 @@ pub(super) fn check_head<B>(request: &Request<B>) -> Result<(), RefusedHead> {
     check_expectation(request.headers())
 }
 
-/// The target is a path or a URL, without broken escapes in the path (Go: `url.ParseRequestURI`).
+/// Checks that the target is a path or a URL, without broken escapes in the path (Go: `url.ParseRequestURI`).
 fn check_target<B>(request: &Request<B>) -> Result<(), RefusedHead> {
     let uri = request.uri();
     let is_host = uri.scheme().is_none() && uri.authority().is_some();
@@ -55,7 +56,7 @@ fn check_target<B>(request: &Request<B>) -> Result<(), RefusedHead> {
     if memchr::memchr_iter(b'%', path).all(is_escape) { Ok(()) } else { Err(BAD_REQUEST) }
 }
 
-/// There is one host, which may be empty. HTTP/1.0 needs none.
+/// Checks that there is one host, which may be empty. HTTP/1.0 needs none.
 fn check_host<B>(request: &Request<B>) -> Result<(), RefusedHead> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -72,14 +73,15 @@ fn is_host_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&()*+,-.:;=[']_~".contains(&byte)
 }
 
-/// The length is below 2^63. hyper has checked the rest, and has left out a length beside a transfer coding.
+/// Checks that the length is below 2^63. hyper has checked the rest, and has removed a length that accompanies a
+/// transfer coding.
 fn check_length(headers: &HeaderMap) -> Result<(), RefusedHead> {
     let Some(length) = headers.get(CONTENT_LENGTH) else { return Ok(()) };
     let length = length.to_str().ok().and_then(|digits| digits.parse::<i64>().ok());
     length.map_or(Err(BAD_REQUEST), |_| Ok(()))
 }
 
-/// The only transfer coding is `chunked`, whose trailers may not be about the body itself.
+/// Checks that the only transfer coding is `chunked`. Its trailers may not concern the body itself.
 fn check_coding(headers: &HeaderMap) -> Result<(), RefusedHead> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else { return Ok(()) };
@@ -95,7 +97,7 @@ fn check_coding(headers: &HeaderMap) -> Result<(), RefusedHead> {
     if trailers.flat_map(|names| names.split(',')).any(is_forbidden) { Err(BAD_REQUEST) } else { Ok(()) }
 }
 
-/// The client expects nothing, or to be asked for the body.
+/// Checks that the client has no expectation, or that `100-continue` is among its expectations.
 fn check_expectation(headers: &HeaderMap) -> Result<(), RefusedHead> {
     let Some(expected) = headers.get(EXPECT) else { return Ok(()) };
     let expected = expected.as_bytes();

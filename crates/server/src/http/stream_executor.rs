@@ -10,10 +10,10 @@ use pintle_locks::Mutex;
 
 /// The executor of a connection's streams.
 ///
-/// It queues new streams. After the connection's task has accepted all that have arrived, it polls each stream once and spawns a
-/// task for those that are pending. Most reads of an object complete in this first poll. A task for each would be scheduled,
-/// perhaps on another thread, which then has to wake the connection's task. Handlers that may take long call
-/// [`move_to_own_task`].
+/// It queues new streams. After the connection's task has accepted all streams that have arrived, it polls each stream
+/// once and spawns a task for each pending stream. Most reads of an object complete in this first poll. A task for each
+/// read would be scheduled, perhaps on another thread, which then has to wake the connection's task. Handlers that may
+/// take long call [`move_to_own_task`].
 #[derive(Clone, Default)]
 pub(super) struct StreamExecutor(Arc<Mutex<Vec<NewStream>>>);
 
@@ -29,13 +29,13 @@ where
 }
 
 impl StreamExecutor {
-    /// Polls the queued streams. What they send wakes the connection's task.
+    /// Polls the queued streams. The frames that they send wake the connection's task.
     pub(super) fn run(&self) {
         let streams = std::mem::take(&mut *self.0.lock());
         for mut stream in streams {
             // No waker is needed: a pending stream is polled again when its task starts.
             let mut nobody = Context::from_waker(Waker::noop());
-            // As in a task of its own, a panic ends the stream alone.
+            // As in a task of its own, a panic ends only this stream.
             match catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll(&mut nobody))) {
                 Ok(Poll::Pending) => drop(tokio::spawn(stream)),
                 Ok(Poll::Ready(())) | Err(_) => {}
@@ -118,7 +118,7 @@ mod tests {
                 }
             });
             let (begun, ended) = connection.await.expect("no panic");
-            // It has begun on the task of the connection, unless it has said that it may take long.
+            // The handler has begun on the task of the connection, unless it has declared that it may take long.
             assert_eq!(begun, usize::from(!says_so));
             gate.notify_one();
             assert!(ended.await.expect("an end"), "it goes on in another task");

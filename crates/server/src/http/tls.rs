@@ -31,15 +31,16 @@ impl fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 /// The maximum fragment size: 5 bytes of record header and the content. rustls allocates one buffer per record until it
-/// is sent; with 22 bytes of overhead it is 8 KiB here, which the allocator takes from a 64 KiB run that stays in the
-/// CPU's cache. Buffers for 16 KiB records are scattered over 512 KiB, and filling them takes five times as long.
+/// is sent. With 22 bytes of overhead the buffer has 8 KiB here, which the allocator takes from a 64 KiB run that stays
+/// in the CPU's cache. Buffers for 16 KiB records are scattered over 512 KiB, and filling them takes five times as
+/// long.
 const MAX_FRAGMENT_BYTES: usize = 8 * 1024 - 22 + 5;
 
 fn error(what: &str, why: impl fmt::Display) -> TlsError {
     TlsError(format!("{what}: {why}"))
 }
 
-/// Reads the authorities of clients from PEM.
+/// Reads the certificate authorities for client certificates from PEM.
 ///
 /// # Errors
 /// A certificate is malformed, or there is none.
@@ -55,14 +56,14 @@ pub fn authorities(pem: &[u8]) -> Result<Arc<Authorities>, TlsError> {
     Ok(Arc::new(Authorities::new(certificates)))
 }
 
-/// A certificate chain of the server and its key, in PEM, and the names for which clients get it.
+/// A certificate chain of the server and its key, in PEM. `names` determine which clients get it.
 #[derive(Clone, Debug)]
 pub struct ServingCertificate {
     /// The chain, leaf first.
     pub certificate: Vec<u8>,
     /// The key of the leaf.
     pub key: Vec<u8>,
-    /// DNS names in lower case, of which the first label may be `*`, and IP addresses for clients that ask for no name.
+    /// DNS names in lower case, whose first label may be `*`. IP addresses are for clients that ask for no name.
     pub names: Vec<String>,
 }
 
@@ -83,14 +84,15 @@ impl ServingCertificate {
 /// The TLS versions and cipher suites of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsProtocols {
-    /// The lowest version is 1.3, not 1.2.
+    /// True if the lowest version is 1.3, false if it is 1.2.
     only_1_3: bool,
-    /// The cipher suites of TLS 1.2; `None` is all that are supported. Those of TLS 1.3 cannot be chosen, as in Go.
+    /// The cipher suites of TLS 1.2; `None` means all supported suites. The suites of TLS 1.3 cannot be chosen, as in
+    /// Go.
     cipher_suites: Option<Vec<CipherSuite>>,
 }
 
-/// Cipher suites that Go has for TLS 1.2 and older, without those that are supported here: all of them use CBC, RC4 or
-/// a key exchange without forward secrecy.
+/// Go's cipher suites for TLS 1.2 and older that this server does not support. All of them use CBC, RC4 or a key
+/// exchange without forward secrecy.
 const WEAK_CIPHER_SUITES: [&str; 14] = [
     "TLS_RSA_WITH_RC4_128_SHA",
     "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
@@ -112,7 +114,8 @@ impl TlsProtocols {
     /// Parses the values of `--tls-min-version` and `--tls-cipher-suites`: Go's names. Both may be empty.
     ///
     /// # Errors
-    /// Returns an error for names that Go does not have either, with upstream's texts, and for what is not supported.
+    /// Returns an error for names that Go does not have either, with upstream's texts. Also returns an error for
+    /// unsupported versions and suites.
     pub fn parse(min_version: &str, cipher_suites: &[String]) -> Result<Self, TlsError> {
         let only_1_3 = match min_version {
             "" | "VersionTLS12" => false,
@@ -141,7 +144,7 @@ impl TlsProtocols {
 }
 
 impl Default for TlsProtocols {
-    /// TLS 1.2 and 1.3 with all cipher suites that are supported.
+    /// TLS 1.2 and 1.3 with all supported cipher suites.
     fn default() -> Self {
         Self { only_1_3: false, cipher_suites: None }
     }
@@ -149,7 +152,7 @@ impl Default for TlsProtocols {
 
 /// The cipher suite with Go's name.
 fn cipher_suite(name: &str) -> Result<CipherSuite, TlsError> {
-    // Go has two names for these.
+    // Go has two names for these suites.
     let name = match name {
         "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305" => "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
         "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305" => "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
@@ -187,9 +190,9 @@ impl TlsConfig {
 /// Chooses the certificate by the name that the client asks for.
 #[derive(Clone, Debug)]
 struct CertificatesByName {
-    /// For clients that ask for no name.
+    /// The certificate for clients that ask for no name.
     unnamed: Arc<CertifiedKey>,
-    /// For clients that ask for a name that no certificate has.
+    /// The certificate for clients that ask for a name that no certificate has.
     default: Arc<CertifiedKey>,
     by_name: HashMap<String, Arc<CertifiedKey>>,
 }
@@ -209,9 +212,9 @@ impl ResolvesServerCert for CertificatesByName {
 }
 
 /// Creates the configuration of a listener with HTTP/2 and HTTP/1.1 by ALPN. Clients that ask for none of the names get
-/// the first certificate; if several have a name, the first of them counts. Client certificates are requested but
-/// verified later by the authenticator: an invalid one results in a 401, not in a failed handshake. Clients learn the
-/// names of the authorities of which they may present one.
+/// the first certificate. If several certificates have a name, the first of them counts. Client certificates are
+/// requested in the handshake, but verified later by the authenticator. So an invalid certificate results in a 401, not
+/// in a failed handshake. The handshake names the authorities whose certificates clients may present.
 ///
 /// # Errors
 /// Returns an error if there is no certificate, or a certificate or key cannot be used.
@@ -249,15 +252,15 @@ pub fn server_config(
     Ok(Arc::new(TlsConfig { by_address: by_address.collect(), default: Arc::new(config) }))
 }
 
-/// Accepts any client certificate in the handshake, provided that the client proves possession of its key. Keys are those
-/// that Go accepts, of which `ring` does not have all.
+/// Accepts any client certificate in the handshake, provided that the client proves possession of its key. It accepts
+/// the same keys as Go; `ring` does not support all of them.
 #[derive(Debug)]
 struct DeferredClientAuth {
-    /// The names of the authorities of clients.
+    /// The names of the authorities for client certificates.
     subjects: Vec<DistinguishedName>,
 }
 
-/// The signatures of handshakes, in the order of Go's preference.
+/// The signature schemes of handshakes, in Go's order of preference.
 const SIGNATURE_SCHEMES: [SignatureScheme; 10] = [
     SignatureScheme::RSA_PSS_SHA256,
     SignatureScheme::ECDSA_NISTP256_SHA256,
@@ -271,7 +274,8 @@ const SIGNATURE_SCHEMES: [SignatureScheme; 10] = [
     SignatureScheme::ECDSA_NISTP521_SHA512,
 ];
 
-/// The algorithm of a scheme, and the curve that TLS 1.3 binds it to. `None` if the version of TLS does not have it.
+/// The algorithm of a scheme, and the curve to which TLS 1.3 binds it. `None` if the version of TLS does not have the
+/// scheme.
 fn signature_algorithm(
     scheme: SignatureScheme,
     version: ProtocolVersion,

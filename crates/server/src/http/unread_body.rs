@@ -1,6 +1,6 @@
-//! What happens to a request's body that the answer did not need. A client that is still sending it would lose the
-//! answer if the connection were closed or the stream were reset, so the rest of the body is received and dropped,
-//! within bounds (as Go's `net/http` does before and after an answer).
+//! Handles a request's body that the answer did not need. A client that is still sending would lose the answer if the
+//! connection were closed or the stream were reset. So the rest of the body is received and dropped, within bounds, as
+//! Go's `net/http` does before and after an answer.
 
 use std::future::Future;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use tokio::time::timeout;
 
 use super::Response;
 
-/// Maximum size of what is received before the answer is sent (Go: `maxPostHandlerReadBytes`).
+/// Maximum number of bytes that are received before the answer is sent (Go: `maxPostHandlerReadBytes`).
 const BYTES_BEFORE_ANSWER: u64 = 256 * 1024;
-/// How long the answer waits for the rest of the body.
+/// Time limit for the rest of the body before the answer is sent.
 const TIME_BEFORE_ANSWER: Duration = Duration::from_millis(500);
-/// Maximum size of what is received after the answer was sent.
+/// Maximum number of bytes that are received after the answer was sent.
 const BYTES_AFTER_ANSWER: u64 = 64 * 1024 * 1024;
-/// How long the rest of the body is received after the answer was sent.
+/// Time limit for the rest of the body after the answer was sent.
 const TIME_AFTER_ANSWER: Duration = Duration::from_secs(30);
-/// As [`TIME_AFTER_ANSWER`], if the body was not received until the deadline of its request. It is time for the client to
-/// take note of the answer.
+/// Like [`TIME_AFTER_ANSWER`], but for a body that was not received by the deadline of its request. The client has this
+/// time to notice the answer.
 const TIME_AFTER_LATE_ANSWER: Duration = Duration::from_secs(2);
-/// How long the client may pause while the rest of its body is received after the answer was sent.
+/// Maximum pause of the client while the rest of its body is received after the answer was sent.
 const PAUSE_AFTER_ANSWER: Duration = Duration::from_secs(1);
 
-/// The protocol version of a request, and whether its client sends the body only if it is asked to.
+/// The protocol version of a request, and whether its client waits for a `100 Continue` before it sends the body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyProtocol {
     version: Version,
@@ -40,11 +40,12 @@ impl BodyProtocol {
     }
 }
 
-/// Receives the rest of a body and drops it: a small one before this returns, a larger one while the answer is sent.
-/// After more than that the connection is closed or the stream reset. An answer that `is_late` waits for nothing.
+/// Receives the rest of a body and drops it. A small body is received before this returns, a larger body while the
+/// answer is sent. If the rest exceeds the limits, the connection is closed or the stream is reset. An answer that
+/// `is_late` is sent without waiting.
 ///
-/// A stream is not reset right after its answer, although RFC 9113 (8.1) allows that: some clients (curl) drop an answer
-/// that they receive together with the reset.
+/// A stream is not reset right after its answer, although RFC 9113 (8.1) allows that. Some clients (curl) drop an
+/// answer that they receive together with the reset.
 pub(crate) async fn discard(mut body: Incoming, protocol: BodyProtocol, is_late: bool, response: &mut Response) {
     let is_http1 = protocol.version < Version::HTTP_2;
     // Reading the body would ask the client to send it.
@@ -64,7 +65,7 @@ pub(crate) async fn discard(mut body: Incoming, protocol: BodyProtocol, is_late:
     });
 }
 
-/// Receives a body and drops it. False if that exceeds a limit.
+/// Receives a body and drops it. Returns false if the body exceeds a limit.
 fn is_received(body: &mut Incoming, limit: u64, time: Duration, pause: Duration) -> impl Future<Output = bool> {
     let receive = async move {
         let mut received = 0;

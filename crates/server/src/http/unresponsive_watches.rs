@@ -1,6 +1,6 @@
-//! Watches whose clients do not read: response bodies of writers. A connection asks for no more while its client reads nothing, so nobody
-//! else would end such a writer and release what it holds (upstream's watch cache: "forcing watcher close due to
-//! unresponsiveness").
+//! Watches whose clients do not read: response bodies with writers. A connection does not poll the body while its
+//! client reads nothing. So only this module ends such a writer and releases its resources (upstream's watch cache:
+//! "forcing watcher close due to unresponsiveness").
 
 use std::fmt;
 use std::sync::Weak;
@@ -10,7 +10,7 @@ use pintle_locks::Mutex;
 
 use super::push_body::PushState;
 
-/// The watches that may have to be ended.
+/// The bodies of watches that may have to be ended.
 #[derive(Default)]
 pub struct UnresponsiveWatches(Mutex<Vec<TrackedBody>>);
 
@@ -18,7 +18,7 @@ struct TrackedBody {
     body: Weak<PushState>,
     /// The number of polls at the last check.
     polls: u32,
-    /// How long the writer has had something to send that nobody asked for.
+    /// The time for which the writer has had something to send without a poll of the connection.
     unread: Duration,
 }
 
@@ -28,10 +28,10 @@ impl UnresponsiveWatches {
         self.0.lock().push(TrackedBody { body, polls: 0, unread: Duration::ZERO });
     }
 
-    /// Ends the writers that have had something to send for `limit` while nobody asked for it. `elapsed` is the time
+    /// Ends writers that have had something to send for `limit` without a poll of the connection. `elapsed` is the time
     /// since the last call.
     pub fn end_unread(&self, elapsed: Duration, limit: Duration) {
-        // Bodies are added meanwhile.
+        // New bodies may be added during this check.
         let mut tracked = std::mem::take(&mut *self.0.lock());
         tracked.retain_mut(|tracked| {
             let Some(body) = tracked.body.upgrade() else { return false };

@@ -1,4 +1,4 @@
-//! Keeps a panic inside the request that caused it: the connection and its other requests go on.
+//! Keeps a panic inside the request that caused it. The connection and its other requests continue.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -11,10 +11,10 @@ use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
 use super::{Response, text};
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Runs a future, which is not polled again after it has panicked.
+/// Runs a future. After a panic, the future is not polled again.
 ///
 /// # Errors
 /// The future panicked.

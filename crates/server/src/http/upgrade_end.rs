@@ -1,4 +1,4 @@
-//! The end of a connection that was taken over from HTTP.
+//! Reports the end of a connection that was taken over from HTTP.
 
 use std::sync::Arc;
 
@@ -6,11 +6,12 @@ use pintle_locks::Mutex;
 
 use super::{BodyEnd, BodyObserver};
 
-/// Reports when a connection ends that was taken over. It is an extension of the response that switches protocols.
+/// Reports when a connection ends that was taken over from HTTP. It is an extension of the response that switches
+/// protocols.
 #[derive(Clone)]
 pub(crate) struct UpgradeEnd(Arc<Mutex<UpgradeState>>);
 
-/// Held by whoever serves the connection, until it ends.
+/// The task that serves the connection holds this guard until the connection ends.
 pub(crate) struct UpgradeGuard(UpgradeEnd);
 
 enum UpgradeState {
@@ -19,13 +20,13 @@ enum UpgradeState {
 }
 
 impl UpgradeEnd {
-    /// A connection that is open as long as the guard is held.
+    /// Creates the state of a connection that is open as long as the guard is held.
     pub(crate) fn new() -> (Self, UpgradeGuard) {
         let end = Self(Arc::new(Mutex::new(UpgradeState::Open(None))));
         (end.clone(), UpgradeGuard(end))
     }
 
-    /// Calls an observer when the connection ends, or at once if it has ended. What is sent over the connection is not
+    /// Calls an observer when the connection ends, or at once if it has ended. The bytes of the connection are not
     /// counted.
     pub(crate) fn observe(&self, observer: BodyObserver) {
         let mut state = self.0.lock();

@@ -1,5 +1,6 @@
-//! A time limit for writes to a connection: a client that takes nothing for too long loses it. Otherwise it would keep
-//! the connection, and what is sent on it, for as long as it likes. HTTP/2 has pings for that, HTTP/1.1 has not.
+//! A time limit for writes to a connection. If a client reads nothing for too long, its connection is closed. Otherwise
+//! it would keep the connection and the unsent data for as long as it likes. HTTP/2 has pings for this purpose,
+//! HTTP/1.1 has none.
 
 use std::future::Future;
 use std::io;
@@ -14,8 +15,8 @@ use super::layer::{Layer, Layered};
 
 /// A connection that can be closed at once.
 pub(super) trait Abort {
-    /// Closes the connection without sending what is left when it is dropped. Otherwise the system would keep that for a
-    /// client that does not read.
+    /// Lets a drop close the connection without sending the remaining data. Otherwise the system would keep this data
+    /// for a client that does not read.
     fn abort(&mut self);
 }
 
@@ -25,14 +26,14 @@ impl<L: Abort> Abort for Layered<L> {
     }
 }
 
-/// The layer whose writes fail when nothing could be written for too long.
+/// The layer whose writes fail if no data could be written for too long.
 #[derive(Debug)]
 pub(super) struct WriteTimeout<S: Abort> {
     stream: S,
     limit: Duration,
-    /// The end of the limit, while a write waits.
+    /// The timer of the limit, while a write waits.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Set while an end without a shutdown means that the client does not get everything.
+    /// Set while dropping the connection without a shutdown means that the client does not get all data.
     is_open: bool,
 }
 
@@ -41,7 +42,7 @@ impl<S: Abort> WriteTimeout<S> {
         Self { stream, limit, timer: None, is_open: false }
     }
 
-    /// Called after the handshake: from now on, an end without a shutdown aborts the connection.
+    /// Called after the handshake. From now on, dropping the connection without a shutdown aborts it.
     pub(super) fn opened(&mut self) {
         self.is_open = true;
     }
@@ -101,7 +102,7 @@ mod tests {
         let mut server = Layered(WriteTimeout::new(server, limit));
         let write = tokio::spawn(async move { server.write_all(&[0; 100]).await });
         let mut buffer = [0; 10];
-        // Slowly is fast enough.
+        // A slow reader is fast enough.
         for _ in 0..8 {
             tokio::time::sleep(limit - Duration::from_secs(1)).await;
             client.read_exact(&mut buffer).await.expect("what was written");

@@ -1,5 +1,5 @@
-//! Built-in kinds, whose objects behave like Go structs: they are decoded into declared fields and encoded in
-//! declaration order, and list items have no kind and apiVersion.
+//! Built-in kinds, whose objects behave like Go structs. They are decoded into declared fields and encoded in
+//! declaration order. List items have no kind and apiVersion.
 
 use pintle_cache::Object;
 use pintle_codec::json;
@@ -90,7 +90,7 @@ impl ObjectModel for BuiltIn {
         }
     }
 
-    /// `check_type` has checked it.
+    /// `check_type` has already checked the version.
     fn check_version(&self, _: &Value, _: &ExpectedKind<'_>) -> Result<(), DecodeError> {
         Ok(())
     }

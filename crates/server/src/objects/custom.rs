@@ -1,4 +1,4 @@
-//! Custom resources, whose objects are unstructured. The schema of the definition prunes and validates them (upstream:
+//! Custom resources, whose objects are unstructured. The schema of the CRD prunes and validates them (upstream:
 //! apiextensions' `customresource_handler.go`).
 
 use pintle_cache::Object;
@@ -16,7 +16,7 @@ use crate::request::negotiate::EndpointRestrictions;
 /// The order of verbs in discovery (upstream: hard-coded in `crdHandler`).
 const VERBS: [Verb; 8] =
     [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
-/// The verbs of a resource whose definition is terminating.
+/// The verbs of a resource whose CRD is terminating.
 const TERMINATING_VERBS: [Verb; 5] = [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Watch];
 
 /// The model of custom resources.
@@ -54,19 +54,19 @@ impl ObjectModel for Custom {
         problems
     }
 
-    /// The schema may be another one than that of the write, and a webhook may have converted the object.
+    /// The schema may differ from the schema at the write, and a webhook may have converted the object.
     fn keeps_normal_form(&self) -> bool {
         false
     }
 
-    /// The strategy sets them.
+    /// The strategy sets the defaults.
     fn set_schema_defaults(&self, _: &Schema, _: &mut Value, _: Option<&Value>) {}
 
     fn convert_patched(&self, _: &Schema, _: &mut Value, _: Option<&Value>) -> Result<(), String> {
         Ok(())
     }
 
-    /// Upstream takes every unstructured object for a list.
+    /// Upstream treats every unstructured object as a list.
     fn not_a_list_error(&self, _: &Resource) -> ApiError {
         ApiError::Unclassified("content is not a list".to_owned())
     }
@@ -82,7 +82,7 @@ impl ObjectModel for Custom {
         true
     }
 
-    /// Another kind is an error of validation.
+    /// A body with another kind fails in validation, not here.
     fn check_type(
         &self,
         value: &Value,
@@ -93,7 +93,7 @@ impl ObjectModel for Custom {
         if GroupVersion::parse(api_version).is_none() {
             return Err(DecodeError::unexpected_group_version(api_version));
         }
-        // Unlike the check before it, an unstructured object finds its fields by their exact names.
+        // Unlike the earlier check, an unstructured object finds its fields by their exact names.
         if value.kind().is_empty() { Err(DecodeError::MissingKind) } else { Ok(()) }
     }
 

@@ -18,7 +18,7 @@ use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
 use crate::request::work_memory::budget_error;
 
-/// The kind that a body must have: that of a resource, or another one with a schema (`Scale`, `DeleteOptions`).
+/// The expected kind of a body: the kind of a resource, or another kind with a schema (`Scale`, `DeleteOptions`).
 #[derive(Clone)]
 pub(crate) struct ExpectedKind<'a> {
     pub(crate) group_version: GroupVersion,
@@ -36,17 +36,17 @@ pub(crate) struct ExpectedKind<'a> {
 
 /// A set of kinds that upstream decodes together (upstream: `runtime.Scheme`).
 pub(crate) struct KindScheme {
-    /// Its name in messages: the place in upstream's source where it is made.
+    /// The name of the scheme in messages: the place in upstream's source that creates it.
     pub(crate) name: &'static str,
-    /// The versions whose kinds it knows. All versions if there are none.
+    /// The versions whose kinds the scheme knows. Without any, it knows all versions.
     versions: &'static [&'static str],
-    /// More kinds that it knows, with their versions.
+    /// More kinds that the scheme knows, with their versions.
     more_kinds: &'static [(&'static str, &'static str)],
-    /// True if it converts an object by way of the kind's internal type.
+    /// True if the scheme converts an object by way of the kind's internal type.
     has_internal_types: bool,
-    /// True if an apply can compare an object that has no managers with an empty one.
+    /// True if an apply can compare an object that has no managers with an empty object.
     pub(crate) has_empty_objects: bool,
-    /// The error of a request whose body cannot be decoded, if that does not depend on why.
+    /// The error of a request whose body cannot be decoded, if the error does not depend on the reason.
     error: Option<&'static str>,
 }
 
@@ -61,14 +61,14 @@ impl KindScheme {
         error: None,
     };
 
-    /// The scheme of the scales of custom resources (upstream: `scale.NewScaleConverter`). The error is that of the
-    /// scheme of the resource's parameters, which upstream asks for the kind of a scale.
+    /// The scheme of the scales of custom resources (upstream: `scale.NewScaleConverter`). Upstream asks the scheme of
+    /// the resource's parameters for the kind of a scale. The error is the error of that scheme.
     pub(crate) const CUSTOM_SCALE: Self = Self {
         name: "k8s.io/client-go/scale/util.go:146",
         versions: &["autoscaling/v1"],
         more_kinds: &[("apps/v1beta1", "Scale"), ("apps/v1beta2", "Scale"), ("extensions/v1beta1", "Scale")],
         has_internal_types: false,
-        // The empty object is one of the custom resource, which has no such version.
+        // The empty object is an object of the custom resource, which has no such version.
         has_empty_objects: false,
         error: Some(
             "no kind is registered for the type v1.Scale in scheme \"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781\"",
@@ -114,7 +114,7 @@ impl<'a> ExpectedKind<'a> {
         }
     }
 
-    /// Sets the defaults of an object that was made by changing `live`, which has its own.
+    /// Sets the defaults of an object that was made by changing `live`. The object `live` already has its defaults.
     pub(crate) fn set_defaults_of_changed(&self, value: &mut Value, live: &Value) {
         if let Some(resource) = self.resource {
             self.model.set_schema_defaults(self.schema, value, Some(live));
@@ -124,8 +124,8 @@ impl<'a> ExpectedKind<'a> {
 
     /// Brings a tree into the form in which the kind is encoded. An empty list of managed fields is preserved, although
     /// encoding would omit it: it resets the managed fields (upstream: `isResetManagedFields`). An unstructured object
-    /// loses it when its metadata is coerced. `normal` is the object, already in this form, from whose
-    /// copy the tree was made.
+    /// loses the list when its metadata is coerced. `normal` is the object, already in this form, from a copy of which
+    /// the tree was made.
     pub(crate) fn normalise(&self, value: &mut Value, normal: Option<&Value>) -> Problems {
         let resets = !self.model.requires_type()
             && value.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty);
@@ -140,7 +140,8 @@ impl<'a> ExpectedKind<'a> {
         DecodeError::Undecodable { kind: self.kind.to_owned(), version: self.group_version.version.clone(), why }
     }
 
-    /// The error of strict decoding for a field. Upstream's decoder of custom resources does not escape its name.
+    /// The error of strict decoding for a field. Upstream's decoder of custom resources does not escape the field's
+    /// name.
     fn unknown_field(&self, path: &str) -> String {
         match self.model.requires_type() {
             true => format!("unknown field \"{path}\""),
@@ -148,8 +149,8 @@ impl<'a> ExpectedKind<'a> {
         }
     }
 
-    /// The error for a tree with unknown or duplicate fields. It was decoded, so an unstructured object of upstream has the
-    /// kind of the body then.
+    /// The error for a tree with unknown or duplicate fields. The tree was decoded, so upstream's message for an
+    /// unstructured object names the kind of the body.
     fn not_strict(&self, value: &Value, why: String) -> DecodeError {
         match self.undecodable_value(value, why) {
             DecodeError::Undecodable { kind, version, why } => DecodeError::NotStrict { kind, version, why },
@@ -167,7 +168,7 @@ impl<'a> ExpectedKind<'a> {
     }
 }
 
-/// Why a body is not an object of the expected kind, with the messages of upstream's decoders.
+/// The reason why a body is not an object of the expected kind, with the messages of upstream's decoders.
 #[derive(Debug)]
 pub(crate) enum DecodeError {
     /// The body is malformed, or its kind cannot be determined.
@@ -187,7 +188,7 @@ impl DecodeError {
         DecodeError::Unrecognized(format!("unexpected GroupVersion string: {api_version}"))
     }
 
-    /// The decoder's message. `text` returns the text that it decodes.
+    /// The decoder's message. `text` returns the decoded text.
     pub(crate) fn message(self, text: impl FnOnce() -> String) -> String {
         match self {
             DecodeError::Unrecognized(why)
@@ -253,8 +254,8 @@ pub(crate) fn decode(
     decoded.map_err(|error| error.into_api_error(expected, body))
 }
 
-/// The error for a body without a kind when it is not decoded strictly. Upstream's unstructured object finds the kind
-/// missing itself then, after the expected kind was taken for the missing one.
+/// The error for a body without a kind that is not decoded strictly. Upstream first takes the expected kind for the
+/// missing kind. Then the unstructured object itself reports that its kind is missing.
 fn missing_kind(body: &[u8], encoding: Encoding, expected: &ExpectedKind<'_>) -> DecodeError {
     let found = match encoding {
         Encoding::Yaml => yaml::decode(body).map(|decoded| decoded.value).unwrap_or_default(),
@@ -312,7 +313,7 @@ fn json(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Resul
         Ok(decoded) => (decoded.value, decoded.has_duplicates),
         Err(json::DecodeError::Syntax(why)) => return Err(json_error(why)),
         Err(json::DecodeError::Type(why)) => {
-            // The number does not fit into a `float64`. Upstream reads the type first, which has no numbers.
+            // The number does not fit into a `float64`. Upstream reads the type first, which contains no numbers.
             let options = json::DecodeOptions { infinities: true, ..json::DecodeOptions::default() };
             let tree = json::decode(body, options).map(|decoded| decoded.value).unwrap_or_default();
             let is_typed = !expected.model.requires_type();
@@ -371,7 +372,7 @@ pub(crate) fn report_strict_errors(
     Ok(())
 }
 
-/// The stored object that was patched, if it is in normal form, which it is unless it was converted.
+/// The stored object that was patched, if it is in normal form. It is in normal form unless it was converted.
 fn normal<'l>(live: Option<&'l Value>, expected: &ExpectedKind<'_>) -> Option<&'l Value> {
     let is_normal = expected.model.keeps_normal_form() && expected.resource.is_some_and(|found| found.is_hub());
     let live = live.filter(|_| is_normal)?;
@@ -384,7 +385,7 @@ fn normal<'l>(live: Option<&'l Value>, expected: &ExpectedKind<'_>) -> Option<&'
     Some(live)
 }
 
-/// Decodes the result of a JSON patch or merge patch: a tree at the request's version, and the errors of strict
+/// Decodes the result of a JSON patch or merge patch. Returns a tree at the request's version, and the errors of strict
 /// decoding. `live` is the stored object, and `again` makes the result again.
 ///
 /// # Errors
@@ -399,7 +400,7 @@ pub(crate) fn decode_patched(
     let check = |found: &GroupVersion, kind: &str| check_kind(catalog, expected, found, kind);
     check_type_meta(&object, expected, &check)?;
     if !expected.model.requires_type() && expected.resource.is_some() && object.api_version().is_empty() {
-        // Upstream decodes an object without a version into the internal type, which knows none of its fields.
+        // Upstream decodes an object without a version into the internal type, which knows none of the object's fields.
         let fields = object.entries_at(&[]).map(|(key, _)| key).filter(|key| !matches!(*key, "kind" | "apiVersion"));
         let unknown = fields.map(|field| format!("unknown field {}", quote(field))).collect();
         let mut nothing = Value::object();
@@ -522,8 +523,8 @@ pub(crate) fn set_defaults(resource: &Arc<Resource>, value: &mut Value) {
     resource.strategy.defaults(value);
 }
 
-/// Sets the defaults of the hub version in an object that is about to be stored and came at another version. Upstream sets them
-/// when it decodes what is stored, so conversions, validation and admission do not see them.
+/// Sets the defaults of the hub version in an object that is about to be stored and came at another version. Upstream
+/// sets these defaults when it decodes the stored object. So conversions, validation and admission do not see them.
 pub(crate) fn set_stored_defaults(resource: &Resource, hub: &Arc<Resource>, object: &mut Value) {
     if !resource.is_hub() {
         set_defaults(hub, object);

@@ -41,7 +41,7 @@ pub(super) fn decode_built_in(
 ) -> Result<(Value, Vec<String>), DecodeError> {
     let meta = type_meta(body)?;
     let kind = if meta.kind.is_empty() { expected.kind } else { &meta.kind };
-    // Like upstream, treat a version that cannot be parsed as missing. A missing version is that of the group.
+    // Like upstream, treat a version that cannot be parsed as missing. A missing version is the group's version.
     let version = GroupVersion::parse(&meta.api_version).unwrap_or_else(|| expected.group_version.clone());
     let is_other_group = !version.group.is_empty() && version.group != expected.group_version.group;
     match (version.version.is_empty(), is_other_group) {

@@ -14,14 +14,15 @@ use super::model;
 use crate::request::negotiate::Encoding;
 
 thread_local! {
-    /// The buffer of [`encode_exact`].
+    /// The thread's buffer for [`encode_exact`].
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Maximum capacity of the buffer between two uses, in bytes.
 const MAX_RETAINED_BYTES: usize = 64 * 1024;
 
-/// Returns what `write` appends, without spare capacity. A buffer of the thread is used, because the length is unknown.
+/// Returns the bytes that `write` appends, without spare capacity. It uses a buffer of the thread, because the length
+/// is unknown.
 pub(crate) fn encode_exact(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let mut buffer = BUFFER.take();
     write(&mut buffer);
@@ -37,7 +38,7 @@ pub(crate) fn encode_exact(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
 pub(crate) enum Shape<'a> {
     /// The fields of a Go struct.
     Typed(&'a Types, TypeId),
-    /// The fields of a Go struct that is made from unstructured JSON, so the members of its field sets are sorted.
+    /// The fields of a Go struct that is made from unstructured JSON. So the members of its field sets are sorted.
     TypedFromUntyped(&'a Types, TypeId),
     /// Unstructured JSON with sorted members.
     Untyped,

@@ -41,9 +41,9 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// True if strategic merge patches are accepted.
     fn has_strategic_merge_patch(&self) -> bool;
 
-    /// Brings a tree into the form in which the kind is encoded: a Go struct is decoded and encoded, an unstructured
-    /// object is pruned. `resource` is `None` for kinds without a resource (`Scale`). `normal` is the object, already in this
-    /// form, from whose copy the tree was made.
+    /// Brings a tree into the form in which the kind is encoded. A Go struct is decoded and encoded; an unstructured
+    /// object is pruned. `resource` is `None` for kinds without a resource (`Scale`). `normal` is the object, already
+    /// in this form, from a copy of which the tree was made.
     fn normalise(
         &self,
         schema: &Schema,
@@ -52,15 +52,15 @@ pub(crate) trait ObjectModel: Send + Sync {
         normal: Option<&Value>,
     ) -> Problems;
 
-    /// True if every object that is read is in the form that [`Self::normalise`] makes.
+    /// True if every object that is read already has the form of [`Self::normalise`].
     fn keeps_normal_form(&self) -> bool;
 
-    /// Sets the defaults that the schema declares, unless the strategy sets them. `live` is the object, with its defaults, from
-    /// whose copy the tree was made.
+    /// Sets the defaults that the schema declares, unless the strategy sets them. `live` is the object, with its
+    /// defaults, from a copy of which the tree was made.
     fn set_schema_defaults(&self, schema: &Schema, value: &mut Value, live: Option<&Value>);
 
-    /// Checks and converts the result of a strategic merge patch (upstream: `runtime.DefaultUnstructuredConverter`), of
-    /// `normal` if that is in normal form.
+    /// Checks and converts the result of a strategic merge patch (upstream: `runtime.DefaultUnstructuredConverter`). If
+    /// it patched an object in normal form, `normal` is that object.
     ///
     /// # Errors
     /// Returns upstream's message if a value does not match its type.
@@ -72,10 +72,12 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// Returns upstream's message if a value does not match its type.
     fn decode_merged(&self, value: Value, live: &Value, expected: &ExpectedKind<'_>) -> Result<Value, String>;
 
-    /// True if an object must have a kind and apiVersion of its own. Otherwise missing ones are the expected ones.
+    /// True if an object must have a kind and apiVersion of its own. Otherwise a missing kind or apiVersion defaults to
+    /// the expected value.
     fn requires_type(&self) -> bool;
 
-    /// Checks the kind and apiVersion of a body before it is decoded, given as `type_of`; missing ones are empty.
+    /// Checks the kind and apiVersion of a body before it is decoded. `type_of` contains them; a missing value is
+    /// empty.
     ///
     /// # Errors
     /// Returns an error if a body of this type cannot be decoded as the expected kind.
@@ -90,7 +92,7 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// Checks the apiVersion of a decoded body (upstream: `AcceptsGroupVersion`).
     ///
     /// # Errors
-    /// Returns an error if it is not the expected one.
+    /// Returns an error if the body does not have the expected apiVersion.
     fn check_version(&self, value: &Value, expected: &ExpectedKind<'_>) -> Result<(), DecodeError>;
 
     /// Decodes a JSON body a second time, for strict decoding errors with upstream's order and wording. `value` is the
@@ -141,7 +143,8 @@ pub(crate) trait ObjectModel: Send + Sync {
     /// The subresources of a resource in discovery's order.
     fn discovery_subresources<'r>(&self, resource: &'r Resource) -> Vec<&'r Subresource>;
 
-    /// True if a scale with another uid than the object is a conflict. A PUT has it as a precondition in any case.
+    /// True if a scale whose uid differs from the object's uid is a conflict. A PUT always has the uid as a
+    /// precondition.
     fn checks_scale_uid(&self) -> bool;
 
     /// The scheme that decodes the scales of the objects.

@@ -1,4 +1,4 @@
-//! The bodies of writes as JSON, with or without what is secret in them.
+//! The bodies of writes as JSON, with or without secret values.
 
 use bytes::Bytes;
 use pintle_codec::{cbor, json, protobuf, yaml};
@@ -8,22 +8,22 @@ use pintle_value::Value;
 use crate::context::RequestContext;
 use crate::request::negotiate::media_type;
 
-/// What stands for a secret value.
+/// The replacement for a secret value.
 const REDACTED: &str = "REDACTED";
 /// The annotation in which kubectl keeps the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A resource whose bodies have secrets.
+/// A resource whose bodies contain secrets.
 struct SecretResource {
     group: &'static str,
     resource: &'static str,
     subresource: &'static str,
     kind: &'static str,
-    /// The fields of a body that have none. All other values are replaced.
+    /// The fields of a body that contain no secrets. All other values are replaced.
     public: &'static [&'static str],
 }
 
-/// Resources with secrets in their fields. Custom resources may have them too, which nothing tells.
+/// Resources with secrets in their fields. Custom resources may contain secrets, too, but nothing declares them.
 const SECRETS: [SecretResource; 3] = [
     SecretResource {
         group: "",
@@ -61,12 +61,12 @@ impl std::fmt::Debug for RequestBody<'_> {
     }
 }
 
-/// A body without what is secret.
+/// A body without its secret values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedactedBody {
-    /// The rest, as JSON text. `None` if the body is malformed.
+    /// The rest of the body, as JSON text. `None` if the body is malformed.
     pub json: Option<Vec<u8>>,
-    /// True if the body is of a kind that has secrets. The message of an error may quote it.
+    /// True if the kind of the body has secrets. The message of an error may quote them.
     pub has_secrets: bool,
 }
 
@@ -75,13 +75,13 @@ impl<'r> RequestBody<'r> {
         Self { request, bytes }
     }
 
-    /// The size as it was received, in bytes.
+    /// The size of the body as it was received, in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The body as JSON text, whatever its encoding. `None` if it is malformed.
+    /// The body as JSON text, whatever its encoding. `None` if the body is malformed.
     #[must_use]
     pub fn json(&self) -> Option<Vec<u8>> {
         Some(json::encode(&self.tree()?))
@@ -95,7 +95,7 @@ impl<'r> RequestBody<'r> {
         let is_requested = |row: &&SecretResource| {
             (row.group, row.resource, row.subresource) == (&*info.group, &*info.resource, &*info.subresource)
         };
-        // A body of another kind than that of the path is refused, but it has arrived.
+        // The server refuses a body whose kind differs from the path's kind, but it has already received the body.
         let kind = tree.as_ref().map_or("", Value::kind);
         let row = SECRETS.iter().find(is_requested).or_else(|| SECRETS.iter().find(|row| row.kind == kind));
         if let (Some(tree), Some(row)) = (&mut tree, row) {
@@ -131,7 +131,8 @@ impl<'r> RequestBody<'r> {
     }
 }
 
-/// Replaces what is secret in a body: an object, a part of one, or a JSON patch, whose paths are kept.
+/// Replaces the secret values in a body. The body is an object, a part of an object, or a JSON patch, whose paths are
+/// kept.
 fn redact(tree: &mut Value, row: &SecretResource) {
     match tree {
         Value::Array(operations) => {
