@@ -1,6 +1,6 @@
-//! The handler chain of every request: CORS -> request info -> deadline -> authentication -> impersonation -> (audit and
-//! flow control will be added here) -> requests in flight -> authorization -> handler -> response. Errors become a
-//! `Status` in one place.
+//! The handler chain of every request: CORS -> request info -> deadline -> authentication -> impersonation -> requests
+//! in flight -> authorization -> handler -> response. Audit and flow control will come after impersonation. Errors
+//! become a `Status` in one place.
 
 mod admit;
 mod request_end;
@@ -42,25 +42,25 @@ use crate::request::log_limit::{LogLimit, Shortened};
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 
-/// Identifies a request in audit events and logs.
+/// The header with the ID of a request in audit events and logs.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// How long and how many requests are handled.
+/// The limits of the duration and the number of requests.
 #[derive(Clone, Debug)]
 pub struct RequestLimits {
     /// Time limit of requests that are not long-running (`--request-timeout`).
     pub request_timeout: Duration,
-    /// Maximum number of requests in flight that only read; 0 is no limit (`--max-requests-inflight`).
+    /// Maximum number of reads in flight; 0 means no limit (`--max-requests-inflight`).
     pub max_requests_in_flight: usize,
-    /// Maximum number of requests in flight that write; 0 is no limit (`--max-mutating-requests-inflight`).
+    /// Maximum number of writes in flight; 0 means no limit (`--max-mutating-requests-inflight`).
     pub max_mutating_requests_in_flight: usize,
     /// Maximum number of bytes of request bodies that are held at the same time; further bodies are refused. It should
-    /// be some times the maximum of one body, which is 3 MiB.
+    /// be several times the maximum of one body, which is 3 MiB.
     pub max_body_bytes_in_flight: usize,
 }
 
 impl Default for RequestLimits {
-    /// kube-apiserver's defaults, which does not limit the bytes of bodies.
+    /// kube-apiserver's defaults. kube-apiserver does not limit the bytes of bodies.
     fn default() -> Self {
         Self {
             request_timeout: Duration::from_secs(60),
@@ -72,14 +72,15 @@ impl Default for RequestLimits {
 }
 
 impl RequestLimits {
-    /// The limit of the bytes of request bodies for a server with a memory budget: 1/32 of it, from 16 to 256 MiB.
+    /// The limit of the bytes of request bodies for a server with a memory budget: 1/32 of the budget, from 16 to 256
+    /// MiB.
     #[must_use]
     pub fn body_bytes_in_flight(memory_limit: Option<u64>) -> usize {
         body_budget::default_limit(memory_limit)
     }
 }
 
-/// What the handler chain is configured with.
+/// The configuration of the handler chain.
 #[derive(Debug)]
 pub(crate) struct HandlerChain {
     cors: Cors,
@@ -124,7 +125,8 @@ pub(crate) async fn handle(
     let admitted = match &deadline {
         Ok(deadline) => {
             let arrived = ArrivedRequest { peer: &peer, headers: &parts.headers, info: &info, query: &query };
-            // Pinned here, as the handler is: futures of requests are large, and each wrapper would copy them.
+            // The future is pinned here, as the handler's future is: futures of requests are large, and each wrapper
+            // would copy them.
             let admitted = pin!(arrived.admit(&cluster, &access, &chain.in_flight, &recorder, &mut sender));
             deadline.run(admitted).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
         }
@@ -135,16 +137,16 @@ pub(crate) async fn handle(
         Ok(in_flight) => (Some(in_flight), Ok(())),
         Err(refusal) => (None, Err(refusal)),
     };
-    // As upstream, a subprotocol that is a credential is not negotiated.
+    // As in upstream, a subprotocol that contains a credential is not negotiated.
     if let Some(protocols) = sender.websocket_protocols.take()
         && let Ok(protocols) = HeaderValue::from_str(&protocols)
     {
         parts.headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
     }
-    // It ends when the context is dropped.
+    // The request ends when the context is dropped.
     cluster.metrics.begin_request(&info, recorder.trace.started());
     let held_body = cluster.bodies.begin();
-    // As upstream, clients without credentials do not keep connections of HTTP/2, which are prone to abuse.
+    // As in upstream, clients without credentials do not keep HTTP/2 connections, which are prone to abuse.
     let is_last = sender.is_unauthenticated && cluster.limits_unauthenticated_http2;
     let request = Arc::new(RequestContext {
         cluster,
@@ -246,7 +248,7 @@ async fn answer(
         match interference {
             Interference::None | Interference::LoseAnswer => {}
             Interference::Fail(error) => {
-                // Observers see what was not written.
+                // Observers see the body although the request is not handled.
                 request.body().await?;
                 return Err(error.clone());
             }
@@ -284,7 +286,7 @@ fn refuse(request: &RequestContext, refusal: Refusal) -> Response {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             response
         }
-        // As in upstream, a `Status` without its kind, and with the content type that Go detects.
+        // As in upstream, this is a `Status` without its kind, and with the content type that Go detects.
         Refusal::DeadlineExceeded => text(
             StatusCode::GATEWAY_TIMEOUT,
             "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: request did not complete within the allotted \
@@ -313,7 +315,7 @@ fn finish(request: &HeaderMap, origin: Option<HeaderValue>, response: &mut Respo
     }
 }
 
-/// The audit id of a request: the client's as it is if it sends one, otherwise a new one.
+/// The audit ID of a request. It is the client's ID, unchanged, if the client sends one, otherwise a new ID.
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
     let own = headers.get(AUDIT_ID).filter(|id| !id.is_empty()).cloned();
     own.unwrap_or_else(|| {

@@ -31,9 +31,8 @@ impl fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 /// The maximum fragment size: 5 bytes of record header and the content. rustls allocates one buffer per record until it
-/// is sent. With 22 bytes of overhead the buffer has 8 KiB here, which the allocator takes from a 64 KiB run that stays
-/// in the CPU's cache. Buffers for 16 KiB records are scattered over 512 KiB, and filling them takes five times as
-/// long.
+/// is sent. With 22 bytes of overhead the buffer has 8 KiB here. The allocator takes it from a 64 KiB run that stays in
+/// the CPU's cache. Buffers for 16 KiB records are scattered over 512 KiB, and filling them takes five times as long.
 const MAX_FRAGMENT_BYTES: usize = 8 * 1024 - 22 + 5;
 
 fn error(what: &str, why: impl fmt::Display) -> TlsError {

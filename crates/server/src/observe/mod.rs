@@ -20,31 +20,31 @@ use crate::context::RequestContext;
 use crate::http::{ConnectionGuard, header_text};
 use crate::request::observed::{Interruptions, ObservedParts};
 
-/// How long a request on a connection that was closed waits for its own end.
+/// Time limit for the end of a request whose connection was closed.
 const MAX_END_TIME: Duration = Duration::from_secs(10);
 
-/// Sees every request, and may interfere with it. The methods are called on the threads that serve requests, so they
-/// must not block.
+/// Sees every request, and may interfere with it. The methods run on the threads that serve requests, so they must not
+/// block.
 pub trait RequestObserver: fmt::Debug + Send + Sync + 'static {
-    /// Called before a request is handled that has passed authentication and authorization. `None` lets it be handled
-    /// at once; otherwise what the future yields happens.
+    /// Called after a request has passed authentication and authorization, before it is handled. `None` lets the
+    /// request be handled at once. Otherwise the future yields the intervention.
     fn intervene(&self, request: &ObservedRequest<'_>) -> Option<BoxFuture<'static, Intervention>> {
         let _ = request;
         None
     }
 
-    /// Called before a watch starts. What is returned can interrupt it.
+    /// Called before a watch starts. The returned value can interrupt the watch.
     fn interruptions(&self, request: &ObservedRequest<'_>) -> Option<Interruptions> {
         let _ = request;
         None
     }
 
-    /// Called once for each request, when its answer is known and before it is sent. For a watch that is when it
-    /// starts.
+    /// Called once for each request, when its answer is known and before it is sent. For a watch, this is the start of
+    /// the watch.
     fn answered(&self, request: &ObservedRequest<'_>, answer: &ObservedAnswer);
 }
 
-/// What an observer does to a request.
+/// An observer's intervention in a request.
 #[derive(Clone, Debug)]
 pub enum Intervention {
     /// The request is handled.
@@ -85,14 +85,14 @@ impl InjectedFailure {
     }
 }
 
-/// The answer of a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedAnswer {
     /// The HTTP status code. 0 if the connection is closed and the request was not handled.
     pub code: u16,
-    /// The reason of the `Status`, if it is an error.
+    /// The reason of the `Status`, if the answer is an error.
     pub reason: String,
-    /// The message of the `Status`, if it is an error.
+    /// The message of the `Status`, if the answer is an error.
     pub message: String,
     /// The time from the arrival of the request to its answer.
     pub latency: Duration,
@@ -125,7 +125,7 @@ impl<'r> ObservedRequest<'r> {
         self.0.source
     }
 
-    /// `get`, `list`, `create`, …; for paths that are not of resources the HTTP method in lower case.
+    /// `get`, `list`, `create`, …; for paths that name no resource, the HTTP method in lower case.
     #[must_use]
     pub fn verb(&self) -> &'r str {
         &self.0.info.verb
@@ -137,7 +137,7 @@ impl<'r> ObservedRequest<'r> {
         self.0.uri.path_and_query().map_or_else(|| self.0.uri.path(), |path| path.as_str())
     }
 
-    /// True if the path is of a resource.
+    /// True if the path names a resource.
     #[must_use]
     pub fn is_resource(&self) -> bool {
         self.0.info.is_resource
@@ -179,7 +179,7 @@ impl<'r> ObservedRequest<'r> {
         &self.0.info.name
     }
 
-    /// The user that the request acts as; without a name if it has not been authenticated.
+    /// The user that the request acts as. The user has no name if the request has not been authenticated.
     #[must_use]
     pub fn user(&self) -> &'r UserInfo {
         &self.0.user
@@ -212,13 +212,14 @@ impl<'r> ObservedRequest<'r> {
 pub struct ObservedConnection(Weak<ConnectionGuard>);
 
 impl ObservedConnection {
-    /// Closes the connection at once, whatever happens on it. False if it was closed this way before, or is gone.
+    /// Closes the connection at once, regardless of its activity. Returns false if this was done before, or if the
+    /// connection no longer exists.
     pub fn close(&self) -> bool {
         let guard = self.0.upgrade();
         guard.is_some_and(|guard| guard.abort())
     }
 
-    /// True if it is not closed yet.
+    /// True if the connection is not closed yet.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.0.strong_count() > 0
@@ -235,17 +236,17 @@ impl ObservedConnection {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observers(Vec<Arc<dyn RequestObserver>>);
 
-/// What happens to a request before it is handled.
+/// The interference of observers with a request before it is handled.
 #[derive(Debug, Default)]
 pub(crate) enum Interference {
-    /// It is handled.
+    /// The request is handled.
     #[default]
     None,
-    /// It fails with this error.
+    /// The request fails with this error.
     Fail(ApiError),
-    /// Its connection is closed.
+    /// The request's connection is closed.
     CloseConnection,
-    /// It is handled, and its connection is closed.
+    /// The request is handled, and its connection is closed.
     LoseAnswer,
 }
 
@@ -254,12 +255,12 @@ impl Observers {
         Self(observers)
     }
 
-    /// What is remembered of a new request.
+    /// The data of a new request that is kept for observers; `None` without observers.
     pub(crate) fn parts(&self) -> Option<Box<ObservedParts>> {
         (!self.0.is_empty()).then(Box::default)
     }
 
-    /// Asks the observers what happens to a request. The first that intervenes decides.
+    /// Asks the observers whether to interfere with a request. The first observer that intervenes decides.
     pub(crate) async fn intervene(&self, request: &RequestContext) -> Interference {
         let observed = ObservedRequest(request);
         for observer in &self.0 {
@@ -280,7 +281,7 @@ impl Observers {
         Interference::None
     }
 
-    /// Tells the observers the answer of a request. `code` is `None` if it gets none.
+    /// Tells the observers the answer to a request. `code` is `None` if the request gets no answer.
     pub(crate) fn answered(&self, request: &RequestContext, code: Option<StatusCode>) {
         if self.0.is_empty() {
             return;
@@ -299,7 +300,7 @@ impl Observers {
     }
 }
 
-/// Closes the connection of a request, and waits until that has ended the request too.
+/// Closes the connection of a request, and waits until the request has ended as well.
 pub(crate) async fn close_connection(request: &RequestContext) {
     if ObservedConnection(request.connection.clone()).close() {
         tokio::time::sleep(MAX_END_TIME).await;

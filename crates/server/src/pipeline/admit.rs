@@ -19,7 +19,7 @@ use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
 
-/// Why a request does not reach its handler.
+/// The reason why a request does not reach its handler.
 pub(super) enum Refusal {
     Error(ApiError),
     /// An error that upstream writes with the header `X-Content-Type-Options`.
@@ -52,14 +52,15 @@ impl From<TooManyInFlight> for Refusal {
     }
 }
 
-/// Who sent a request, as far as the filters have found out.
+/// The sender of a request, as far as the filters have identified it.
 #[derive(Default)]
 pub(super) struct Sender {
     /// The user that the request acts as.
     pub(super) user: UserInfo,
-    /// True if it is known that the request was sent without valid credentials.
+    /// True if the request is known to have no valid credentials.
     pub(super) is_unauthenticated: bool,
-    /// The WebSocket subprotocols without the one that was the credential, if one was.
+    /// The WebSocket subprotocols, except the subprotocol that contains the credential. `None` if no subprotocol
+    /// contains it.
     pub(super) websocket_protocols: Option<Str>,
 }
 
@@ -76,8 +77,8 @@ pub(super) struct ArrivedRequest<'r> {
 }
 
 impl ArrivedRequest<'_> {
-    /// Logs that the credentials of the request were rejected. Where every request is logged, the number of these lines is
-    /// not limited.
+    /// Logs that the credentials of the request were rejected. The number of these lines is not limited if every
+    /// request is logged.
     fn log_rejected(&self, error: &str) {
         static LIMIT: LogLimit = LogLimit::new();
         let unlogged = if tracing::enabled!(tracing::Level::DEBUG) { Some(0) } else { LIMIT.allow() };

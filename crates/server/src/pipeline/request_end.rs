@@ -1,5 +1,6 @@
-//! The end of a request, when its response is sent: its metrics (upstream: `metrics.MonitorRequest`), its line in the
-//! access log (upstream: `server/httplog`), and the trace of a slow request (upstream: `k8s.io/utils/trace`).
+//! The end of a request, when its response is sent. It records metrics (upstream: `metrics.MonitorRequest`) and a line
+//! of the access log (upstream: `server/httplog`). For a slow request it logs the trace (upstream:
+//! `k8s.io/utils/trace`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,23 +24,24 @@ const SLOW: Duration = Duration::from_millis(500);
 /// Maximum length of an audit ID in logs, in bytes (upstream: `audit.GetAuditIDTruncated`).
 const MAX_AUDIT_ID: usize = 64;
 
-/// Who answered a request.
+/// The part of the server that answered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AnsweredBy {
     /// The handler of its path.
     Handler,
-    /// A filter before it: the request is not authenticated, or not allowed. Upstream counts these elsewhere.
+    /// A filter before the handler: the request is not authenticated, or not allowed. Upstream counts these requests
+    /// elsewhere.
     AccessControl,
     /// The limit of requests in flight.
     InFlightLimit,
-    /// The deadline of the request, before its handler could.
+    /// The deadline of the request, which passed before its handler answered.
     Deadline,
 }
 
-/// What is recorded and logged when the response of a request has been sent.
+/// The data that is recorded and logged when the response of a request has been sent.
 struct RequestEnd {
     started: Instant,
-    /// As metrics and logs report it: 0 for a connection that was taken over.
+    /// The code in metrics and logs: 0 for a connection that was taken over.
     code: u16,
     /// The series of the request, if it counts.
     counted: Option<CountedRequest>,
@@ -50,7 +52,7 @@ struct RequestEnd {
 struct CountedRequest {
     series: Arc<RequestSeries>,
     dry_run: DryRun,
-    /// Sizes of responses are recorded for reads only.
+    /// True if the size of the response is recorded, which only reads do.
     has_size: bool,
 }
 
@@ -72,13 +74,13 @@ pub(super) fn record_end(request: &Arc<RequestContext>, answered_by: AnsweredBy,
         end.record(Some(request), BodyEnd { bytes, failed: false });
         return response;
     }
-    // A watch lasts, so it keeps nothing but what is recorded.
+    // A watch may last long, so its end keeps only the recorded data and not the request.
     let traced = (request.info.verb != "watch").then(|| request.clone());
     response.map(|body| body.observed(Box::new(move |ended| end.record(traced.as_deref(), ended))))
 }
 
-/// A request that is not answered yet. If its client goes away first, this is dropped, and the request is recorded as one
-/// that took too long, as upstream's filter of timeouts does.
+/// A request that is not answered yet. If its client disconnects first, this value is dropped. Then the request is
+/// recorded as a request that took too long, as in upstream's timeout filter.
 pub(super) struct Unanswered<'c> {
     request: Option<Arc<RequestContext>>,
     observers: &'c Observers,
@@ -105,7 +107,7 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// The series in which a request counts when it ends. Records what is known already.
+/// The series in which a request counts when it ends. Records the metrics that are already known.
 fn count(request: &RequestContext, answered_by: AnsweredBy, response: &Response) -> Option<CountedRequest> {
     let (info, recorded, metrics) = (&request.info, request.recorded(), &request.cluster.metrics);
     let registry = request.cluster.registry.read();
@@ -150,7 +152,7 @@ fn counted_target<'r>(
 }
 
 impl RequestEnd {
-    /// Records and logs. `traced` is the request, if its steps are logged when it was slow.
+    /// Records and logs the end. `traced` is the request if its steps may be logged, because it may be slow.
     fn record(self, traced: Option<&RequestContext>, body: BodyEnd) {
         let took = self.started.elapsed();
         if let Some(CountedRequest { series, dry_run, has_size }) = &self.counted {
@@ -179,14 +181,14 @@ impl RequestEnd {
     }
 }
 
-/// What the access log says of a request.
+/// The fields of a request's line in the access log.
 struct LogLine {
     verb: &'static str,
     uri: String,
     user_agent: String,
     audit_id: String,
     source: Option<SocketAddr>,
-    /// The name of the user that the request acts as; empty if nobody was authenticated.
+    /// The name of the user that the request acts as; empty if the request was not authenticated.
     user: Str,
 }
 

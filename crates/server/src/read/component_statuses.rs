@@ -20,13 +20,13 @@ const STORE_NAME: &str = "etcd-0";
 
 /// The health of a component.
 enum Health {
-    /// The component is healthy; its response.
+    /// The component is healthy. The text is its response.
     Healthy(String),
-    /// The component is unhealthy or not reachable; its response or the network's error.
+    /// The component is unhealthy or not reachable. The text is its response or the network's error.
     Unhealthy(String),
-    /// The store is unhealthy; the error.
+    /// The store is unhealthy. The text is the error.
     StoreFailed(String),
-    /// The response is not usable; the error.
+    /// The response is not usable. The text is the error.
     Unknown(String),
 }
 

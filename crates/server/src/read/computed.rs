@@ -1,4 +1,4 @@
-//! Get and list of objects that are computed on request. They have no resourceVersion. As upstream, lists ignore the
+//! Get and list of objects that are computed on request. They have no resourceVersion. As in upstream, lists ignore the
 //! resourceVersion, limit and continue options.
 
 use std::sync::Arc;

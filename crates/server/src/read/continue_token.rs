@@ -1,4 +1,5 @@
-//! The continue token of a chunked list: a revision and the key to continue after (upstream: `storage/continue.go`).
+//! The continue token of a chunked list: a revision and the key after which the list continues (upstream:
+//! `storage/continue.go`).
 
 use pintle_registry::ApiError;
 use pintle_schema::base64::{self, CorruptInput};
@@ -10,9 +11,9 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 /// The position at which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContinueToken {
-    /// The revision of the first chunk; `None` continues at the newest revision.
+    /// The revision of the first chunk. With `None`, the list continues at the newest revision.
     pub(crate) revision: Option<u64>,
-    /// The last key of the previous chunk, relative to the list's namespace or the collection.
+    /// The last key of the previous chunk, relative to the list's namespace or to the collection.
     pub(crate) after: String,
 }
 
@@ -154,7 +155,8 @@ mod tests {
         }
     }
 
-    /// Decodes a token with this JSON. Expects the key to continue after, or the variable part of the error message.
+    /// Decodes a token with this JSON. Expects the key after which the list continues, or the variable part of the
+    /// error message.
     fn check(json: &str, expect: Result<&str, &str>) {
         let found = decode(&encode_base64_url(json.as_bytes())).map(|token| token.after);
         assert_eq!(found, expected_result(expect), "{json}");

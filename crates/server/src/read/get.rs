@@ -12,7 +12,7 @@ use crate::http::{Response, move_to_own_task};
 use crate::represent::{ResponseFormat, compress};
 use crate::request::query::revision_parameter;
 
-/// The length of the JSON of an object from which on its encoding may take long, in bytes.
+/// The length of an object's JSON from which on its encoding may take long, in bytes.
 const LARGE_OBJECT: usize = 64 * 1024;
 
 /// Handles a get.
@@ -27,17 +27,17 @@ pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> R
     wait_until_fresh(request, resource).await?;
     let object = find(request, resource)?;
     if object.json.len() > LARGE_OBJECT {
-        // Other requests of a connection of HTTP/2 do not wait until it is encoded.
+        // Other requests of an HTTP/2 connection do not wait for the encoding of a large object.
         move_to_own_task().await;
     }
     let body = format.encode_object(&format.view.convert_one(&object).await?)?;
     Ok(compress(request, format.respond(StatusCode::OK, body)))
 }
 
-/// Waits until reads see the revision that a get asks for: without a resourceVersion, the newest one.
+/// Waits until reads see the revision that a get asks for. Without a resourceVersion, this is the newest revision.
 ///
 /// # Errors
-/// Returns an error if the resourceVersion cannot be parsed or does not come in time.
+/// Returns an error if the resourceVersion cannot be parsed or is not reached in time.
 pub(crate) async fn wait_until_fresh(request: &RequestContext, resource: &Resource) -> Result<(), ApiError> {
     let (cluster, storage) = (&request.cluster, request.cluster.storage_of_resource(resource));
     let revision = revision_parameter(request.query.get("resourceVersion").unwrap_or_default());

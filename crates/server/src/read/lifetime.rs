@@ -1,5 +1,5 @@
-//! The lifetime of a watch and the times of its bookmarks: about every minute and shortly before its end, so that a
-//! client can resume from a recent revision (upstream: `cacheWatcher.nextBookmarkTime`).
+//! The lifetime of a watch and the times of its bookmarks. Bookmarks are sent about every minute and shortly before the
+//! end. So a client can resume from a recent revision (upstream: `cacheWatcher.nextBookmarkTime`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ const WATCH_LIST_BOOKMARK_DELAY: Duration = Duration::from_secs(1);
 pub(crate) enum BookmarkSchedule {
     /// The client wants no bookmarks.
     None,
-    /// Every minute and before the end.
+    /// Bookmarks every minute and before the end.
     Periodic,
-    /// One soon after the initial events, then as `Periodic`.
+    /// A bookmark soon after the initial events, then as in `Periodic`.
     WatchList,
 }
 
-/// What happens next in a watch.
+/// The next event in the lifetime of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LifetimeEvent {
     /// A bookmark is due.
@@ -94,8 +94,8 @@ impl WatchLifetime {
     }
 }
 
-/// The duration of a watch with this `timeoutSeconds`. Without it, a random duration from `min` to twice `min`, so that
-/// watches do not all end at the same time.
+/// The duration of a watch with this `timeoutSeconds`. Without it, the duration is random, from `min` to twice `min`,
+/// so that watches do not all end at the same time.
 pub(crate) fn watch_duration(seconds: Option<i64>, min: Duration) -> Duration {
     // Upstream counts nanoseconds, which overflow. A negative timeout ends the watch at once.
     match seconds.unwrap_or(0).wrapping_mul(1_000_000_000) {

@@ -101,7 +101,7 @@ pub(crate) fn select(
     if !request.info.is_watch_path || name.is_empty() {
         return Ok(selection);
     }
-    // The deprecated path for watching a single object.
+    // This is the deprecated path for watching a single object.
     if options.fields.is_everything() {
         return compile(&FieldSelector::equal("metadata.name", name));
     }
@@ -111,7 +111,8 @@ pub(crate) fn select(
     Ok(selection)
 }
 
-/// Selects the part of the collection that `shardSelector` names. `is_watch` counts the events of other parts.
+/// Selects the part of the collection that `shardSelector` names. With `is_watch`, the events of other parts are
+/// counted.
 ///
 /// # Errors
 /// Returns an error if the selector is malformed.
@@ -149,8 +150,8 @@ struct ListRead {
     /// The index that upstream's watch cache would use.
     index: Option<(usize, Str)>,
     is_continued: bool,
-    /// True if upstream would read from the watch cache of the version. It reads old revisions, and chunks without a
-    /// selector, from etcd.
+    /// True if upstream would read from the watch cache of the version. Upstream reads old revisions, and chunks
+    /// without a selector, from etcd.
     from_cache: bool,
     metrics: ListMetrics,
     pin: RevisionPin,
@@ -161,7 +162,7 @@ impl ListRead {
         let namespaced = format.resource.scope == Scope::Namespaced;
         let range = match options.continue_token.as_str() {
             "" => selection.range(namespaced),
-            // A continued list reads through the whole collection, whatever is selected.
+            // A continued list reads the whole collection, whatever the selection.
             _ => selection.collection(namespaced),
         };
         let is_single_object = matches!(range, KeyRange::Key(_));
@@ -205,7 +206,7 @@ impl ListRead {
         self.watch_cache.page(&self.range, after, self.revision, max).map_err(|_: TooOld| self.expired())
     }
 
-    /// Returns a key as it is encoded in tokens.
+    /// Returns a key in the form of tokens.
     fn relative<'k>(&self, key: &'k str) -> &'k str {
         match &self.range {
             KeyRange::Namespace(namespace) => &key[namespace.len() + 1..],
@@ -272,7 +273,7 @@ impl ListRead {
             match page.last {
                 Some(last) => {
                     after = Some(last);
-                    // The selector may match nothing for long.
+                    // The selector may match nothing in many pages.
                     tokio::task::yield_now().await;
                 }
                 None => {
@@ -290,7 +291,8 @@ impl ListRead {
         format.cluster.check_readable(&format.resource, &self.watch_cache, &self.range, Some(self.revision), bounds)
     }
 
-    /// True if upstream counts the object as a remaining one. Upstream does not check whether it is selected.
+    /// True if upstream counts the object among the remaining objects. Upstream does not check whether the object is
+    /// selected.
     fn counts_as_remaining(&self, object: &Object) -> bool {
         self.index.as_ref().is_none_or(|(index, value)| object.field(*index) == value)
     }
@@ -304,7 +306,7 @@ impl ListRead {
             let (range, at, after) = (&self.range, self.revision, self.after.as_deref());
             let remaining = match self.selection.shard() {
                 None => self.watch_cache.remaining(range, at, after, count, last),
-                // Upstream counts the objects of other parts as if they remained.
+                // Upstream counts the objects of other parts as remaining objects.
                 Some(_) => self.watch_cache.count(range, after, at).map(|all| all.saturating_sub(count)),
             };
             head.remaining = Some(remaining.map_err(|_| self.expired())?);
@@ -322,7 +324,7 @@ struct ListStart {
     is_newest: bool,
 }
 
-/// Determines where a list starts. `is_single_object`: the selection requires a name.
+/// Determines where a list starts. `is_single_object` is true if the selection requires a name.
 async fn resolve_start(
     cluster: &Cluster,
     watch_cache: &WatchCache,
@@ -360,10 +362,10 @@ async fn resolve_start(
         }
         Some(revision) => revision,
     };
-    // Before `resourceVersionMatch` existed, a list with a limit matched exactly.
+    // Before `resourceVersionMatch` existed, a list with a limit required an exact match.
     let is_chunked = options.version_match.is_none() && options.limit > 0;
     if is_single_object && (is_chunked || options.version_match == Some(VersionMatch::Exact)) {
-        // Upstream reads these from etcd, which does not wait for a revision.
+        // Upstream reads these lists from etcd, which does not wait for a revision.
         let current = super::catch_up(cluster, storage).await?;
         if revision > current {
             return Err(ApiError::TooLargeResourceVersion { asked: revision, current, retry_after: 0 });

@@ -24,7 +24,7 @@ use crate::cluster::{Cluster, Storage, store_error};
 use crate::context::RequestContext;
 use crate::http::Response;
 
-/// How long a read waits for a future revision (upstream: the watch cache's `blockTimeout`).
+/// The time for which a read waits for a future revision (upstream: the watch cache's `blockTimeout`).
 const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The newest revision at which a collection can be read. It is never older than an event that a watcher has received.
@@ -47,11 +47,11 @@ pub(crate) async fn wait_for_revision(cluster: &Cluster, storage: Storage<'_>, r
     }
 }
 
-/// Waits until the watch caches of a storage contain everything that was committed to it before the call. Returns that
-/// revision.
+/// Waits until the watch caches of a storage contain everything that was committed to it before the call. Returns the
+/// revision of the last of these commits.
 ///
 /// # Errors
-/// The store cannot be read, or the watch caches do not follow it in time.
+/// The store cannot be read, or the watch caches do not reach its revision in time.
 pub(crate) async fn catch_up(cluster: &Cluster, storage: Storage<'_>) -> Result<u64, ApiError> {
     let current = storage.store.current_revision().await.map_err(store_error)?.get();
     wait_for_revision(cluster, storage, current).await?;

@@ -23,14 +23,14 @@ use crate::request::query::{ListOptions, revision_parameter};
 
 /// Maximum size of frames that are sent in one write, in bytes.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
-/// How long a watch goes on after the server shuts down, to send its last events.
+/// The time for which a watch continues after the server shuts down, to send its last events.
 const SHUTDOWN_TIME: Duration = Duration::from_secs(1);
-/// How long the client of a watch may take nothing although there are events. Upstream closes a watcher as soon as its
-/// buffer is full; here it reads on from the history.
+/// The time for which the client of a watch may read nothing although there are events. Upstream closes a watcher as
+/// soon as its buffer is full. Here a watcher with a full buffer continues to read from the history.
 const MAX_UNREAD_TIME: Duration = Duration::from_secs(60);
-/// How often that is checked.
+/// How often watches are checked for clients that do not read.
 const UNREAD_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// The name of the task that does.
+/// The name of the task that ends watches whose clients do not read.
 const TERMINATOR_TASK: &str = "watch-terminator";
 /// Maximum number of objects per read of the initial state.
 const PAGE_SIZE: usize = 256;
@@ -80,8 +80,8 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         metrics: request.cluster.metrics.watch(resource),
         interruptions: request.observed.as_ref().and_then(|observed| observed.take_interruptions()),
     };
-    // Existing objects are sent if the client asks for them, or in the legacy way if it sends no resourceVersion or
-    // "0".
+    // Existing objects are sent if the client asks for them. In the legacy way, they are also sent if the client sends
+    // no resourceVersion or "0".
     let sends_initial_state = send_initial_events.unwrap_or(matches!(revision, None | Some(0)));
     let cluster = &request.cluster;
     let storage = cluster.storage_of(stream.watch_cache.prefix());
@@ -118,7 +118,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
             let ends_initial_events = schedule == BookmarkSchedule::WatchList;
             tokio::select! {
                 _ = stream.run(watcher, lifetime, from, pin, ends_initial_events, ending) => {}
-                // The client reads too slowly. One that reads nothing loses its connection when the server stops.
+                // The client reads too slowly. A client that reads nothing loses its connection when the server stops.
                 () = async { shutdown.await; tokio::time::sleep(SHUTDOWN_TIME).await } => {}
             }
         }
@@ -133,8 +133,8 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     Ok(respond(&format, body))
 }
 
-/// Starts the task that ends watches whose clients do not read although there are events. They would keep a place in the history, or the pin
-/// of their initial state, until their connections end.
+/// Starts the task that ends watches whose clients do not read although there are events. Until their connections end,
+/// such watches would keep a position in the history, or the pinned revision of their initial state.
 pub(crate) fn start_watch_terminator(cluster: &Arc<Cluster>) {
     let task = cluster.background_tasks.task(TERMINATOR_TASK);
     let (weak, reported) = (Arc::downgrade(cluster), task.clone());
@@ -156,10 +156,10 @@ pub(crate) fn start_watch_terminator(cluster: &Arc<Cluster>) {
     cluster.spawn_until_shutdown(async move { task.supervise(start, is_over).await });
 }
 
-/// What ends a watch before its timeout.
+/// The reason why a watch ends before its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchEnding {
-    /// The resource is no longer served as it was.
+    /// The resource is no longer served, or its CRD has changed.
     Unserved,
     /// The server shuts down.
     Shutdown,
@@ -181,8 +181,7 @@ async fn wait_for_ending(
     }
 }
 
-/// Completes when a custom resource is no longer served or its definition has changed. Never completes for built-in
-/// kinds.
+/// Completes when a custom resource is no longer served or its CRD has changed. Never completes for built-in kinds.
 async fn wait_until_unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
     if resource.definition.is_none() {
         return std::future::pending().await;
@@ -200,7 +199,7 @@ async fn wait_until_unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
     }
 }
 
-/// True if two resources have the same definition at the same generation.
+/// True if two resources have the same CRD at the same generation.
 fn same_definition(a: &Resource, b: &Resource) -> bool {
     match (&a.definition, &b.definition) {
         (Some(a), Some(b)) => a.fingerprint() == b.fingerprint(),
@@ -217,7 +216,7 @@ fn respond(format: &ResponseFormat, body: Body) -> Response {
     response
 }
 
-/// Number of simultaneous events from which the next ones are batched.
+/// The number of simultaneous events from which on the next events are batched.
 const BATCH_THRESHOLD: usize = 4;
 /// How long to wait for more events to batch.
 const BATCH_DELAY: Duration = Duration::from_millis(4);
@@ -235,20 +234,21 @@ struct WatchStream {
     needs_columns: bool,
     /// The client has asked for bookmarks.
     bookmarks: bool,
-    /// The revision of the newest event of the collection when the watch started, selected or not, or the one from which
-    /// the client watches. Bookmarks are sent for newer revisions only (upstream: `cacheWatcher.process`).
+    /// The starting revision. It is the revision of the collection's newest event when the watch started, selected or
+    /// not. If the client watches from a newer revision, it is that revision. Bookmarks are sent for newer revisions
+    /// only (upstream: `cacheWatcher.process`).
     start: u64,
     delivered: u64,
     metrics: Arc<WatchSeries>,
     /// Counts the watch of a part of the collection.
     _sharded: Option<GaugeGuard<CollectionSeries>>,
-    /// What the observers of the request interrupt the watch with.
+    /// The interruptions of the watch by the observers of the request.
     interruptions: Option<Interruptions>,
 }
 
 impl WatchStream {
     /// Sends the initial state at a pinned revision, if there is one, and the events after it. After `ending` has
-    /// completed, sends what is left and ends.
+    /// completed, sends the remaining events and ends.
     async fn run(
         &mut self,
         mut watcher: Watcher,
@@ -275,7 +275,7 @@ impl WatchStream {
                 biased;
                 ending = &mut ending => return match ending {
                     WatchEnding::Unserved => self.send_remaining_events(&mut watcher).await,
-                    // The client goes on at another server, or later at this one.
+                    // The client continues at another server, or later at this one.
                     WatchEnding::Shutdown if self.bookmarks => self.send_bookmark(&mut watcher, from).await,
                     WatchEnding::Shutdown => self.send_pending_events(&mut watcher).await,
                     WatchEnding::Interrupted(Interruption::Disconnect) => {
@@ -286,7 +286,7 @@ impl WatchStream {
                         self.fail_as_too_old(self.delivered, self.watch_cache.newest_revision()).await
                     }
                 },
-                // Before the events, which a busy collection may always have.
+                // This branch precedes the events, because a busy collection may always have events.
                 event = lifetime.next() => match event {
                     LifetimeEvent::Bookmark => self.send_bookmark(&mut watcher, self.start).await?,
                     LifetimeEvent::End => return self.send_pending_events(&mut watcher).await,
@@ -297,8 +297,8 @@ impl WatchStream {
                             return self.fail_as_too_old(self.delivered, self.watch_cache.newest_revision()).await;
                         }
                         self.send_events(&events).await?;
-                        // A write costs as much for one event as for ten. A watcher that receives many events at once
-                        // gets the next ones batched; one that receives single events gets them without delay.
+                        // A write costs as much for one event as for ten. If a watcher receives many events at once,
+                        // the next events are batched. A watcher that receives single events gets them without delay.
                         if events.len() >= BATCH_THRESHOLD {
                             tokio::time::sleep(BATCH_DELAY).await;
                         }
@@ -315,7 +315,7 @@ impl WatchStream {
         }
     }
 
-    /// True if an observer lets the watch expire with the next event, and one of these is selected.
+    /// True if an observer makes the watch expire at its next event, and one of these events is selected.
     fn expires_at(&self, events: &[Arc<Event>]) -> bool {
         let expires = |found: &Interruptions| *found.borrow() == Some(Interruption::ExpireAtNextEvent);
         self.interruptions.as_ref().is_some_and(expires)
@@ -332,7 +332,7 @@ impl WatchStream {
         Ok(())
     }
 
-    /// Sends the objects at a revision as added.
+    /// Sends the objects at a revision as `ADDED` events.
     async fn send_initial_state(&mut self, at: u64) -> Result<(), WatchEnded> {
         let mut after = None;
         let page_size = PAGE_SIZE.min(self.selection.objects_per_turn());
@@ -368,7 +368,7 @@ impl WatchStream {
             match page.last {
                 Some(last) => {
                     after = Some(last);
-                    // The selector may match nothing for long.
+                    // The selector may match nothing in many pages.
                     tokio::task::yield_now().await;
                 }
                 None => return Ok(()),
@@ -432,8 +432,8 @@ impl WatchStream {
         Ok(converted)
     }
 
-    /// Selects events and converts them to the client's version. If that fails, the watch ends without an error, as
-    /// upstream's does when its watch cache of the version fails.
+    /// Selects events and converts them to the client's version. If the conversion fails, the watch ends without an
+    /// error. So does a watch of upstream when its watch cache of the version fails.
     async fn select_and_convert_events(&self, events: &[Arc<Event>]) -> Result<Vec<Arc<Event>>, WatchEnded> {
         let view = &self.format.view;
         let needs_conversion = self.selection.needs_conversion(view);
@@ -453,8 +453,8 @@ impl WatchStream {
         }
     }
 
-    /// Sends the events up to the newest one. The definition of a custom resource goes after its objects, so these
-    /// are all events of the collection.
+    /// Sends the events up to the newest event. The CRD of a custom resource is removed after its objects, so these are
+    /// all events of the collection.
     async fn send_remaining_events(&mut self, watcher: &mut Watcher) -> Result<(), WatchEnded> {
         let newest = self.watch_cache.newest_revision();
         loop {
@@ -471,7 +471,8 @@ impl WatchStream {
 
     /// Sends a bookmark if the watch has progressed beyond a revision.
     async fn send_bookmark(&mut self, watcher: &mut Watcher, from: u64) -> Result<(), WatchEnded> {
-        // Events are delivered before progress is, so the pending events complete the history up to this revision.
+        // Events are delivered before progress is recorded, so the pending events complete the history up to this
+        // revision.
         let applied = self.format.cluster.storage_of(self.watch_cache.prefix()).cache.applied_revision();
         self.send_pending_events(watcher).await?;
         let revision = applied.max(self.delivered);
@@ -487,7 +488,7 @@ impl WatchStream {
 
     /// Ends a watch that has missed events.
     async fn fail_as_behind(&mut self, TooOld { oldest }: TooOld) -> Result<(), WatchEnded> {
-        // An object became corrupt, which no event can report.
+        // An object has become corrupt, which no event can report.
         if self.format.view.check_all_readable(&self.watch_cache).is_err() {
             return Err(WatchEnded);
         }
@@ -510,8 +511,8 @@ impl WatchStream {
         Err(WatchEnded)
     }
 
-    /// Sends events. A single object is no list, so a watch for partial lists ends at its first event, as upstream's
-    /// does when an event cannot be transformed.
+    /// Sends events. A single object is not a list, so a watch for partial lists ends at its first event. So does a
+    /// watch of upstream when an event cannot be transformed.
     async fn send(&self, chunk: impl Into<Chunk>) -> Result<(), WatchEnded> {
         if matches!(self.format.media_type.transform, Some(Transform::PartialList(_))) {
             return Err(WatchEnded);

@@ -59,8 +59,8 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> &'h str {
     headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns the response of the handshake, or the error response. As upstream, it requires an origin but accepts any,
-/// and at most one subprotocol.
+/// Returns the response of the handshake, or the error response. As in upstream, the handshake requires an origin but
+/// accepts any, and at most one subprotocol.
 fn handshake(method: &Method, headers: &HeaderMap) -> Result<Response, Response> {
     let key = check_opening(method, headers)?;
     if !is_uri(text(headers, &ORIGIN)) {
@@ -73,10 +73,10 @@ fn handshake(method: &Method, headers: &HeaderMap) -> Result<Response, Response>
     Ok(switching_protocols(key, protocol))
 }
 
-/// Checks what every client of a WebSocket sends, and returns its key.
+/// Checks the headers that every client of a WebSocket sends, and returns its key.
 ///
 /// # Errors
-/// The response for a client that asks for no WebSocket of this version.
+/// Returns the response for a client that does not ask for a WebSocket of this version.
 pub(crate) fn check_opening<'h>(method: &Method, headers: &'h HeaderMap) -> Result<&'h str, Response> {
     if method != Method::GET {
         return Err(reject(StatusCode::METHOD_NOT_ALLOWED, "bad method"));
@@ -129,12 +129,12 @@ fn is_uri(text: &str) -> bool {
         || text.split_once(':').is_some_and(|(scheme, rest)| is_scheme(scheme) && rest.starts_with('/'))
 }
 
-/// How events are delimited in the body of a watch.
+/// The framing of events in the body of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventFraming {
-    /// By newlines; events become text messages.
+    /// Events end with newlines. They become text messages.
     Lines,
-    /// By a length of four bytes before each event; events become binary messages.
+    /// A length of four bytes precedes each event. Events become binary messages.
     Lengths,
 }
 
@@ -165,9 +165,10 @@ impl EventFraming {
     }
 }
 
-/// Counts a connection as open while it is served with another protocol, and stops when it has to be closed.
+/// Counts a connection as open while it is served with another protocol. Stops serving when the connection has to be
+/// closed.
 async fn serve_on(connection: Option<Arc<ConnectionGuard>>, served: impl Future<Output = ()>) {
-    // Without it the client has gone.
+    // Without a connection, the client has disconnected.
     let Some(connection) = connection else { return };
     tokio::select! {
         () = served => {}
@@ -185,12 +186,12 @@ async fn serve(upgrade: OnUpgrade, events: Body, framing: EventFraming) {
         WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE_BYTES)).max_frame_size(Some(MAX_MESSAGE_BYTES));
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
     let code = forward(&mut socket, events, framing).await;
-    // As upstream, close the connection without waiting for the client's close frame.
+    // As in upstream, the server closes the connection without waiting for the client's close frame.
     let _ = socket.close(Some(CloseFrame { code, reason: Utf8Bytes::default() })).await;
     let _ = socket.get_mut().shutdown().await;
 }
 
-/// Sends events as messages. Returns the code for closing the connection.
+/// Sends events as messages. Returns the close code of the connection.
 async fn forward(socket: &mut Socket, mut events: Body, framing: EventFraming) -> CloseCode {
     let mut buffer = BytesMut::new();
     loop {
@@ -271,7 +272,7 @@ mod tests {
             let response = handshake(&method, &request(headers)).unwrap_or_else(|rejection| rejection);
             assert_eq!(response.status(), code, "{headers:?}");
             if code == 101 {
-                // The sample response of RFC 6455.
+                // This value is the sample response of RFC 6455.
                 assert_eq!(text(response.headers(), &SEC_WEBSOCKET_ACCEPT), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
                 let named = headers.iter().any(|(name, _)| *name == "sec-websocket-protocol");
                 assert_eq!(text(response.headers(), &SEC_WEBSOCKET_PROTOCOL), if named { "a" } else { "" });

@@ -18,7 +18,7 @@ use crate::request::negotiate::{Encoding, MetaVersion, Transform};
 pub(super) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 impl ResponseFormat {
-    /// Encodes an event. `needs_columns`: a table includes its column definitions.
+    /// Encodes an event. With `needs_columns`, a table includes its column definitions.
     pub(crate) fn event_frame(
         &self,
         event: &Event,
@@ -124,7 +124,7 @@ impl ResponseFormat {
         }
     }
 
-    /// Encodes a bookmark: an object with only a resourceVersion. `needs_columns`: a table includes its column
+    /// Encodes a bookmark: an object with only a resourceVersion. With `needs_columns`, a table includes its column
     /// definitions.
     pub(crate) fn bookmark_frame(&self, revision: u64, initial_events_end: bool, needs_columns: bool) -> Bytes {
         let mut metadata = object! { "resourceVersion": revision.to_string() };
@@ -177,7 +177,7 @@ impl ResponseFormat {
             (Encoding::Protobuf, Some(Transform::Partial(MetaVersion::V1))) => 3,
             (Encoding::Cbor, None) => 4,
             (Encoding::Cbor, Some(Transform::Partial(MetaVersion::V1))) => 5,
-            // Like upstream, ages in a table are those at the time of the first watcher.
+            // As in upstream, the ages in a table are the ages at the time of the first watcher.
             (Encoding::Json, Some(Transform::Table(MetaVersion::V1))) => 6 + self.include as u32,
             _ => return None,
         };

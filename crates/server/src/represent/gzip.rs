@@ -15,7 +15,7 @@ use pintle_gates::Feature;
 use crate::context::RequestContext;
 use crate::http::{Body, BodySource, PullBody, Response};
 
-/// Smaller responses are not compressed.
+/// The size below which responses are not compressed, in bytes.
 const THRESHOLD: usize = 128 * 1024;
 
 /// Compresses a response if it is large and the client accepts gzip.

@@ -1,5 +1,5 @@
-//! Encoding of list items. Most are copied from stored bytes: whole objects, metadata, or table rows, of which only the
-//! cells are computed, from the few fields that they show. Protobuf is encoded from the same bytes. All other formats
+//! Encoding of list items. Most items are copied from stored bytes: whole objects, metadata, or table rows. The cells
+//! of a row are computed from the few fields that they show. Protobuf is encoded from the same bytes. All other formats
 //! are encoded from the object's tree.
 
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::objects::encode::{Shape, write_cbor, write_json};
 use crate::objects::model;
 use crate::request::negotiate::{Encoding, MetaVersion, Transform};
 
-/// How list items are encoded.
+/// The way in which list items are encoded.
 #[derive(Clone)]
 pub(super) enum ItemEncoder {
     /// Stored JSON, copied completely or from `ObjectModel::item_offset`.
@@ -123,8 +123,8 @@ impl ItemEncoder {
                 }
                 format.write_cached_message(object, scratch)?;
             }
-            // Encoding the whole object is hardly more work than encoding its metadata. Once it is cached, no other
-            // work is left.
+            // Encoding the whole object is hardly more work than encoding its metadata. Once the encoding is cached, no
+            // other work is left.
             ItemEncoder::PartialProtobuf
                 if format.is_hub()
                     && model(&format.resource).has_metadata_first()

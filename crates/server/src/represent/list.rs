@@ -33,7 +33,7 @@ pub(crate) struct ListHead {
     pub(crate) revision: String,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
-    /// The selector of the part that the list has, if it is one of a collection.
+    /// The selector of the list's part of the collection; `None` if the list has no such part.
     pub(crate) shard: Option<String>,
 }
 
@@ -152,7 +152,7 @@ impl ResponseFormat {
     /// Responds with a list.
     ///
     /// # Errors
-    /// Returns an error if the format is not one of lists, or if the first objects cannot be converted.
+    /// Returns an error if lists do not have the format, or if the first objects cannot be converted.
     pub(crate) async fn respond_list(&self, head: &ListHead, source: ObjectSource) -> Result<Response, ApiError> {
         let body = ListBody::start(self.clone(), head, source).await?;
         Ok(self.respond(StatusCode::OK, Body::from_source(Box::new(body), &self.cluster.cpu_permits).await))
@@ -183,7 +183,7 @@ impl ResponseFormat {
     /// Encodes a list of trees at the request's version.
     ///
     /// # Errors
-    /// Returns an error if the format is not one of lists.
+    /// Returns an error if lists do not have the format.
     pub(crate) fn encode_list(&self, head: &ListHead, objects: Vec<Value>) -> Result<Vec<u8>, ApiError> {
         self.check_list()?;
         let mut list_writer = ListWriter::of(self, head);

@@ -1,4 +1,4 @@
-//! Writes what surrounds the items of a list: head, separators and tail, in each encoding. Items are written as they
+//! Writes the parts of a list around its items: head, separators and tail, in each encoding. Items are written as they
 //! arrive, so the list is never completely in memory.
 
 use pintle_codec::json::{Indenter, JsonCursor};
@@ -64,7 +64,7 @@ impl ListWriter {
         }
     }
 
-    /// True if the lengths of all items must be known before the first one is written.
+    /// True if the lengths of all items must be known before the first item is written.
     pub(super) fn needs_lengths(&self) -> bool {
         matches!(self, ListWriter::Protobuf(_))
     }
@@ -76,7 +76,7 @@ impl ListWriter {
         }
     }
 
-    /// Appends what precedes the items, if it is known without them.
+    /// Appends the bytes before the items, if they are known without the items.
     pub(super) fn write_head(&mut self, out: &mut Vec<u8>) {
         if let ListWriter::Protobuf(ProtobufList { api_version, kind, metadata, remaining_bytes }) = self {
             out.extend_from_slice(&protobuf::list_head(api_version, kind, metadata, *remaining_bytes));
@@ -124,7 +124,7 @@ impl ListWriter {
         }
     }
 
-    /// Appends what follows the items.
+    /// Appends the bytes after the items.
     ///
     /// # Errors
     /// Returns an error if announced items are missing.
@@ -189,8 +189,8 @@ impl ListEnvelope {
         envelope.with_nil_items(format, list, cbor::encode)
     }
 
-    /// Upstream collects partial objects in a slice that is nil until the first one, so a partial list without items
-    /// has null for them.
+    /// Upstream collects partial objects in a slice that is nil until the first object. So a partial list without items
+    /// has null instead of a list.
     fn with_nil_items(mut self, format: &ResponseFormat, mut list: Value, encode: impl Fn(&Value) -> Vec<u8>) -> Self {
         if matches!(format.media_type.transform, Some(Transform::Partial(_) | Transform::PartialList(_))) {
             list.set(format.items_key(), Value::Null);
@@ -199,7 +199,7 @@ impl ListEnvelope {
         self
     }
 
-    /// Marks the list as started. True the first time.
+    /// Marks the list as started. Returns true the first time.
     fn start(&mut self) -> bool {
         !std::mem::replace(&mut self.started, true)
     }

@@ -31,7 +31,7 @@ const MAX_RETAINED_BYTES: usize = 64 * 1024;
 /// The field number of `metadata` in the messages of all kinds.
 const METADATA_FIELD: u32 = 1;
 
-/// Appends the message of the JSON object that `write` appends.
+/// Appends the Protobuf message of the JSON object that `write` appends.
 fn append_message(
     shape: Shape<'_>,
     out: &mut Vec<u8>,

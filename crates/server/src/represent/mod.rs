@@ -1,5 +1,5 @@
-//! The wire format of objects, lists and events. The most common one, JSON at the storage version, is copied from
-//! stored bytes. Other formats are encoded on demand.
+//! The wire format of objects, lists and events. The most common format is JSON at the storage version, which is copied
+//! from stored bytes. Other formats are encoded on demand.
 
 mod event;
 mod gzip;
@@ -36,7 +36,7 @@ pub(crate) use list::ListHead;
 pub(crate) use source::{ListMetrics, ObjectSource, RangeReader};
 pub use stored_form::StoredForm;
 
-/// How much of an object a table row includes.
+/// The part of an object that a table row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     /// Nothing.
@@ -59,7 +59,7 @@ pub(crate) struct ResponseFormat {
     pub(crate) view: VersionView,
     pub(crate) media_type: MediaTypeOptions,
     pub(crate) include: IncludeObject,
-    /// The `includeObject` of a table that is none of the known values.
+    /// The `includeObject` of a table, if it is not a known value.
     unknown_include: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl ResponseFormat {
     /// Negotiates the media type of a response.
     ///
     /// # Errors
-    /// The client accepts none that is served.
+    /// The client accepts none of the served media types.
     pub(crate) fn negotiate_media_type(
         request: &RequestContext,
         resource: &Resource,
@@ -96,7 +96,7 @@ impl ResponseFormat {
         negotiate::output(&request.headers, &request.query, endpoint)
     }
 
-    /// The format of responses with the object of a subresource that is a view of the resource (`Scale`), given as a
+    /// The format of responses with the object of a subresource that is a view of the resource (`Scale`). The view is a
     /// record with its own types and table.
     pub(crate) fn of_view(request: &RequestContext, view: Arc<Resource>, media_type: MediaTypeOptions) -> Self {
         Self::new(request, &view, view.clone(), media_type)
@@ -129,7 +129,7 @@ impl ResponseFormat {
         }
     }
 
-    /// Checks the options of a table. As in upstream, that comes after the object was read or written.
+    /// Checks the options of a table. As in upstream, this check comes after the object was read or written.
     ///
     /// # Errors
     /// Returns an error for an unknown `includeObject`.
@@ -168,7 +168,7 @@ impl ResponseFormat {
     /// Encodes a single object.
     ///
     /// # Errors
-    /// Returns an error if the stored bytes cannot be decoded, or if the format is one of lists.
+    /// Returns an error if the stored bytes cannot be decoded, or if the format is a format of lists.
     pub(crate) fn encode_object(&self, object: &Arc<Object>) -> Result<Vec<u8>, ApiError> {
         let mut out = Vec::with_capacity(object.json.len() + 64);
         if self.is_stored(Encoding::Json) {
@@ -196,7 +196,7 @@ impl ResponseFormat {
     /// Encodes a single object's tree at the request's version.
     ///
     /// # Errors
-    /// Returns an error if the format is one of lists.
+    /// Returns an error if the format is a format of lists.
     pub(crate) fn encode_tree(&self, object: Value) -> Result<Vec<u8>, ApiError> {
         self.check_table_options()?;
         let MediaTypeOptions { encoding, transform, pretty } = self.media_type;
@@ -229,7 +229,7 @@ impl ResponseFormat {
 }
 
 impl ResponseFormat {
-    /// Responds with an object that was written. The object that a dry run creates has revision 0.
+    /// Responds with an object that was written. An object that a dry run creates has revision 0.
     ///
     /// # Errors
     /// See [`ResponseFormat::encode_object`]; also returns an error if the object cannot be converted to the request's
@@ -253,8 +253,8 @@ pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
     object
 }
 
-/// Converts an object of a resource's version to the hub version. The result is in normal form, as a Go struct would be:
-/// what conversions take from annotations may have empty lists, and stored objects are taken for normal.
+/// Converts an object of a resource's version to the hub version. The result is in normal form, like a decoded and
+/// encoded Go struct. Conversions may take empty lists from annotations, but stored objects must be in normal form.
 pub(crate) fn to_hub(resource: &Resource, hub: &Resource, mut object: Value) -> Value {
     if !resource.is_hub() {
         resource.strategy.convert_to_hub(&mut object);
@@ -296,7 +296,7 @@ pub(crate) fn status_response(
 /// Responds to a failed request: a `Status` in the negotiated encoding, or in JSON if the client accepts none.
 pub(crate) fn error_response(request: &RequestContext, error: &ApiError) -> Response {
     let mut endpoint = request.endpoint();
-    // Upstream's routes answer it, which do not know CBOR.
+    // Upstream's routes give this answer, and they do not know CBOR.
     endpoint.has_cbor &= !matches!(error, ApiError::MethodNotAllowed);
     error_response_of(request, error, endpoint)
 }
@@ -331,7 +331,7 @@ pub(crate) fn json_response(code: StatusCode, value: &Value) -> Response {
     respond(code, Encoding::Json, pintle_codec::json::encode_pretty(value))
 }
 
-/// Responds with a `Status` in JSON, to a client that accepts no encoding of it.
+/// Responds with a `Status` in JSON, to a client that accepts no encoding of a `Status`.
 fn raw_status(request: &RequestContext, code: StatusCode, status: &Value) -> Response {
     let json = crate::objects::encode::json(status, Shape::named(&request.cluster.catalog, "meta/v1.Status"));
     respond(code, Encoding::Json, pintle_codec::json::indent(&json))
@@ -343,7 +343,7 @@ pub(crate) fn success(request: &RequestContext, format: &ResponseFormat, details
     status_response(request, StatusCode::OK, &value, format.media_type.encoding, format.media_type.pretty)
 }
 
-/// Responds with a `Status` of success for an object that no longer exists. Like upstream, it has a code.
+/// Responds with a `Status` of success for an object that no longer exists. As in upstream, this `Status` has a code.
 pub(crate) fn success_with_code(
     request: &RequestContext,
     format: &ResponseFormat,

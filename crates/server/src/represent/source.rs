@@ -10,10 +10,10 @@ use pintle_registry::{ApiError, BoxFuture};
 use crate::cluster::CollectionSeries;
 use crate::conversion::{Selection, VersionView};
 
-/// Maximum number of keys per read of the watch cache, whose lock is held meanwhile.
+/// Maximum number of keys per read of the watch cache. The cache's lock is held during a read.
 const PAGE_SIZE: usize = 512;
 
-/// Where a list's objects come from.
+/// The source of a list's objects.
 pub(crate) enum ObjectSource {
     /// Objects in memory.
     Objects { objects: Vec<Arc<Object>>, next: usize },
@@ -42,9 +42,9 @@ pub(crate) struct ListMetrics {
     collection: Arc<CollectionSeries>,
     /// The indexed field that the list uses.
     index: Option<&'static str>,
-    /// How many objects were read.
+    /// The number of objects that were read.
     pub(crate) fetched: u64,
-    /// How many of them are in the list.
+    /// The number of objects in the list.
     pub(crate) returned: u64,
 }
 
@@ -56,7 +56,7 @@ impl ListMetrics {
 
 impl Drop for ListMetrics {
     fn drop(&mut self) {
-        // Upstream's name of an index of a field.
+        // Upstream's name for an index of a field.
         let index = self.index.map(|field| format!("f:{field}"));
         self.collection.record_list(index.as_deref().unwrap_or_default(), self.fetched, self.returned);
     }
@@ -76,8 +76,8 @@ impl ObjectSource {
         }
     }
 
-    /// Returns the next objects, which may be none, or `None` at the end. With `selects_later`, objects are returned
-    /// whether they are selected or not.
+    /// Returns the next objects, or `None` at the end. The objects may be an empty vector. With `selects_later`,
+    /// objects are returned whether they are selected or not.
     fn next(&mut self, selects_later: bool) -> Result<Option<Vec<Arc<Object>>>, ApiError> {
         match self {
             ObjectSource::Objects { objects, next } => {
@@ -103,7 +103,7 @@ impl ObjectSource {
 }
 
 impl RangeReader {
-    /// Reads and selects the next page. It is small if the selector is costly.
+    /// Reads and selects the next page. The page is small if the selector is costly.
     fn next(&mut self, selects_later: bool) -> Result<Option<Vec<Arc<Object>>>, ApiError> {
         if self.done {
             return Ok(None);
@@ -152,14 +152,14 @@ impl ListObjects {
             }
             bytes += objects.iter().map(|object| object.json.len()).sum::<usize>();
             prefetched.push_back(objects);
-            // Lets other tasks of this thread run.
+            // This lets other tasks of the thread run.
             tokio::task::yield_now().await;
         }
         list.prefetched = prefetched;
         Ok(list)
     }
 
-    /// Returns the next objects, or none at the end.
+    /// Returns the next objects; none at the end.
     pub(super) async fn next(&mut self) -> Result<Vec<Arc<Object>>, ApiError> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -180,7 +180,7 @@ impl ListObjects {
                     return Poll::Ready(Ok(Vec::new()));
                 };
                 if objects.is_empty() {
-                    // Nothing is selected yet. Other tasks run before the next page, and a deadline is noticed.
+                    // No object is selected yet. Other tasks run before the next page, and the deadline can be noticed.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }

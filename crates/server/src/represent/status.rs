@@ -19,11 +19,11 @@ pub(crate) struct ErrorStatus {
     pub(crate) retry_after: Option<u32>,
 }
 
-/// The longest message of a status, in bytes, and where its causes end. Errors repeat what the client has sent, and conflicts
-/// name every field.
+/// Maximum length of a status's message and of all its causes, in bytes. Errors repeat the client's input, and
+/// conflicts name every field.
 const MAX_TEXT_BYTES: usize = 4 << 20;
 
-/// A message without the end that is too long.
+/// A message whose end is cut off if it is too long.
 fn shortened(mut message: String) -> String {
     if message.len() > MAX_TEXT_BYTES {
         let omitted = message.len() - message.floor_char_boundary(MAX_TEXT_BYTES);
@@ -33,7 +33,7 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-/// The response for a status of a webhook.
+/// The response for a webhook's `Status`.
 fn denial(status: &Value) -> ErrorStatus {
     let code = status.int_at(&["code"]).and_then(|code| u16::try_from(code).ok());
     let code = code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,5 +1,5 @@
-//! The form of custom resources in etcd, which is kube-apiserver's: JSON with sorted members and a line break (upstream:
-//! `unstructured.UnstructuredJSONScheme`). What others have stored is read in any spelling.
+//! The form of custom resources in etcd, as kube-apiserver writes it: JSON with sorted members and a line break
+//! (upstream: `unstructured.UnstructuredJSONScheme`). Values of other writers are read in any spelling.
 
 use bytes::Bytes;
 use pintle_codec::json::{self, DecodeOptions};
@@ -10,15 +10,15 @@ use pintle_value::Value;
 use crate::cluster::custom_decode_error;
 use crate::cluster::object_index::{with_kind_first, with_kind_sorted};
 
-/// True if a key, without the prefix of all keys, may be the one of a custom resource: the group has a dot.
+/// True if a key, without the prefix of all keys, may be the key of a custom resource: the group has a dot.
 pub(super) fn is_custom(path: &str) -> bool {
     let mut segments = path.split('/');
     let has_group = segments.next().is_some_and(|group| group.contains('.'));
     has_group && segments.count() >= 2
 }
 
-/// Reads a custom resource. The kind comes first, because its definition is not known here: what was stored may need defaults
-/// and pruning, see [`with_kind_first`].
+/// Reads a custom resource. The kind comes first in the result, because the CRD is not known here. So the stored object
+/// may need defaults and pruning, see [`with_kind_first`].
 ///
 /// # Errors
 /// The message of upstream's decoder, if the value is not an object that can be served.
@@ -29,7 +29,7 @@ pub(super) fn read(stored: &[u8]) -> Result<TransformedValue, String> {
     }
     StructuralSchema::repair_metadata(&mut object).map_err(|error| error.to_string())?;
     let is_sorted = |json: &[u8]| stored.strip_suffix(b"\n") == Some(json);
-    // Upstream keeps neither, and sets them when an object is read.
+    // Upstream stores neither field, and sets both when an object is read.
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("resourceVersion");
         metadata.remove("selfLink");
@@ -78,7 +78,7 @@ mod tests {
         let expect = r#"{"kind":"A","apiVersion":"a.b/v1","metadata":{"labels":{"a":"b"},"name":"n","uid":"u"},"spec":{"x":1,"y":"\u003c"}}"#;
         let sorted = r#"{"apiVersion":"a.b/v1","kind":"A","metadata":{"labels":{"a":"b"},"name":"n","uid":"u"},"spec":{"x":1,"y":"\u003c"}}"#;
         check(&format!("{sorted}\n"), Ok(expect), false);
-        // Upstream compares the bytes when an update changes nothing.
+        // Upstream compares the bytes to decide whether an update changes nothing.
         check(sorted, Ok(expect), true);
         for stored in [
             expect,

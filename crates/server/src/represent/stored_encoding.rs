@@ -7,14 +7,14 @@ use pintle_codec::{json, protobuf, yaml};
 
 /// A stored object as Protobuf or JSON.
 pub(super) enum EncodedObject<'s> {
-    /// As it is stored.
+    /// The bytes as they are stored.
     Stored(&'s [u8]),
-    /// As it was packed in base64. YAML is JSON here.
+    /// The bytes that base64 contained. YAML is converted to JSON here.
     Unpacked(Vec<u8>),
 }
 
 impl<'s> EncodedObject<'s> {
-    /// Finds out how an object is encoded (upstream: `recognizer`): as Protobuf, JSON or YAML, or as base64 of one of them.
+    /// Determines the encoding of an object (upstream: `recognizer`): Protobuf, JSON or YAML, or base64 of one of them.
     pub(super) fn of(stored: &'s [u8]) -> Self {
         let is_known =
             |bytes: &[u8]| bytes.starts_with(&protobuf::PREFIX) || bytes.trim_ascii_start().starts_with(b"{");
@@ -40,7 +40,7 @@ impl<'s> EncodedObject<'s> {
         }
     }
 
-    /// True if an update writes it in another form.
+    /// True if an update would write the object in another form.
     pub(super) fn is_unpacked(&self) -> bool {
         matches!(self, Self::Unpacked(_))
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::super::StoredForm;
     use super::*;
 
-    /// As upstream's decoder of the storage.
+    /// Upstream's decoder of the storage accepts the same encodings and spellings.
     #[test]
     fn objects_are_read_in_every_encoding_and_spelling() {
         let key = "/registry/configmaps/n/a";
@@ -78,7 +78,7 @@ mod tests {
         let yaml = "metadata: {uid: u, name: a, labels: {a: b}}\ndata:\n  k: <\nkind: ConfigMap\napiVersion: v1\n";
         let other_case = r#"{"Kind":"ConfigMap","APIVERSION":"v1","metadata":{"uid":"u","name":"a","labels":{"a":"b"}},"data":{"k":"<"}}"#;
         let twice = r#"{"kind":"Pod","kind":"ConfigMap","apiVersion":"v1","metadata":{"uid":"u","name":"b","name":"a","labels":{"a":"b"}},"data":{"k":"<"}}"#;
-        // Fields that are not known, and an envelope with its fields in another order.
+        // These values have unknown fields, and an envelope with its fields in another order.
         let envelope = protobuf::open_envelope(&protobuf).expect("an envelope");
         let raw = [envelope.raw, b"\xfa\x7f\x01a"].concat();
         let length = u8::try_from(raw.len()).expect("a short message");

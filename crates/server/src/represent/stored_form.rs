@@ -1,7 +1,7 @@
-//! The form of objects in etcd, which is kube-apiserver's: objects of built-in kinds as Protobuf at upstream's storage version,
-//! those of custom kinds, definitions and API services as JSON (upstream: `--storage-media-type`, `storage/etcd3`). The
-//! server itself works with the JSON of the hub version. What others have stored is read in every form that upstream's decoder
-//! accepts (upstream: `NewStorageCodec`).
+//! The form of objects in etcd, as kube-apiserver writes it (upstream: `--storage-media-type`, `storage/etcd3`).
+//! Objects of built-in kinds are Protobuf at upstream's storage version. Objects of custom kinds, CRDs and APIServices
+//! are JSON. The server itself works with the JSON of the hub version. Values of other writers are read in every form
+//! that upstream's decoder accepts (upstream: `NewStorageCodec`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX, TreeEncoder, built_
 use crate::objects::decode::{KindScheme, internal_package, set_defaults};
 use crate::objects::encode::encode_exact;
 
-/// The groups whose objects upstream keeps as JSON: their servers have codecs of their own.
+/// The groups whose objects upstream keeps as JSON, because their servers have codecs of their own.
 const JSON_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
-/// The prefixes of what is stored beside the objects of the API, and their kinds in the core group.
+/// The prefixes of records that are stored in addition to the objects of the API, and their kinds in the core group.
 const RECORDS: [(&str, &str); 2] = [(SERVER_ADDRESSES_PREFIX, "Endpoints"), (RANGES_PREFIX, "RangeAllocation")];
 
-/// How many values are worth being decoded by several threads.
+/// The minimum number of values that several threads decode.
 const MIN_PARALLEL_VALUES: usize = 1000;
 
 /// Converts between the JSON of the server and the form of objects in etcd.
@@ -47,16 +47,16 @@ pub struct StoredForm {
 /// A version in which objects of a kind may be stored.
 #[derive(Debug)]
 struct ReadVersion {
-    /// The version as which they are read: their own, if it is served.
+    /// The version to which a read converts them: their own version, if it is served.
     resource: Arc<Resource>,
-    /// What a version that is not served has of its own; `None` if it is served.
+    /// The properties of a version that is not served; `None` if it is served.
     unserved: Option<Unserved>,
 }
 
-/// What differs between a version that is not served and the version as which it is read.
+/// The differences between a version that is not served and the version to which a read converts it.
 #[derive(Debug)]
 struct Unserved {
-    /// The type, if it is another one.
+    /// The type, if it differs from the served version's type.
     schema: Option<Schema>,
     /// Defaults and conversion, if there are any.
     rules: Option<&'static UnservedVersion>,
@@ -79,13 +79,14 @@ struct WrittenVersion {
 }
 
 impl StoredForm {
-    /// The form of the objects below a prefix of keys (`--etcd-prefix`). `protobuf` is false to write JSON
-    /// (`--storage-media-type`); both are read. Defaults of what is read depend on the feature gates.
+    /// The form of the objects below a prefix of keys (`--etcd-prefix`). If `protobuf` is false, objects are written as
+    /// JSON (`--storage-media-type`). Both encodings are read. The defaults that a read sets depend on the feature
+    /// gates.
     ///
     /// # Errors
     /// A kind is not in the catalog.
     pub fn new(key_prefix: &str, protobuf: bool, gates: &Gates) -> Result<Self, String> {
-        // Versions that are turned off are read all the same.
+        // Objects of versions that are turned off are still read.
         let catalog = pintle_catalog::complete();
         let mut resources = pintle_kinds::all_resources_with(catalog, gates);
         let mut collections = HashMap::new();
@@ -114,7 +115,7 @@ impl StoredForm {
         Ok(Self { root: format!("{}/", key_prefix.trim_end_matches('/')), collections, versions })
     }
 
-    /// The collection of a key; `None` for those of custom kinds, and for keys that are no objects.
+    /// The collection of a key. `None` for keys of custom resources, and for keys that are not keys of objects.
     fn collection(&self, key: &str) -> Option<&StoredCollection> {
         let path = key.strip_prefix(&self.root)?;
         let ends = path.match_indices('/').map(|(end, _)| end).take(2);
@@ -125,9 +126,9 @@ impl StoredForm {
         key.strip_prefix(&self.root).is_some_and(stored_custom::is_custom)
     }
 
-    /// Decodes an object of any version to the hub version. It is stale unless it has the media type and the version in which
-    /// objects are written: an update that changes nothing writes it all the same, as upstream, so that all objects can be
-    /// brought to today's form.
+    /// Decodes an object of any version to the hub version. It is stale unless it has the media type and the version in
+    /// which objects are written. As in upstream, an update that changes nothing writes a stale object. So all objects
+    /// can be brought to the current form.
     fn decode(&self, collection: &StoredCollection, stored: &[u8]) -> Result<TransformedValue, String> {
         let StoredCollection { hub, written } = collection;
         let (version, stale, mut object);
@@ -136,7 +137,7 @@ impl StoredForm {
             let envelope = protobuf::open_envelope(stored).map_err(|error| error.to_string())?;
             stale = encoded.is_unpacked()
                 || written.as_ref().is_none_or(|written| written.api_version != envelope.api_version);
-            // Upstream takes a missing kind for the one of the collection.
+            // Upstream uses the collection's kind if the kind is missing.
             let kind = if envelope.kind.is_empty() { &*hub.kind } else { &*envelope.kind };
             version = self.version_of(&envelope.api_version, kind, hub)?;
             let Schema { types, root } = version.schema();
@@ -156,14 +157,14 @@ impl StoredForm {
             version = self.version_of(&meta.api_version, &meta.kind, hub)?;
             let Schema { types, root } = version.schema();
             object = json::decode_typed(stored, types, *root).map_err(|error| error.to_string())?.value;
-            // The names of the members that tell the type may be in any case.
+            // The case of `kind` and `apiVersion` in the stored text may differ.
             object.set("kind", meta.kind);
             object.set("apiVersion", meta.api_version);
         }
         version.convert_to_served(&mut object)?;
         let resource = &version.resource;
-        // As upstream, the defaults are set when an object is read: Protobuf has no types of nested objects, for example, and
-        // older versions have not known newer fields.
+        // As in upstream, the defaults are set when an object is read. For example, Protobuf has no types of nested
+        // objects, and older versions did not have newer fields.
         if version.has_served_defaults() {
             set_defaults(resource, &mut object);
         }
@@ -171,18 +172,18 @@ impl StoredForm {
             object = to_hub(resource, hub, object);
             set_defaults(hub, &mut object);
         }
-        // Upstream keeps neither, and sets them when an object is read.
+        // Upstream stores neither field, and sets both when an object is read.
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
             metadata.remove("selfLink");
         }
         let mut json = Vec::with_capacity(stored.len() * 2);
         json::encode_typed(&object, &hub.schema.types, hub.schema.root, &mut json);
-        // Caches keep it for long, so its memory is no larger than necessary.
+        // Caches keep the JSON for long, so its memory is no larger than necessary.
         Ok(TransformedValue { value: Bytes::copy_from_slice(&json), stale })
     }
 
-    /// The version as which an object of a collection is read.
+    /// The version that determines how an object of a collection is read.
     fn version_of(&self, api_version: &str, kind: &str, hub: &Resource) -> Result<&ReadVersion, String> {
         let mut kinds = self.versions.get(api_version).into_iter().flatten();
         let found = kinds.find(|version| version.resource.kind == kind);
@@ -206,7 +207,7 @@ impl StoredForm {
             let written = versions.find_map(|version| Some((version.api_version, version.from_served?)));
             let Some((api_version, from_served)) = written else {
                 let bytes = [&json, &b"\n"[..]].concat().into();
-                // As JSON, objects of built-in kinds are normalised when they are read.
+                // Objects of built-in kinds that are stored as JSON are normalised when they are read.
                 return Some(StoredValue { bytes, is_exact: false });
             };
             let mut object = json::decode(&json, DecodeOptions::STORED).ok()?.value;
@@ -232,13 +233,13 @@ impl ReadVersion {
         own.unwrap_or(&self.resource.schema)
     }
 
-    /// Whether objects get the defaults of the version as which they are read.
+    /// Whether objects get the defaults of the served version to which they are converted.
     fn has_served_defaults(&self) -> bool {
         let rules = self.unserved.as_ref().and_then(|unserved| unserved.rules);
         rules.is_none_or(|rules| rules.has_served_defaults)
     }
 
-    /// Converts an object of a version that is not served to the version as which it is read.
+    /// Converts an object of a version that is not served to the served version.
     fn convert_to_served(&self, object: &mut Value) -> Result<(), String> {
         let Some(Unserved { schema, rules }) = &self.unserved else { return Ok(()) };
         if let Some(rules) = rules {
@@ -279,7 +280,7 @@ fn read_versions(catalog: &Catalog, resources: &[Arc<Resource>]) -> Result<HashM
 /// A kind of the core group that is stored, but not served.
 fn unserved_kind(catalog: &Catalog, resources: &[Arc<Resource>], kind: &'static str) -> Result<Arc<Resource>, String> {
     let schema = catalog.kind_schema("", "v1", kind).ok_or_else(|| format!("{kind} has no type"))?;
-    // A kind without rules.
+    // The kind has no rules.
     let like = resources.iter().find(|resource| resource.is("", "configmaps")).ok_or("the core group is missing")?;
     Ok(Arc::new(Resource {
         kind: kind.into(),
@@ -300,8 +301,8 @@ impl WrittenVersion {
         Ok(Self { api_version, schema, is_hub_version })
     }
 
-    /// The stored form of an object, whose message `write` appends. It returns whether the message is known to be read as the
-    /// object, or `None` if there is no message.
+    /// The stored form of an object, whose message `write` appends. `write` returns whether the message is known to
+    /// decode to the same object, or `None` if there is no message.
     fn encode(&self, kind: &str, write: impl FnOnce(&Schema, &mut Vec<u8>) -> Option<bool>) -> Option<StoredValue> {
         let mut is_exact = None;
         let bytes = encode_exact(|buffer| {
@@ -322,7 +323,7 @@ impl ValueTransformer for StoredForm {
         }
     }
 
-    /// Debug builds check that the encoding is the one of the value.
+    /// Debug builds check that the encoding is the encoding of the value.
     fn transform_encoded_to_storage(
         &self,
         key: &str,
@@ -341,7 +342,7 @@ impl ValueTransformer for StoredForm {
             if self.is_custom(key) {
                 return stored_custom::read(&stored).map_err(TransformError);
             }
-            // The memory of an answer of etcd is freed as a whole.
+            // The value is copied, because the memory of etcd's answer is freed as a whole.
             return Ok(TransformedValue { value: Bytes::copy_from_slice(&stored), stale: false });
         };
         self.decode(collection, &stored).map_err(TransformError)
@@ -440,14 +441,14 @@ mod tests {
         let stored = form().transform_to_storage(key, json.into()).expect("stored").bytes;
         assert_eq!(tree(&stored), tree(expect.as_bytes()));
         assert_eq!(read(key, stored).as_deref(), Ok(json));
-        // What versions have of their own stays with them.
+        // The properties of a single version stay with that version.
         let json = json.replace(r#""jsonPath":".a"}]},"#, r#""jsonPath":".b"}]},"#);
         let stored = form().transform_to_storage(key, json.clone().into()).expect("stored").bytes;
         assert!(tree(&stored).at(&["spec", "additionalPrinterColumns"]).is_none());
         assert_eq!(read(key, stored), Ok(json));
     }
 
-    /// Protobuf has no empty lists and maps, and no unset fields where there is no pointer.
+    /// Protobuf has no empty lists and maps, and no unset fields if the Go type has no pointer.
     #[test]
     fn values_that_are_read_as_others_are_known() {
         let form = form();
@@ -493,7 +494,8 @@ mod tests {
         assert!(!stored.is_exact);
     }
 
-    /// More values than one thread converts: each result is that of its value, also after one that cannot be read.
+    /// There are more values than one thread converts. Each result belongs to its value, also after a value that cannot
+    /// be read.
     #[test]
     fn many_values_are_read_as_single_ones() {
         let form = form();
@@ -532,7 +534,7 @@ mod tests {
 
     #[test]
     fn what_others_have_written_is_read() {
-        // As Go writes it, with what it leaves empty.
+        // This is the text that Go writes, including empty fields.
         let pod = "{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\",\"creationTimestamp\":null},\
                    \"binaryData\":null}\n";
         let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}"#;
@@ -541,7 +543,7 @@ mod tests {
         let read_autoscaler = read("/registry/horizontalpodautoscalers/n/a", autoscaler).expect("an object");
         assert!(read_autoscaler.contains(r#""apiVersion":"autoscaling/v2""#), "{read_autoscaler}");
         assert!(read_autoscaler.contains(r#""averageUtilization":50"#), "{read_autoscaler}");
-        // The oldest form of definitions: one version, and no conversion.
+        // This is the oldest form of CRDs: one version, and no conversion.
         let definition = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","version":"v1alpha1","names":{"plural":"things","kind":"Thing"}},"status":{"conditions":null,"acceptedNames":{"plural":"things","kind":"Thing"},"storedVersions":["v1alpha1"]}}"#;
         let found = read("/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com", definition);
         let found = found.expect("an object");
@@ -563,7 +565,7 @@ mod tests {
             read(things, thing).as_deref(),
             Ok(r#"{"kind":"Thing","apiVersion":"example.com/v1","metadata":{}}"#)
         );
-        // An update that changes nothing brings such values to today's form, and leaves others.
+        // An update that changes nothing brings such values to the current form, and does not write others.
         let form = form();
         let is_stale = |stored: &[u8]| {
             let read = form.transform_from_storage("/registry/configmaps/n/a", Bytes::copy_from_slice(stored));

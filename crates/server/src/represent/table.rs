@@ -56,7 +56,7 @@ impl ResponseFormat {
         pintle_catalog::descriptions().field(&owner.model, field).unwrap_or_default().to_owned()
     }
 
-    /// Encodes a table with its rows. In JSON, upstream encodes the object of a row as the Go struct that it is.
+    /// Encodes a table with its rows. In JSON, upstream encodes the object of a row by its Go struct.
     pub(crate) fn encode_table(&self, mut table: Value, encoding: Encoding, pretty: bool) -> Vec<u8> {
         let shape = Shape::named(&self.cluster.catalog, "meta/v1.Table");
         if encoding != Encoding::Json {

@@ -10,9 +10,9 @@ const MAX_LIMIT: usize = 256 << 20;
 const MIN_LIMIT: usize = 16 << 20;
 /// The share of a memory budget that bodies may take. Decoded objects are about ten times as large as their bodies.
 const MEMORY_SHARE: u64 = 32;
-/// The part of a body, in bytes, that may also use what is reserved for small bodies.
+/// The part of a body, in bytes, that may also use the bytes that are reserved for small bodies.
 const SMALL_BODY: usize = 64 << 10;
-/// The share of the limit that is reserved for small bodies, so that large ones which arrive slowly do not stop them.
+/// The share of the limit that is reserved for small bodies, so that slow large bodies do not stop them.
 const RESERVED_SHARE: usize = 8;
 
 /// The limit in bytes for a server with a memory budget.
@@ -41,7 +41,7 @@ pub(crate) struct HeldBody {
 }
 
 impl BodyBudget {
-    /// A budget of so many bytes.
+    /// Creates a budget with this limit in bytes.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, held: AtomicUsize::new(0) })
     }
@@ -51,7 +51,7 @@ impl BodyBudget {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Begins a body, of which nothing has arrived.
+    /// Begins a body of which nothing has arrived yet.
     pub(crate) fn begin(self: &Arc<Self>) -> HeldBody {
         HeldBody { budget: self.clone(), bytes: 0 }
     }
@@ -61,8 +61,8 @@ impl HeldBody {
     /// Counts bytes that have arrived.
     ///
     /// # Errors
-    /// There is no room for them. The body can only be refused: if bodies waited for room while they hold some, all of
-    /// them could wait for each other.
+    /// There is no room for the bytes. The body can only be refused. If bodies waited for room while they hold some,
+    /// all of them could wait for each other.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), TooManyBytes> {
         let BodyBudget { limit, held } = &*self.budget;
         let is_small = self.bytes.saturating_add(bytes) <= SMALL_BODY;

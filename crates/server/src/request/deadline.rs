@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::info::RequestInfo;
 use super::query::Query;
 
-/// When a request has to be answered. Long-running requests have no deadline.
+/// The time by which a request has to be answered. Long-running requests have no deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestDeadline(Option<Instant>);
 
@@ -22,8 +22,8 @@ impl RequestDeadline {
     /// No deadline.
     pub(crate) const NEVER: Self = Self(None);
 
-    /// The deadline of a request that began at `started`: after `maximum`, or after what the parameter `timeout` says if
-    /// that is less. A timeout of zero or less asks for nothing.
+    /// The deadline of a request that began at `started`. The request has the time `maximum`, or the time of the
+    /// parameter `timeout` if that is shorter. A timeout of zero or less has no effect.
     ///
     /// # Errors
     /// The parameter is not a duration.
@@ -45,7 +45,7 @@ impl RequestDeadline {
         Ok(Self(started.checked_add(timeout)))
     }
 
-    /// The deadline; `None` is never.
+    /// The time of the deadline; `None` for no deadline.
     pub(crate) fn instant(self) -> Option<Instant> {
         self.0
     }
@@ -55,7 +55,7 @@ impl RequestDeadline {
         self.0.map_or(other, |own| own.min(other))
     }
 
-    /// Runs a future until the deadline, and drops it then.
+    /// Runs a future until the deadline. The future is dropped at the deadline.
     ///
     /// # Errors
     /// The deadline came first.

@@ -15,13 +15,13 @@ pub(crate) struct InFlightLimits {
     mutating: Option<Arc<Semaphore>>,
 }
 
-/// A request among those in flight, until this is dropped.
+/// A request in flight. Dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct InFlightRequest(
     #[expect(dead_code, reason = "held until it is dropped")] Option<OwnedSemaphorePermit>,
 );
 
-/// What a request that counts as in flight does.
+/// The kind of a request that counts as in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InFlightKind {
     Reading,
@@ -29,7 +29,7 @@ pub(crate) enum InFlightKind {
 }
 
 impl InFlightKind {
-    /// `None` for long-running requests, which do not count.
+    /// The kind of a request; `None` for long-running requests, which do not count.
     pub(crate) fn of(info: &RequestInfo) -> Option<Self> {
         if info.is_long_running() {
             return None;
@@ -43,7 +43,7 @@ impl InFlightKind {
 pub(crate) struct TooManyInFlight;
 
 impl InFlightLimits {
-    /// Creates limits. Zero is no limit.
+    /// Creates limits. Zero means no limit.
     pub(crate) fn new(reading: usize, mutating: usize) -> Self {
         let limit = |limit: usize| (limit > 0).then(|| Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS))));
         Self { reading: limit(reading), mutating: limit(mutating) }
@@ -52,7 +52,7 @@ impl InFlightLimits {
     /// Counts a request, unless it is long-running.
     ///
     /// # Errors
-    /// As many requests as allowed are in flight, and the user is not privileged.
+    /// The maximum number of requests is in flight, and the user is not privileged.
     pub(crate) fn begin(&self, info: &RequestInfo, user: &UserInfo) -> Result<InFlightRequest, TooManyInFlight> {
         let limit = match InFlightKind::of(info) {
             Some(InFlightKind::Reading) => &self.reading,
