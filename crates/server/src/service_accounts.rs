@@ -1,5 +1,5 @@
-//! What tokens of service accounts are bound to, and the secrets of bootstrap tokens, as the watch caches of the cluster
-//! have them.
+//! Lookups in the watch caches of the cluster: the objects to which tokens of service accounts are bound, and the
+//! secrets of bootstrap tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::write::InternalClient;
 /// The key of the token in a secret.
 const TOKEN_KEY: &str = "token";
 
-/// Finds what tokens of service accounts are bound to in a cluster.
+/// Finds the objects to which tokens of service accounts are bound in a cluster.
 #[must_use]
 pub fn service_account_lookup(cluster: &Arc<Cluster>) -> Arc<dyn ServiceAccountLookup> {
     Arc::new(ClusterLookup(cluster.clone()))
@@ -32,7 +32,7 @@ pub fn bootstrap_token_lookup(cluster: &Arc<Cluster>) -> Arc<dyn BootstrapTokenL
     Arc::new(ClusterLookup(cluster.clone()))
 }
 
-/// Records what a cache of tokens does in the metrics of a cluster.
+/// Records the events of a token cache in the metrics of a cluster.
 #[must_use]
 pub fn token_cache_observer(cluster: &Arc<Cluster>) -> Box<dyn TokenCacheObserver> {
     Box::new(ClusterObserver(cluster.clone()))
@@ -41,7 +41,7 @@ pub fn token_cache_observer(cluster: &Arc<Cluster>) -> Box<dyn TokenCacheObserve
 struct ClusterLookup(Arc<Cluster>);
 
 impl ClusterLookup {
-    /// An object of the core group.
+    /// Returns an object of the core group.
     fn find(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
         if name.is_empty() {
             return Ok(None);

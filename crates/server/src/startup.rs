@@ -39,12 +39,12 @@ use crate::read::start_watch_terminator;
 use crate::request::body_budget::BodyBudget;
 use crate::webhook::AdmissionWebhooks;
 
-/// Builds the authenticators and authorizers of a running cluster, whose objects they follow.
+/// Builds the authenticators and authorizers of a running cluster. They follow the objects of the cluster.
 pub type AccessBuilder = Box<dyn FnOnce(&Arc<Cluster>) -> Result<AccessControl, ApiError> + Send>;
 
 /// The configuration of an [`ApiServer`].
 pub struct ClusterConfig {
-    /// Where objects are stored.
+    /// The store of all objects, except the objects of `overrides`.
     pub store: Arc<dyn Store>,
     /// The prefix of all keys in the store (`--etcd-prefix`).
     pub key_prefix: String,
@@ -61,19 +61,19 @@ pub struct ClusterConfig {
     pub min_request_timeout: Duration,
     /// Builds authentication and authorization.
     pub access: AccessBuilder,
-    /// Which admission plugins run.
+    /// The admission plugins and their configuration.
     pub admission: AdmissionConfiguration,
     /// The stores of single resources.
     pub overrides: Vec<StorageOverride>,
-    /// Which metrics of the store are computed.
+    /// The metrics of the store that are computed.
     pub storage_metrics: StorageMetrics,
     /// The components whose health `componentstatuses` reports.
     pub components: Vec<Component>,
-    /// The flags of the process as Go prints their values, which `/flagz` shows; `None` for no `/flagz`.
+    /// The flags of the process with their values as Go prints them, which `/flagz` shows. `None` disables `/flagz`.
     pub flags: Option<BTreeMap<String, String>>,
-    /// How tokens of service accounts are issued.
+    /// The configuration of tokens of service accounts.
     pub service_accounts: ServiceAccountConfig,
-    /// Which versions of the built-in API are served.
+    /// The served versions of the built-in API.
     pub runtime_config: RuntimeConfig,
     /// The addresses and node ports of services.
     pub services: ServiceNetwork,
@@ -83,26 +83,26 @@ pub struct ClusterConfig {
     pub allow_privileged: bool,
     /// The origins that CORS allows.
     pub cors: Cors,
-    /// How long and how many requests are handled.
+    /// The limits of the duration and the number of requests.
     pub limits: RequestLimits,
     /// True to reconcile the roles and bindings of the RBAC bootstrap policy before the server is ready. Needed if the RBAC
     /// authorizer is used.
     pub rbac_bootstrap: bool,
-    /// What the cluster's controllers do.
+    /// The configuration of the cluster's controllers.
     pub controllers: ControllerOptions,
-    /// When a background task that fails has recovered, and when `/livez` fails because of it.
+    /// The times after which a failed background task counts as recovered, and after which it fails `/livez`.
     pub recovery: RecoveryTimes,
     /// How long events are kept after their last write; zero keeps them forever.
     pub event_ttl: Duration,
-    /// How much memory the process may use; `None` for no limit.
+    /// The memory that the process may use; `None` for no limit.
     pub memory: Option<MemoryBudget>,
-    /// How kubelets are reached.
+    /// The configuration of connections to kubelets.
     pub kubelets: KubeletOptions,
-    /// What sees requests and their answers.
+    /// The observers of requests and their answers.
     pub observers: Vec<Arc<dyn RequestObserver>>,
 }
 
-/// Why a cluster cannot start.
+/// The reason why a cluster cannot start.
 #[derive(Debug)]
 pub enum ClusterError {
     /// The watch caches could not be filled from the store.
@@ -113,15 +113,15 @@ pub enum ClusterError {
     Access(ApiError),
     /// The configuration of the admission plugins is invalid.
     Admission(ConfigurationError),
-    /// Leases are turned off, by which servers that share a store elect the one that runs the controllers.
+    /// Leases are turned off. Servers that share a store need them to elect the server that runs the controllers.
     NoLeases,
     /// A resource cannot have a store of its own.
     Override(String),
-    /// A resource is turned off whose stored objects an admission plugin has to enforce.
+    /// A resource is turned off, but an admission plugin has to enforce its stored objects.
     DisabledRules {
-        /// Its plural name.
+        /// The resource's plural name.
         resource: &'static str,
-        /// How many are stored.
+        /// The number of stored objects.
         count: usize,
     },
 }
@@ -224,7 +224,7 @@ impl ApiServer {
                 return Err(ClusterError::DisabledRules { resource, count });
             }
         }
-        // The definitions determine the watch caches of custom resources.
+        // The CRDs determine the watch caches of custom resources.
         let definitions = DefinitionController::load(&loaded);
         for record in definitions.collections().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r)
         {
@@ -278,18 +278,18 @@ impl ApiServer {
         Ok(Arc::new(Self { cluster, access, chain, controllers: running }))
     }
 
-    /// Replaces authentication and authorization. Requests in progress keep the old ones.
+    /// Replaces authentication and authorization. Requests in progress keep the old authenticators and authorizers.
     pub fn set_access(&self, access: AccessControl) {
         *self.access.write() = Arc::new(access);
     }
 
-    /// The background task of a name, whose state health checks report.
+    /// The background task with this name, whose state health checks report.
     #[must_use]
     pub fn background_task(&self, name: &'static str) -> BackgroundTask {
         self.cluster.background_tasks.task(name)
     }
 
-    /// Begins to shut down: from now on the server is not ready, but it goes on serving.
+    /// Begins to shut down: from now on the server is not ready, but it continues to serve.
     pub fn terminate(&self) {
         self.cluster.terminating.store(true, Ordering::Relaxed);
     }
@@ -300,8 +300,8 @@ impl ApiServer {
         self.controllers.stop(&self.cluster).await;
     }
 
-    /// Waits until all writes have ended, also those whose clients have gone. The listener must have stopped, and the
-    /// store must still be open.
+    /// Waits until all writes have ended, including writes whose clients have disconnected. The listener must have
+    /// stopped, and the store must still be open.
     pub async fn wait_for_writes(&self) {
         self.cluster.wait_for_writes().await;
     }
@@ -318,7 +318,7 @@ impl Handler for ApiServer {
             let (method, uri) = (request.method().clone(), request.uri().clone());
             let handled = pin!(pipeline::handle(self.cluster.clone(), access, &self.chain, peer, request));
             catch_panic(handled).await.unwrap_or_else(|panic| {
-                // Not in a handler, whose panics the handler chain answers.
+                // This is a panic outside of the handler. The handler chain answers panics of handlers.
                 tracing::error!(%method, %uri, panic = panic_text(&panic), "Request panicked");
                 panic_response()
             })

@@ -1,4 +1,5 @@
-//! Request info: what a request is about, derived from its method and path (upstream: `endpoints/request.RequestInfo`).
+//! Request info: the verb and the target of a request, derived from its method and path (upstream:
+//! `endpoints/request.RequestInfo`).
 
 use http::Method;
 use pintle_value::Str;
@@ -33,7 +34,7 @@ pub(crate) struct RequestInfo {
     pub(crate) rest: Vec<Str>,
     /// True for the deprecated `/watch/` paths.
     pub(crate) is_watch_path: bool,
-    /// True for these and for the `/proxy/` paths, which are not served any more.
+    /// True for `/watch/` paths and for `/proxy/` paths, which are not served any more.
     is_verb_in_path: bool,
 }
 
@@ -42,7 +43,7 @@ const MAX_METHOD: usize = 64;
 /// Subresources of a namespace; any other segment below a namespace is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
-/// The subresources that connect clients with a pod, node or service: their requests are long-running, and count as
+/// The subresources that connect clients with a pod, node or service. Their requests are long-running, and count as
 /// `CONNECT` (upstream: `validConnectRequests`).
 pub(crate) const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
 
@@ -77,7 +78,7 @@ impl RequestInfo {
         info
     }
 
-    /// True if the selectors of the query restrict what the request is about.
+    /// True if the selectors of the query restrict the objects of the request.
     pub(crate) fn has_selectors(&self) -> bool {
         !self.is_verb_in_path && matches!(self.verb.as_str(), "list" | "watch" | "deletecollection")
     }
@@ -137,7 +138,7 @@ impl RequestInfo {
     }
 }
 
-/// Returns the name that the field selector requires, or an empty one.
+/// Returns the name that the field selector requires, or an empty name.
 fn selected_name(query: &Query) -> Str {
     // Fast path: most lists have no field selector.
     if query.get("fieldSelector").is_none_or(str::is_empty) {
@@ -148,8 +149,8 @@ fn selected_name(query: &Query) -> Str {
     if path_segment_name(name, false).is_empty() { name.into() } else { Str::default() }
 }
 
-/// The method in lower case. One that is too long has the empty verb, as unusual methods of resource requests have: only
-/// rules for all verbs allow it.
+/// The method in lower case. A method that is too long becomes the empty verb, like unusual methods of resource
+/// requests. Only rules for all verbs allow the empty verb.
 fn method_verb(method: &Method) -> Str {
     match method.as_str() {
         method if method.len() > MAX_METHOD => Str::default(),

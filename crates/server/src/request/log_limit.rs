@@ -1,4 +1,4 @@
-//! Limits how often a line that clients cause is logged, so that they cannot fill the disk.
+//! Limits how often lines that clients cause are logged, so that clients cannot fill the disk.
 
 use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum length of a text that a client chooses, in bytes.
 const MAX_TEXT: usize = 1024;
 
-/// Allows a hundred lines at once, and then one a second.
+/// Allows a hundred lines at once, and then one line a second.
 #[derive(Debug)]
 pub(crate) struct LogLimit(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// When a whole burst is allowed again.
+    /// The time at which a whole burst is allowed again.
     idle_at: Option<Instant>,
-    /// The number of lines that were left out since the last one.
+    /// The number of lines that were omitted since the last logged line.
     unlogged: u64,
 }
 
@@ -29,7 +29,8 @@ impl LogLimit {
         Self(Mutex::new(State { idle_at: None, unlogged: 0 }))
     }
 
-    /// Whether a line may be logged now. Returns the number of lines that were left out since the last one.
+    /// Whether a line may be logged now. If so, returns the number of lines that were omitted since the last logged
+    /// line.
     pub(crate) fn allow(&self) -> Option<u64> {
         self.allow_at(Instant::now())
     }
@@ -52,7 +53,7 @@ pub(crate) struct Shortened<'t>(pub(crate) &'t str);
 impl Display for Shortened<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let beginning = &self.0[..self.0.floor_char_boundary(MAX_TEXT)];
-        // Quoted, because a line break would begin another line of the log.
+        // The text is quoted, because a line break would begin another line of the log.
         fmt::Debug::fmt(beginning, f)?;
         match self.0.len() - beginning.len() {
             0 => Ok(()),
@@ -73,7 +74,7 @@ mod tests {
         assert!((0..7).all(|_| allow(0).is_none()));
         assert_eq!((allow(1), allow(1), allow(1)), (Some(7), None, None));
         assert_eq!((allow(3), allow(3), allow(3)), (Some(2), Some(0), None));
-        // After a pause, a burst is allowed again, and not more.
+        // After a pause, one burst is allowed again, and no more.
         assert_eq!(allow(1000), Some(1));
         assert!((1..BURST).all(|_| allow(1000) == Some(0)));
         assert_eq!(allow(1000), None);

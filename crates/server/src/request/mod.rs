@@ -1,7 +1,6 @@
-//! Parsing of requests: request info, query parameters and options, content negotiation, deadline, number of requests
-//! and size of bodies in flight, what the work for writes may use, the recorder of warnings and audit annotations, limits of log
-//! lines, and the trace of a request's steps.
-//! This layer does not depend on the cluster.
+//! Parsing of requests: request info, query parameters and options, content negotiation, and the deadline. Limits of
+//! requests in flight, of bytes of bodies, of the work for writes and of log lines. The recorder of warnings and audit
+//! annotations, and the trace of a request's steps. This layer does not depend on the cluster.
 
 pub(crate) mod body_budget;
 pub(crate) mod deadline;

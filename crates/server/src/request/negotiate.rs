@@ -46,7 +46,7 @@ impl Encoding {
         }
     }
 
-    /// The media type of streams as error messages name it. `None` if the encoding cannot be streamed.
+    /// The media type of streams in error messages. `None` if the encoding cannot be streamed.
     const fn negotiated_stream_type(self) -> Option<&'static str> {
         match self {
             Encoding::Json => Some("application/json;stream=watch"),
@@ -55,7 +55,7 @@ impl Encoding {
         }
     }
 
-    /// True if tables can be encoded. Protobuf has no values of arbitrary type; for CBOR, upstream does not offer
+    /// True if tables can be encoded. Protobuf has no values of arbitrary type. For CBOR, upstream does not offer
     /// tables either.
     const fn has_tables(self) -> bool {
         matches!(self, Encoding::Json | Encoding::Yaml)
@@ -107,7 +107,7 @@ pub(crate) struct MediaTypeOptions {
     pub(crate) pretty: bool,
 }
 
-/// What an endpoint supports (upstream: `negotiation.EndpointRestrictions`).
+/// The formats that an endpoint supports (upstream: `negotiation.EndpointRestrictions`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointRestrictions {
     /// True if objects can be transformed.
@@ -174,7 +174,7 @@ struct AcceptClause<'a> {
 }
 
 impl<'a> AcceptClause<'a> {
-    /// Parses a clause like `goautoneg`. Returns `None` for a malformed clause.
+    /// Parses a clause like Go's `goautoneg`. Returns `None` for a malformed clause.
     fn parse(text: &'a str) -> Option<Self> {
         let (media_type, parameters) = text.split_once(';').unwrap_or((text, ""));
         let (main_type, subtype) = media_type.split_once('/').unwrap_or((media_type, ""));
@@ -197,14 +197,14 @@ impl<'a> AcceptClause<'a> {
         Some(clause)
     }
 
-    /// True if the clause accepts a media type, parameters aside.
+    /// True if the clause accepts a media type. Parameters are ignored.
     fn accepts(&self, media_type: &str) -> bool {
         let Some((main_type, subtype)) = media_type.split_once('/') else { return false };
         (self.main_type == main_type && (self.subtype == subtype || self.subtype == "*"))
             || (self.main_type == "*" && self.subtype == "*")
     }
 
-    /// True if the clause sorts before another one. A more specific clause comes first, whatever its quality.
+    /// True if the clause sorts before another clause. A more specific clause comes first, whatever its quality.
     fn sorts_before(&self, other: &Self) -> bool {
         self.quality > other.quality
             || (self.main_type != "*" && other.main_type == "*")
@@ -234,14 +234,15 @@ fn parse_accept(header: &str) -> Vec<AcceptClause<'_>> {
     clauses
 }
 
-/// The main types and subtypes that the first `Accept` header has, in the order of preference. Without one, all.
+/// The main types and subtypes of the first `Accept` header, in the order of preference. Without a header, all types
+/// are accepted.
 pub(crate) fn accepted_types(headers: &HeaderMap) -> Vec<(&str, &str)> {
     let accept = Some(header_text(headers, &ACCEPT)).filter(|accept| !accept.is_empty());
     parse_accept(accept.unwrap_or("*/*")).into_iter().map(|clause| (clause.main_type, clause.subtype)).collect()
 }
 
-/// The escaping of names that a scraper of metrics asks for (upstream: `expfmt.Negotiate`). Names here need none, so it
-/// is only repeated in the media type.
+/// The escaping of names that a scraper of metrics asks for (upstream: `expfmt.Negotiate`). Names of this server need
+/// no escaping, so the response only repeats it in its media type.
 pub(crate) fn exposition_escaping(headers: &HeaderMap) -> &'static str {
     let mut escaping = "underscores";
     for clause in parse_accept(header_text(headers, &ACCEPT)) {
@@ -264,8 +265,7 @@ pub(crate) fn output(
     query: &Query,
     endpoint: EndpointRestrictions,
 ) -> Result<MediaTypeOptions, ApiError> {
-    // The router matches complete media types only.
-    // Like Go's servers, further headers are not used.
+    // The router matches complete media types only. As in Go's servers, only the first `Accept` header is used.
     let accept = header_text(headers, &ACCEPT);
     if endpoint.has_router && !accept.is_empty() && !endpoint.is_routable(accept) {
         return Err(router_not_acceptable(endpoint));
@@ -273,7 +273,7 @@ pub(crate) fn output(
     error_output(headers, query, endpoint)
 }
 
-/// Negotiates the encoding of an error, which the router has no part in.
+/// Negotiates the encoding of an error. The router does not take part in this.
 ///
 /// # Errors
 /// Returns `NotAcceptable` if the server supports none of the accepted media types.
@@ -282,7 +282,7 @@ pub(crate) fn error_output(
     query: &Query,
     endpoint: EndpointRestrictions,
 ) -> Result<MediaTypeOptions, ApiError> {
-    // Like Go's servers, further headers are not used.
+    // As in Go's servers, only the first `Accept` header is used.
     let accept = header_text(headers, &ACCEPT);
     let pretty = wants_pretty(headers, query);
     if accept.is_empty() {
@@ -310,7 +310,7 @@ fn not_acceptable(types: impl Iterator<Item = &'static str>) -> ApiError {
     ApiError::NotAcceptable(format!("only the following media types are accepted: {}", types.join(", ")))
 }
 
-/// The router's error, which lists the media types that it knows.
+/// The router's error. It lists the media types that the router knows.
 fn router_not_acceptable(endpoint: EndpointRestrictions) -> ApiError {
     let types: Vec<_> = endpoint.routed_media_types().collect();
     ApiError::NotAcceptable(format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", ")))
@@ -360,8 +360,8 @@ fn match_clause(
     Some(options)
 }
 
-/// True if the output should be indented: `?pretty` is set or, without it, the client is a browser or a command line
-/// tool.
+/// True if the output should be indented. This is the case if `?pretty` is set or, without it, if the client is a
+/// browser or a command line tool.
 fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(value) = query.get("pretty").filter(|v| !v.is_empty()) {
         return pintle_value::parse_bool(value).unwrap_or_default();
@@ -385,8 +385,8 @@ pub(crate) fn input(headers: &HeaderMap, endpoint: EndpointRestrictions) -> Resu
         .ok_or_else(unsupported)
 }
 
-/// The media type of a body in lower case, without parameters. `None` if there is no header; empty, and so unsupported,
-/// if it is malformed (upstream: Go's `mime.ParseMediaType`).
+/// The media type of a body in lower case, without parameters (upstream: Go's `mime.ParseMediaType`). `None` if there
+/// is no header. A malformed header yields an empty type, which is not supported.
 #[must_use]
 pub(crate) fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_TYPE).filter(|value| !value.is_empty())?;
@@ -492,7 +492,7 @@ mod tests {
                 ("application/json; q=1,application/yaml;q=0.5", "Json"),
                 ("application/json;q= 1,application/yaml;q=0.5", "Yaml"),
                 ("application/json;q=0,text/plain", "Json"),
-                // Parameters without a value, or with two, are ignored.
+                // Parameters without a value or with two values are ignored.
                 ("application/json;as", "Json"),
                 ("application/json;as=a=b", "Json"),
                 ("application/json;as=\"Table\";v=v1;g=meta.k8s.io,application/yaml", "Yaml"),

@@ -1,5 +1,5 @@
-//! What is remembered of a request for its observers, and how they interrupt watches. Requests without observers have
-//! none of it.
+//! The data of a request that is kept for its observers, and the interruptions of watches by observers. Servers without
+//! observers keep no such data.
 
 use std::sync::OnceLock;
 
@@ -8,35 +8,35 @@ use pintle_locks::Mutex;
 use pintle_value::Value;
 use tokio::sync::watch;
 
-/// What interrupts a watch.
+/// An interruption of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
-    /// The stream breaks off, as when a network connection is lost.
+    /// The stream breaks off, as if a network connection were lost.
     Disconnect,
-    /// The watch ends with the event `ERROR` and a `Status` with code 410, as when its history is gone.
+    /// The watch ends with the event `ERROR` and a `Status` with code 410, as if its history were gone.
     Expire,
-    /// As [`Interruption::Expire`], when there is an event to send, which is not sent.
+    /// Like [`Interruption::Expire`], but at the next event, which is not sent.
     ExpireAtNextEvent,
 }
 
-/// Interrupts a watch as soon as it has a value.
+/// Interrupts a watch as soon as the channel has a value.
 pub type Interruptions = watch::Receiver<Option<Interruption>>;
 
-/// What observers can learn about a request only while it is handled.
+/// The data of a request that exists only while the request is handled.
 #[derive(Debug, Default)]
 pub(crate) struct ObservedParts {
     /// The body, if the request writes and its body was received.
     body: OnceLock<Bytes>,
     /// The `Status` of an error response.
     failure: Mutex<Option<Value>>,
-    /// What interrupts the request, if it is a watch.
+    /// The interruptions of the request, if it is a watch.
     interruptions: Mutex<Option<Interruptions>>,
 }
 
 impl ObservedParts {
     /// Sets the body that was received.
     pub(crate) fn set_body(&self, body: &Bytes) {
-        // Already set only if the body is read again, and empty then.
+        // The body is already set only if the body is read again. Then the new body is empty.
         let _ = self.body.set(body.clone());
     }
 
@@ -55,25 +55,25 @@ impl ObservedParts {
         self.failure.lock().take()
     }
 
-    /// Sets what interrupts the watch.
+    /// Sets the interruptions of the watch.
     pub(crate) fn set_interruptions(&self, interruptions: Interruptions) {
         *self.interruptions.lock() = Some(interruptions);
     }
 
-    /// Takes what interrupts the watch.
+    /// Takes the interruptions of the watch.
     pub(crate) fn take_interruptions(&self) -> Option<Interruptions> {
         self.interruptions.lock().take()
     }
 }
 
-/// Waits until a watch is to be interrupted at once. Never completes if nothing interrupts it.
+/// Waits for an interruption that ends the watch at once. Never completes if there is none.
 pub(crate) async fn interrupted(interruptions: &mut Option<Interruptions>) -> Interruption {
     let Some(receiver) = interruptions else { return std::future::pending().await };
     let is_immediate = |found: &Option<Interruption>| found.filter(|i| *i != Interruption::ExpireAtNextEvent).is_some();
     let found = receiver.wait_for(is_immediate).await.ok().and_then(|found| *found);
     match found {
         Some(interruption) => interruption,
-        // Nobody can interrupt it any more.
+        // No observer can interrupt the watch any more.
         None => std::future::pending().await,
     }
 }

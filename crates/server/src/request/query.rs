@@ -42,7 +42,7 @@ impl Query {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
-    /// A boolean as upstream parses it: true if it is present and neither `false` nor `0`.
+    /// A boolean as upstream parses it: true if the parameter is present and neither `false` nor `0`.
     #[must_use]
     pub(crate) fn flag(&self, key: &str) -> bool {
         self.optional_flag(key).unwrap_or(false)
@@ -100,7 +100,7 @@ pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
     Err(format!("strconv.ParseUint: parsing {}: {why}", pintle_value::field::quote(text)))
 }
 
-/// Parses a resourceVersion parameter. An empty one is `None`, 0 is `Some(0)`.
+/// Parses a resourceVersion parameter. An empty text is `None`, and 0 is `Some(0)`.
 ///
 /// # Errors
 /// Returns upstream's message if the text is malformed.
@@ -113,10 +113,10 @@ pub(crate) fn revision_parameter(text: &str) -> Result<Option<u64>, String> {
         .map_err(|why| format!("resourceVersion: Invalid value: {}: {why}", pintle_value::field::quote(text)))
 }
 
-/// What to do about unknown and duplicate fields.
+/// The treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Ignore them.
+    /// Ignore such fields.
     Ignore,
     /// Add warnings to the response: the default.
     #[default]
@@ -143,7 +143,7 @@ fn check_errors(kind: &str, errors: Errors) -> Result<(), ApiError> {
     Err(ApiError::Invalid { kind: GroupVersionKind::new("meta.k8s.io", "v1", kind), name: "".into(), errors })
 }
 
-/// The kind of write that options belong to.
+/// The kind of write to which options belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WriteVerb {
     /// A create.
@@ -177,9 +177,9 @@ pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     /// The name of the field manager; may be empty.
     pub(crate) field_manager: String,
-    /// What to do about unknown and duplicate fields.
+    /// The treatment of unknown and duplicate fields.
     pub(crate) field_validation: FieldValidation,
-    /// True if the client says what to do about them.
+    /// True if the client sets `fieldValidation`.
     pub(crate) names_field_validation: bool,
     /// True to take over conflicting fields; server-side apply only.
     pub(crate) force: bool,

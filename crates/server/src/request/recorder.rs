@@ -16,13 +16,14 @@ use super::trace::RequestTrace;
 const MAX_TOTAL_CHARS: usize = 4096;
 /// Maximum length of a truncated warning, in characters.
 const TRUNCATED_CHARS: usize = 256;
-/// How many bytes are much to decode and encode: some hundred microseconds for each of the steps of a write.
+/// The number of bytes from which on decoding and encoding are long work. Each of a write's steps then takes several
+/// hundred microseconds.
 const LARGE_BYTES: usize = 64 << 10;
 
 /// The warnings, the audit annotations and the trace of one request, and whether it is large.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    /// In the order in which they were added, without duplicates.
+    /// The warnings in the order in which they were added, without duplicates.
     warnings: Mutex<Vec<String>>,
     /// Annotations of the audit event, by key.
     annotations: Mutex<BTreeMap<String, String>>,
@@ -43,7 +44,7 @@ impl AdmissionRecorder for Recorder {
         !self.is_large.swap(true, Ordering::Relaxed)
     }
 
-    /// As upstream (`checkKeyFormat`), a key that is not a qualified name with a prefix is left out.
+    /// As in upstream (`checkKeyFormat`), a key that is not a qualified name with a prefix is left out.
     fn annotate(&self, key: &str, value: String) {
         if key.matches('/').count() != 1 || !label_key(key).is_empty() {
             tracing::warn!(key, "Failed to set audit annotation: its key has an invalid format");
@@ -61,13 +62,14 @@ impl AdmissionRecorder for Recorder {
 }
 
 impl Recorder {
-    /// Notes the length of a body or an object that the request has to decode and encode. See [`set_large`](Self::set_large).
+    /// Records the length of a body or an object that the request has to decode and encode. See
+    /// [`set_large`](Self::set_large).
     pub(crate) async fn set_large_by_length(&self, length: usize) -> bool {
         length >= LARGE_BYTES && self.set_large().await
     }
 
-    /// Notes that the request has much to compute. If that is new, the task is polled again before it goes on, so that it can be
-    /// polled in another way from now on. Returns whether it is new: time has passed then.
+    /// Records that the request has much to compute. If this is new, the task yields, so that from now on it can be
+    /// polled in another way. Returns whether it is new, because then time has passed.
     pub(crate) async fn set_large(&self) -> bool {
         let is_new = self.expect_long_work();
         if is_new {
@@ -86,8 +88,8 @@ impl Recorder {
         AdmissionRecorder::warn(self, text.into());
     }
 
-    /// The values of the `Warning` headers. If they are too long in total, each is truncated and the last ones are
-    /// omitted. Warnings with control characters are omitted.
+    /// The values of the `Warning` headers. If they are too long in total, each warning is truncated and the last
+    /// warnings are omitted. Warnings with control characters are omitted.
     pub(crate) fn headers(&self) -> Vec<HeaderValue> {
         let warnings = self.warnings.lock();
         let printable: Vec<&str> =

@@ -1,11 +1,11 @@
-//! The steps of a request and when it reached them, for the log of slow requests (upstream: `k8s.io/utils/trace`). A step
-//! costs a look at the clock; nothing is allocated.
+//! The steps of a request and their times, for the log of slow requests (upstream: `k8s.io/utils/trace`). A step costs
+//! one read of the clock and allocates nothing.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a request has just completed.
+/// A step that a request has just completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Authenticated,
@@ -50,11 +50,11 @@ impl Step {
     }
 }
 
-/// When a request reached its steps.
+/// The times at which a request completed its steps.
 #[derive(Debug)]
 pub(crate) struct RequestTrace {
     started: Instant,
-    /// The time of each step in microseconds since the start; 0 if it was not reached. A step that is repeated has its
+    /// The time of each step in microseconds since the start; 0 if the step was not completed. A repeated step has its
     /// last time.
     steps: [AtomicU32; Step::ALL.len()],
 }
@@ -66,7 +66,7 @@ impl Default for RequestTrace {
 }
 
 impl RequestTrace {
-    /// When the request began.
+    /// The time at which the request began.
     pub(crate) fn started(&self) -> Instant {
         self.started
     }
@@ -79,11 +79,12 @@ impl RequestTrace {
         elapsed
     }
 
-    /// The steps in the order in which they were completed, each with its own duration, and the time after the last one.
+    /// The steps in the order in which they were completed, each with its own duration, and the time after the last
+    /// step.
     pub(crate) fn summary(&self, total: Duration) -> String {
         let times = Step::ALL.iter().map(|step| (self.steps[*step as usize].load(Ordering::Relaxed), step.name()));
         let mut reached: Vec<_> = times.filter(|(micros, _)| *micros > 0).collect();
-        // Stable: steps in the same microsecond stay in the order of the handler chain.
+        // The sort is stable, so steps in the same microsecond stay in the order of the handler chain.
         reached.sort_by_key(|(micros, _)| *micros);
         let (mut before, mut text) = (Duration::ZERO, String::new());
         for (micros, name) in reached {

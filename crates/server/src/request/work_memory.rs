@@ -1,5 +1,5 @@
-//! The memory that writes may take while they are decoded, validated and encoded. Each write has a [`Budget`]; what it needs
-//! beyond a small part comes from memory that all writes share. Upstream has no such limits.
+//! The memory that writes may take while they are decoded, validated and encoded. Each write has a [`Budget`]. Beyond a
+//! small part, a write takes its memory from a pool that all writes share. Upstream has no such limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,21 +11,23 @@ use tokio::sync::Semaphore;
 
 /// The memory that a write may hold at once, in bytes, whatever its size.
 const WRITE_MEMORY: usize = 64 << 20;
-/// The memory that it may hold for each byte of its body beside that. An array of small numbers takes twelve times as much
-/// as its text.
+/// The additional memory that a write may hold for each byte of its body. An array of small numbers takes twelve times
+/// as much as its text.
 const MEMORY_PER_BODY_BYTE: usize = 16;
 /// The memory that is reserved for each byte of a body before it is decoded. An object takes about ten times as much as its
 /// text.
 const RESERVED_PER_BODY_BYTE: usize = 10;
-/// Nothing is reserved for bodies of this size.
+/// Maximum size of bodies for which nothing is reserved, in bytes.
 const SMALL_BODY: usize = 64 << 10;
-/// The processor time that a write may use: four seconds. Programs with debug assertions are ten times slower.
+/// The processor time that a write may use: four seconds. It is a minute in programs with debug assertions, which are
+/// ten times slower.
 const PROCESSOR_TIME: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 4 });
 
-/// The memory of all writes without a memory budget of the process, and at least, in bytes.
+/// The limits of the memory of all writes, in bytes: the limit without a memory budget of the process, and the smallest
+/// limit.
 const DEFAULT_LIMIT: usize = 1 << 30;
 const MIN_LIMIT: usize = 128 << 20;
-/// The share of the memory budget of the process.
+/// The share of the process's memory budget for writes: a quarter.
 const MEMORY_SHARE: u64 = 4;
 /// The unit in which memory is counted, in bytes.
 const UNIT: usize = 4096;
@@ -38,11 +40,11 @@ pub(crate) struct WorkMemory {
     is_short: AtomicBool,
 }
 
-/// The process is short of memory, so that no large write begins.
+/// The process is short of memory, so no large write begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShortOfMemory;
 
-/// So many bytes in units.
+/// A number of bytes in units, rounded up.
 fn units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
 }
@@ -71,7 +73,7 @@ impl WorkMemory {
         Budget::new(Limits { memory: WRITE_MEMORY, processor_time: PROCESSOR_TIME }, Some(self.clone()))
     }
 
-    /// Lets the budget of a write grow with its body, and waits until there is memory to decode it.
+    /// Increases the budget of a write by the memory for its body, and waits until there is memory to decode the body.
     ///
     /// # Errors
     /// The body is large and the process is short of memory.
@@ -92,7 +94,8 @@ impl WorkMemory {
     }
 }
 
-/// The error of a write that takes too long (upstream: `finisher.FinishRequest`). The reason is that of Go's context.
+/// The error of a write that takes too long (upstream: `finisher.FinishRequest`). The reason is the reason of Go's
+/// context.
 pub(crate) fn write_timeout() -> ApiError {
     let message = "request did not complete within requested timeout - context deadline exceeded".to_owned();
     ApiError::Timeout { message, retry_after: 0 }

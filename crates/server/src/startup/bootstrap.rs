@@ -1,8 +1,9 @@
-//! What the server creates itself when it starts: namespaces, priority classes, objects of the service network, and the roles
-//! and bindings of the bootstrap policy.
+//! The objects that the server creates when it starts: namespaces, priority classes, objects of the service network,
+//! and the roles and bindings of the bootstrap policy.
 //!
-//! Webhooks and policies from files apply to these objects, too, and may refuse them or wait for webhooks that do not run yet.
-//! Then the server starts all the same and goes on trying, as upstream, which creates them while it serves.
+//! Webhooks and policies from files apply to these objects, too. They may refuse the objects, or wait for webhooks that
+//! do not run yet. Then the server starts nevertheless and continues to try. Upstream creates the objects while it
+//! serves, too.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,16 +19,18 @@ use crate::cluster::Cluster;
 use crate::handlers::health::BOOTSTRAP_POLICY_TASK;
 use crate::write::InternalClient;
 
-/// How long to wait before what has failed is tried again: at first and at last.
+/// The first and the longest delay before failed creates are tried again.
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
-/// How long the start waits for webhooks and policies from files.
+/// Maximum time for which the start waits for webhooks and policies from files.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Creates the bootstrap objects that do not exist yet, and with `reconciles_policy` the roles and bindings.
+/// Creates the bootstrap objects that do not exist yet. With `reconciles_policy`, it also reconciles the roles and
+/// bindings.
 ///
 /// # Errors
-/// An object cannot be created. With webhooks or policies from files it is tried again later instead.
+/// An object cannot be created. With webhooks or policies from files, this is no error, and the create is tried again
+/// later.
 pub(super) async fn bootstrap(
     cluster: &Arc<Cluster>,
     services: &ServiceNetwork,
@@ -44,13 +47,13 @@ pub(super) async fn bootstrap(
         return Err(error);
     }
     if reconciles_policy {
-        // An object that fails is left out, as upstream.
+        // As in upstream, an object that fails is left out.
         reconcile_bootstrap_policy(cluster).await;
     }
     Ok(())
 }
 
-/// The bootstrap objects that do not exist yet, as far as their resources are served.
+/// The bootstrap objects that do not exist yet and whose resources are served.
 fn missing_objects(cluster: &Cluster, services: &ServiceNetwork) -> Vec<Object> {
     let namespaces = GroupResource::new("", "namespaces");
     let object_named = |name: &str| pintle_value::object! { "metadata": pintle_value::object! { "name": name } };
@@ -61,7 +64,7 @@ fn missing_objects(cluster: &Cluster, services: &ServiceNetwork) -> Vec<Object> 
 
     let registry = cluster.registry();
     objects.retain(|(resource, object)| {
-        // A corrupt object is skipped: an administrator has to repair it, and needs a running server for that.
+        // A corrupt object is skipped. An administrator has to repair it, and needs a running server for that.
         registry.hub_of(resource).is_some()
             && matches!(cluster.get_object(resource, object.namespace(), object.name()), Ok(None))
     });
@@ -70,7 +73,7 @@ fn missing_objects(cluster: &Cluster, services: &ServiceNetwork) -> Vec<Object> 
 
 type Object = (GroupResource, Value);
 
-/// Creates objects that may exist. Returns those that failed.
+/// Creates objects that may exist. Returns the objects whose creates failed.
 async fn create_all(cluster: &Arc<Cluster>, objects: Vec<Object>) -> Vec<(Object, ApiError)> {
     // The creates run concurrently, so that they share a commit.
     let creates = objects.into_iter().map(|(resource, object)| {
@@ -88,7 +91,7 @@ async fn create_all(cluster: &Arc<Cluster>, objects: Vec<Object>) -> Vec<(Object
     failed.collect()
 }
 
-/// Tries again until everything is there. Tells after the first time.
+/// Tries again until all objects exist. Reports the end of the first attempt to `is_tried`.
 async fn retry(
     cluster: Weak<Cluster>,
     mut objects: Vec<Object>,

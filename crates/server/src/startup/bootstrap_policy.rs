@@ -1,5 +1,6 @@
 //! Reconciles the roles and bindings of the bootstrap policy when the server starts (upstream: the post-start hook
-//! `rbac/bootstrap-roles` of `pkg/registry/rbac/rest`). If nothing has changed since, nothing is written.
+//! `rbac/bootstrap-roles` of `pkg/registry/rbac/rest`). If the stored objects already contain the policy, nothing is
+//! written.
 
 use std::sync::Arc;
 
@@ -13,20 +14,21 @@ use crate::cluster::Cluster;
 use crate::handlers::health::BOOTSTRAP_POLICY_TASK;
 use crate::write::InternalClient;
 
-/// How often an object is reconciled that others create or delete at the same time.
+/// Maximum number of attempts for an object that other clients create or delete at the same time.
 const MAX_ATTEMPTS: u32 = 4;
 
-/// The cluster roles that were no aggregated roles before Kubernetes 1.9, and those that have their rules since.
+/// Cluster roles that were not aggregated before Kubernetes 1.9, and the cluster roles that contain their rules since
+/// then.
 const AGGREGATED_ROLES: [(&str, &str); 3] = [
     ("admin", "system:aggregate-to-admin"),
     ("edit", "system:aggregate-to-edit"),
     ("view", "system:aggregate-to-view"),
 ];
-/// The cluster role binding that was split, and the new one that gets the same subjects.
+/// The cluster role binding that was split, and the new binding that gets the same subjects.
 const SPLIT_BINDING: (&str, &str) = ("system:discovery", "system:public-info-viewer");
 
-/// Creates and updates the objects of the bootstrap policy. An object that fails is logged and left out. Returns an error of
-/// those that failed.
+/// Creates and updates the objects of the bootstrap policy. An object that fails is logged and left out. Returns the
+/// error of such an object, if any.
 pub(super) async fn reconcile_bootstrap_policy(cluster: &Arc<Cluster>) -> Option<ApiError> {
     let policy = BootstrapPolicy::new(&cluster.gates);
     let client = InternalClient(cluster.clone());
@@ -47,8 +49,8 @@ pub(super) async fn reconcile_bootstrap_policy(cluster: &Arc<Cluster>) -> Option
     failed
 }
 
-/// Reconciles objects of one kind. The writes run concurrently, so that they share commits. Returns an error of those that
-/// failed.
+/// Reconciles objects of one kind. The writes run concurrently, so that they share commits. Returns the error of an
+/// object that failed, if any.
 async fn reconcile_objects(cluster: &Arc<Cluster>, resource: &GroupResource, objects: Vec<Value>) -> Option<ApiError> {
     let mut writes = JoinSet::new();
     for expected in objects {
@@ -75,7 +77,8 @@ async fn reconcile_objects(cluster: &Arc<Cluster>, resource: &GroupResource, obj
     failed
 }
 
-/// Compares the stored object with the expected one. Returns the stored object too; nothing if there is none.
+/// Compares the stored object with the expected object. Also returns the stored object. Returns null and `None` if no
+/// object is stored.
 fn compare(
     client: &InternalClient,
     resource: &GroupResource,
@@ -95,7 +98,7 @@ fn reconcile_object(existing: &Value, expected: &Value) -> Result<Reconciliation
     }
 }
 
-/// Creates, updates or recreates an object so that it has what is expected.
+/// Creates, updates or recreates an object so that it has the expected content.
 async fn reconcile(client: &InternalClient, resource: &GroupResource, expected: &Value) -> Result<(), ApiError> {
     let (namespace, name) = (expected.namespace(), expected.name());
     for _ in 0..MAX_ATTEMPTS {
@@ -108,7 +111,7 @@ async fn reconcile(client: &InternalClient, resource: &GroupResource, expected: 
                 return Ok(());
             }
             Some(Reconciliation::Update(_)) => {
-                // The object may have changed. What it is now decides.
+                // The object may have changed, so its current state decides.
                 let compute = |existing: &Value| match reconcile_object(existing, expected) {
                     Ok(Reconciliation::Update(reconciled)) => reconciled,
                     _ => existing.clone(),
@@ -147,15 +150,15 @@ async fn delete(client: &InternalClient, resource: &GroupResource, object: &Valu
         propagation: DeletionPropagation::Background,
     };
     match client.delete_with(&target, &request).await {
-        // The create that follows fails if it exists.
+        // The create that follows fails if the object exists.
         Err(ApiError::NotFound { .. } | ApiError::Conflict { .. }) => Ok(()),
         result => result,
     }
 }
 
-/// Preserves what users have changed in objects whose content other objects have now (upstream:
-/// `primeAggregatedClusterRoles`, `primeSplitClusterRoleBindings`). A folder of this server has such objects only if
-/// they were made by users.
+/// Preserves users' changes in objects whose content has moved to other objects (upstream:
+/// `primeAggregatedClusterRoles`, `primeSplitClusterRoleBindings`). A data folder of this server contains such objects
+/// only if users created them.
 async fn migrate(client: &InternalClient, policy: &BootstrapPolicy) -> Result<(), ApiError> {
     let cluster_role = |name| client.get(&GroupResource::new(GROUP, "clusterroles"), "", name);
     for (old, new) in AGGREGATED_ROLES {

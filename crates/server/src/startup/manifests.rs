@@ -1,6 +1,6 @@
-//! Reads the webhooks, policies and bindings of admission plugins from files, when the server starts and when they change
-//! (upstream: `admission/plugin/manifest`, `webhook/manifest`, `policy/manifest`, and the loaders in
-//! `pkg/admission/plugin` of Kubernetes).
+//! Reads the webhooks, policies and bindings of admission plugins from files, when the server starts and when they
+//! change. Upstream: `admission/plugin/manifest`, `webhook/manifest`, `policy/manifest`, and the loaders in
+//! `pkg/admission/plugin` of Kubernetes.
 
 use std::fs;
 use std::path::Path;
@@ -20,11 +20,11 @@ use crate::write::validate_manifest;
 
 /// The name of the task that follows the files.
 const TASK: &str = "admission-manifests";
-/// How often the files are compared with what was read last.
+/// How often the files are compared with their contents at the last read.
 const INTERVAL: Duration = Duration::from_secs(1);
 const GROUP: &str = "admissionregistration.k8s.io";
 const VERSION: &str = "v1";
-/// The endings of the files that are read.
+/// The extensions of the files that are read.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// The files of a directory.
@@ -32,7 +32,7 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 struct Files {
     /// The documents with the paths of their files, in the order of the files' names.
     documents: Vec<(String, Vec<u8>)>,
-    /// The texts of all files, each with a zero after it. Two directories with the same are the same.
+    /// The texts of all files, each with a zero byte after it. Two directories with equal texts are equal.
     content: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ struct Files {
 struct FollowedManifests {
     plugin: &'static str,
     reloads: Arc<ConfigReloads>,
-    /// What was read last, or why nothing could be read.
+    /// The result of the last read: the files, or the reason why they could not be read.
     last: Result<Files, String>,
     /// The content that was read last without an error.
     applied: Vec<u8>,
@@ -49,7 +49,7 @@ struct FollowedManifests {
 /// Reads the files of all plugins, and follows them from now on. `server` is the name of this server in metrics.
 ///
 /// # Errors
-/// A file cannot be read, or has something that may not be in it.
+/// A file cannot be read, or contains an object that it may not contain.
 pub(super) fn load_manifests(
     cluster: &Arc<Cluster>,
     plugins: &PluginChain,
@@ -101,7 +101,7 @@ fn follow(cluster: &Arc<Cluster>, followed: Vec<FollowedManifests>, server: Stri
 }
 
 impl FollowedManifests {
-    /// Reads the files again if they have changed. What is wrong changes nothing, and is reported once.
+    /// Reads the files again if they have changed. An error changes nothing, and is reported once.
     fn reload(&mut self, cluster: &Arc<Cluster>, server: &str) {
         let plugins = cluster.admission();
         let Some((_, plugin)) = plugins.manifests().find(|(name, _)| *name == self.plugin) else { return };
@@ -112,7 +112,7 @@ impl FollowedManifests {
         let (name, now) = (self.plugin, cluster.now().seconds);
         self.last = files.clone();
         match files.and_then(|files| Ok((load(cluster, plugin, &files)?, files.content))) {
-            // They are again what they were before something was wrong.
+            // The files have again the content that they had before an error.
             Ok((_, content)) if content == self.applied => {}
             Ok((objects, content)) => {
                 plugin.replace(&objects);
@@ -128,7 +128,7 @@ impl FollowedManifests {
     }
 }
 
-/// Reads the files of a directory, with upstream's message of an error.
+/// Reads the files of a directory. Errors have upstream's messages.
 fn read_files(directory: &Path) -> Result<Files, String> {
     let failed = |error: std::io::Error| {
         let (quoted, error) = (quote(&directory.to_string_lossy()), system_error(&error));
@@ -137,7 +137,7 @@ fn read_files(directory: &Path) -> Result<Files, String> {
     let entries = fs::read_dir(directory).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let mut names: Vec<_> = entries
         .iter()
-        // As upstream, a link to a directory is taken for a file.
+        // As in upstream, a link to a directory counts as a file.
         .filter(|entry| entry.file_type().is_ok_and(|found| !found.is_dir()))
         .map(fs::DirEntry::file_name)
         .filter(|name| {
@@ -164,7 +164,7 @@ fn read_files(directory: &Path) -> Result<Files, String> {
     Ok(files)
 }
 
-/// Splits a text at the lines that begin with `---`, without what is empty (upstream: `yaml.YAMLReader`).
+/// Splits a text at the lines that begin with `---`, without empty documents (upstream: `yaml.YAMLReader`).
 fn split_documents(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut documents = vec![Vec::new()];
     for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -194,7 +194,7 @@ fn load(cluster: &Cluster, plugin: ManifestFiles<'_>, files: &Files) -> Result<V
     set.finish()
 }
 
-/// What the objects of a plugin's files are read with.
+/// The scheme and the resources with which the objects of a plugin's files are read.
 struct ManifestLoader {
     scheme: ConfigScheme,
     /// The resources of the kinds that may be in the files.
@@ -223,7 +223,7 @@ impl ManifestLoader {
             resource.group == GROUP && resource.version == VERSION && plugin.kinds.kinds.contains(&&*resource.kind)
         };
         let resources = all.into_iter().filter(is_of_plugin).collect();
-        // Reserved names are errors of stored objects only, so the gates are those of a server without the feature.
+        // Reserved names are errors of stored objects only, so the gates are the gates of a server without the feature.
         let context = StrategyContext::for_user("", cluster.now());
         Ok(Self { scheme, resources, context })
     }
@@ -249,7 +249,7 @@ impl ManifestLoader {
             return set.add(file, self.complete(resource, object)?);
         }
         let Some(resource) = resources().find(|resource| resource.list_kind == kind) else { return Err(unsupported()) };
-        // All items are validated before the first one is added.
+        // All items are validated before the first item is added.
         let items = object.items_at(&["items"]).iter().map(|item| self.complete(resource, item.clone()));
         items.collect::<Result<Vec<_>, _>>()?.into_iter().try_for_each(|item| set.add(file, item))
     }
@@ -258,7 +258,7 @@ impl ManifestLoader {
     fn complete(&self, resource: &Arc<Resource>, mut object: Value) -> Result<Value, String> {
         object.set("kind", resource.kind.as_str());
         object.set("apiVersion", resource.group_version().to_string());
-        // What does not fit the types was found when it was decoded.
+        // The decoder has already rejected values that do not match their types.
         ExpectedKind::of(resource).normalise(&mut object, None);
         set_defaults(resource, &mut object);
         let errors = validate_manifest(&self.context, resource, &object);
@@ -269,7 +269,7 @@ impl ManifestLoader {
     }
 }
 
-/// The versions of the group that upstream's scheme knows, of which only one may be in files.
+/// The versions of the group that upstream's scheme knows. Files may contain only one of them.
 const KNOWN_VERSIONS: [(&str, &str); 3] = [
     ("admissionregistration.k8s.io/v1", "v1"),
     ("admissionregistration.k8s.io/v1beta1", "v1beta1"),

@@ -17,12 +17,12 @@ use super::{KubeconfigClient, KubeconfigError, KubeconfigUsers, ReviewClient};
 use crate::client_protocols::webhook_protocols;
 use crate::cluster::{Cluster, RecentClients};
 
-/// Maximum size of an answer, in bytes. A patch may have the whole object, in base64.
+/// Maximum size of an answer, in bytes. A patch may contain the whole object, in base64.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 /// The time limit of each request for a review (upstream: `defaultRequestTimeout`).
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The clients with credentials, or why there is none, by their kubeconfigs and webhooks.
+/// The clients with credentials by their kubeconfigs and webhooks, or the reason why there is no client.
 type Clients = RecentClients<(PathBuf, WebhookClientConfig), Result<Arc<KubeconfigClient>, String>>;
 
 /// Calls the admission webhooks of a cluster.
@@ -39,7 +39,7 @@ impl AdmissionWebhooks {
     /// Reads the kubeconfigs that plugins name.
     ///
     /// # Errors
-    /// The name of the plugin whose kubeconfig cannot be used, and why.
+    /// The name of the plugin whose kubeconfig cannot be used, and the reason.
     pub(crate) fn load(cluster: &Arc<Cluster>, plugins: &PluginChain) -> Result<Self, (&'static str, KubeconfigError)> {
         let load = |(plugin, path): (&'static str, &Path)| {
             let users = KubeconfigUsers::load(path).map_err(|error| (plugin, error))?;

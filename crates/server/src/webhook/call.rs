@@ -12,7 +12,7 @@ use pintle_value::field::quote;
 /// Maximum size of an error response's body in a message, in bytes.
 const MAX_ERROR_BODY_BYTES: usize = 2048;
 
-/// The URL of a call: the cleaned path, and the time limit in whole seconds as query.
+/// The URL of a call, with a cleaned path. Its query contains the time limit in whole seconds.
 pub(crate) fn clean_url(url: &str, timeout: Duration) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let (authority, path) = url.split_at(url[start..].find('/').map_or(url.len(), |at| start + at));
@@ -28,7 +28,7 @@ pub(crate) fn clean_url(url: &str, timeout: Duration) -> String {
     format!("{authority}/{}?timeout={timeout}", segments.join("/"))
 }
 
-/// The delay that a busy webhook asks for, up to the time that is left for the call.
+/// The delay that a busy webhook asks for, at most the remaining time of the call.
 pub(crate) fn retry_after(status: StatusCode, headers: &HeaderMap, left: Duration) -> Option<Duration> {
     let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
     let seconds = headers.get(RETRY_AFTER).filter(|_| busy)?.to_str().ok()?.parse().ok()?;

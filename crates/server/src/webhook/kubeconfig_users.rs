@@ -1,4 +1,4 @@
-//! The users of a kubeconfig, one of which the server is for each host (upstream: apiserver's
+//! The users of a kubeconfig. The server uses one of them for each host (upstream: apiserver's
 //! `pkg/util/webhook/authentication.go`).
 
 use std::fs;
@@ -28,8 +28,8 @@ impl KubeconfigUsers {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read or decoded, or one of the users cannot be used: calls as that user would fail, and a
-    /// webhook whose failures are ignored would then let everything through.
+    /// The file cannot be read or decoded, or one of the users cannot be used. Calls as such a user would fail. Then a
+    /// webhook whose failures are ignored would let everything through.
     pub(crate) fn load(path: &Path) -> Result<Self, KubeconfigError> {
         let text = fs::read(path).map_err(|error| {
             let why = pintle_auth::config_file::system_error(&error);
@@ -50,8 +50,9 @@ impl KubeconfigUsers {
         Ok(users)
     }
 
-    /// The user for a host with its port: named by both, by a wildcard for the first labels of the host, or without the
-    /// port if that is 443; else the user `*`, else that of the current context.
+    /// The user for a host with its port. Its name is the host with its port, or a wildcard for the first labels of the
+    /// host. If the port is 443, the name may omit it. Otherwise it is the user `*`, or the user of the current
+    /// context.
     pub(super) fn user_for(&self, authority: &str) -> Option<KubeconfigUser<'_>> {
         let without_port = authority.strip_suffix(":443");
         [Some(authority), without_port]
@@ -78,7 +79,8 @@ fn wildcards(name: &str) -> impl Iterator<Item = String> {
 }
 
 impl KubeconfigUser<'_> {
-    /// A client for a server that has a certificate of these authorities, in PEM. Without any, those of the system count.
+    /// A client for a server whose certificate is from these authorities, in PEM. Without authorities, the system's
+    /// authorities count.
     ///
     /// # Errors
     /// The credentials or the authorities cannot be used.

@@ -1,5 +1,6 @@
-//! What calls to all webhooks have in common: the form of URLs and the errors of responses (upstream: client-go's `rest`,
-//! whose messages clients see), clients from kubeconfig files, and calls of webhooks that decide about requests.
+//! The common parts of calls to all webhooks. They are the form of URLs and the errors of responses (upstream:
+//! client-go's `rest`, whose messages clients see). They also include clients from kubeconfig files, and calls of
+//! webhooks that decide about requests.
 
 mod admission;
 mod call;

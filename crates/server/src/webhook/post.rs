@@ -1,4 +1,4 @@
-//! Calls of the webhooks that objects of the API configure (upstream: apiserver's `pkg/util/webhook` on top of client-go's
+//! Calls of the webhooks that API objects configure (upstream: apiserver's `pkg/util/webhook` on top of client-go's
 //! `rest`, whose error messages clients see). Each webhook has its own client, which keeps its connections.
 
 use std::sync::Arc;
@@ -15,15 +15,16 @@ use crate::cluster::Cluster;
 
 /// Maximum number of retries when the webhook responds with `Retry-After`.
 const MAX_RETRIES: usize = 10;
-/// What a time limit for the network, which does not depend on the cluster's clock, is longer than that of the call.
+/// The factor between the time limit of a call and the time limit of its network operations. The network limit does not
+/// depend on the cluster's clock.
 const NETWORK_TIMEOUT_FACTOR: u32 = 2;
 
-/// Who ends a call whose time is over (Go: the timeout of a client, or a context).
+/// The reason why a call ends after its time limit (Go: the timeout of a client, or a context).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeoutSource {
-    /// The client that makes it.
+    /// The timeout of the client that makes the call.
     Client,
-    /// The request that it is part of.
+    /// The deadline of the request to which the call belongs.
     Context,
 }
 
@@ -39,9 +40,9 @@ impl TimeoutSource {
 /// The client of a webhook.
 #[derive(Clone)]
 pub(crate) enum WebhookClient {
-    /// Without credentials.
+    /// A client without credentials.
     Anonymous(Client),
-    /// With the credentials of a user of a kubeconfig.
+    /// A client with the credentials of a kubeconfig's user.
     User(Arc<KubeconfigClient>),
 }
 
@@ -89,9 +90,9 @@ impl Post<'_> {
     /// Sends the request. Returns the body of a successful response.
     ///
     /// # Errors
-    /// Returns upstream's message if there is no response, or no successful one.
+    /// Returns upstream's message if there is no response, or if the response is not successful.
     pub(crate) async fn send(&self, body: Bytes) -> Result<Bytes, PostError> {
-        // The webhook learns the time that it has, in whole seconds.
+        // The webhook learns its time limit in whole seconds.
         let seconds = self.timeout.as_secs() + u64::from(self.timeout.subsec_nanos() > 0);
         let url = clean_url(&self.config.url(), Duration::from_secs(seconds));
         tokio::select! {

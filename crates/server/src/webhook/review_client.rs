@@ -13,7 +13,7 @@ use super::{KubeconfigClient, KubeconfigError, clean_url, read_body, retry_after
 use crate::cluster::Cluster;
 use crate::http::random_share;
 
-/// The waiting time before the first retry, and how it grows (upstream: `DefaultRetryBackoff`).
+/// The delay before the first retry, and its growth (upstream: `DefaultRetryBackoff`).
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const DELAY_FACTOR: f64 = 1.5;
 /// The share of a delay that is added at random.
@@ -22,7 +22,7 @@ const JITTER: f64 = 0.2;
 const MAX_ATTEMPTS: usize = 5;
 /// Maximum number of retries of one attempt when the webhook responds with `Retry-After`.
 const MAX_RETRIES_AFTER: usize = 10;
-/// Maximum size of a response.
+/// Maximum size of a response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 3 << 20;
 
 /// A webhook that answers reviews.
@@ -33,14 +33,14 @@ pub(crate) struct ReviewClient {
     first_delay: Duration,
 }
 
-/// Why a call failed.
+/// The error of a failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallError {
     /// Upstream's message.
     pub(crate) message: String,
     /// The result in metrics: `timeout` or `error`.
     pub(crate) result: &'static str,
-    /// Whether the call can succeed later.
+    /// Whether a later call can succeed.
     is_transient: bool,
 }
 
@@ -49,7 +49,7 @@ impl CallError {
         Self { message: message.into(), is_transient: false, result: "error" }
     }
 
-    /// An error before the response was there.
+    /// An error that occurred before the response arrived.
     fn of_transport(error: &RequestError) -> Self {
         let message = transport_error_message(error);
         let is_timeout = matches!(error.cause, ErrorCause::HeadTimeout | ErrorCause::BodyTimeout);
@@ -67,7 +67,7 @@ impl CallError {
     }
 }
 
-/// An attempt in progress. It is reported when it ends, and as canceled if its request ends before it.
+/// An attempt in progress. It is reported when it ends, or as canceled if its request ends first.
 struct Attempt<'a> {
     report: &'a (dyn Fn(&'static str, Duration) + Sync),
     started: Instant,
@@ -95,8 +95,8 @@ impl ReviewClient {
         Self { first_delay, ..self }
     }
 
-    /// Posts a review until the webhook answers, or fails for good, or the deadline has passed. Each attempt is reported
-    /// with its result and its duration.
+    /// Posts a review until the webhook answers, the call fails permanently, or the deadline has passed. Each attempt
+    /// is reported with its result and its duration.
     ///
     /// # Errors
     /// The webhook cannot be reached, responds with an error, or its answer cannot be decoded.
@@ -132,8 +132,8 @@ impl ReviewClient {
         }
     }
 
-    /// Posts a review, and again as long as the webhook asks for that. As in upstream, the time limit is that of all
-    /// these requests and of the delays between them.
+    /// Posts a review, and posts it again as long as the webhook asks for a retry. As in upstream, the time limit
+    /// applies to all these requests and the delays between them.
     async fn attempt(&self, cluster: &Cluster, review: &Bytes, timeout: Duration) -> Result<Bytes, CallError> {
         let started = Instant::now();
         let left = || timeout.saturating_sub(started.elapsed());

@@ -42,8 +42,8 @@ pub(super) fn resolve(cluster: &Arc<Cluster>, namespace: &str, name: &str, port:
     }
 }
 
-/// Returns a ready endpoint of a service, with the port of this name. It is any of them, and as upstream of the primary
-/// address family if there is one.
+/// Returns a random ready endpoint of a service, with the port of this name. As in upstream, an endpoint of the primary
+/// address family is preferred.
 fn find_endpoint(cluster: &Arc<Cluster>, service: &Value, port: &str) -> Option<DialAddress> {
     let (namespace, name) = (service.namespace(), service.name());
     let slices = cluster.hub_of(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
@@ -55,7 +55,7 @@ fn find_endpoint(cluster: &Arc<Cluster>, service: &Value, port: &str) -> Option<
     slices.iter().find_map(|slice| ready_endpoint(slice, port, random_index))
 }
 
-/// A random number below this one, which is not 0.
+/// A random number below `count`, which is not 0.
 fn random_index(count: usize) -> usize {
     #[expect(
         clippy::cast_possible_truncation,
@@ -67,7 +67,7 @@ fn random_index(count: usize) -> usize {
     index.min(count - 1)
 }
 
-/// Brings slices into a random order, with those of an address family first.
+/// Brings slices into a random order. The slices of an address family come first.
 fn order_slices(slices: &mut [Value], family: &str, random: impl Fn(usize) -> usize) {
     for end in (2..=slices.len()).rev() {
         slices.swap(end - 1, random(end));
@@ -75,7 +75,7 @@ fn order_slices(slices: &mut [Value], family: &str, random: impl Fn(usize) -> us
     slices.sort_by_key(|slice| slice.str_at(&["addressType"]) != family);
 }
 
-/// Returns the first ready endpoint of a slice from a random one on, with the port of this name.
+/// Returns a ready endpoint of a slice, with the port of this name. The search starts at a random endpoint.
 fn ready_endpoint(slice: &Value, port: &str, random: impl Fn(usize) -> usize) -> Option<DialAddress> {
     let port =
         slice.items_at(&["ports"]).iter().find(|candidate| candidate.str_at(&["name"]) == port)?.int_at(&["port"])?;

@@ -1,5 +1,5 @@
-//! Actions: create requests for resources and subresources that store no object of their own (bindings, evictions, reviews,
-//! requests for tokens).
+//! Actions: create requests for resources and subresources that store no object of their own. Examples are bindings,
+//! evictions, reviews and requests for tokens.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::request::negotiate;
 use crate::request::query::WriteOptions;
 use crate::request::work_memory::budget_error;
 
-/// Runs the action of a create request. The namespace of `object` is that of the request.
+/// Runs the action of a create request. The namespace of `object` is the namespace of the request.
 ///
 /// # Errors
 /// Returns an error if the object is malformed or the action is denied.
@@ -61,8 +61,8 @@ pub(crate) async fn run_action(
     }
 }
 
-/// Runs both phases of admission, and checks and completes the object between them. So validating plugins do not see an invalid one, and
-/// what is checked is what the mutating ones have made.
+/// Runs both phases of admission, and checks and completes the object between them. So the check covers the result of
+/// the mutating plugins, and validating plugins never see an invalid object.
 async fn admit(
     request: &RequestContext,
     resource: &Arc<Resource>,
@@ -82,7 +82,7 @@ async fn admit(
     pintle_budget::check().map_err(budget_error)
 }
 
-/// Checks the name of a binding against that of the pod in the path, if the path has one.
+/// Checks that a binding has the name of the pod in the path, if the path contains a pod.
 fn check_binding_name(request: &RequestContext, binding: &Value) -> Result<(), ApiError> {
     if request.info.subresource.is_empty() || binding.name() == request.info.name {
         return Ok(());

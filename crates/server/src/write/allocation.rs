@@ -5,14 +5,14 @@ use pintle_value::Value;
 
 use super::commit::WriteEnd;
 
-/// What a write has allocated. [`Allocated::finish`] has to be called when the write has ended.
+/// The allocations of a write. [`Allocated::finish`] has to be called when the write has ended.
 pub(super) struct Allocated<'a>(Option<(&'a dyn AllocationHooks, Value)>);
 
 impl<'a> Allocated<'a> {
-    /// Allocates what a write needs. Without hooks, there is nothing to allocate.
+    /// Allocates the addresses and ports of a write. Without hooks, there is nothing to allocate.
     ///
     /// # Errors
-    /// Returns an error if nothing is left to allocate, or if what the object requests is allocated already.
+    /// Returns an error if nothing is left to allocate, or if a requested value is already allocated.
     pub(super) async fn begin<'w>(
         hooks: Option<&'a dyn AllocationHooks>,
         context: &'w StrategyContext,
@@ -28,8 +28,8 @@ impl<'a> Allocated<'a> {
         }
     }
 
-    /// Commits the allocation if the write was stored, and reverts it if it was not. If that is not known, the repair releases
-    /// what turns out to be in no object.
+    /// Commits the allocation if the write was stored, and reverts it if it was not. If the outcome is unknown, the
+    /// repair later releases allocations that no object uses.
     pub(super) async fn finish(self, client: &dyn ObjectClient, end: WriteEnd) {
         let Some((hooks, allocated)) = self.0 else { return };
         match end {

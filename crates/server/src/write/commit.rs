@@ -19,23 +19,23 @@ pub(crate) enum CommitOutcome {
     Committed(u64),
     /// The compare failed.
     Conflict,
-    /// The compare holds, but not the conditions.
+    /// The compare holds, but a condition does not.
     ConditionFailed,
 }
 
-/// How a write has ended, for those that have set something aside for it.
+/// The end of a write, for code that has reserved or allocated something for the write.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum WriteEnd {
     /// The object is stored.
     Stored,
-    /// It is not, and will not be.
+    /// The object is not stored, and will not be.
     NotStored,
-    /// Whether it is stored is not known. What was set aside may be in use, so it is kept for the repair.
+    /// It is not known whether the object is stored. Allocations may be in use, so they are kept for the repair.
     Unknown,
 }
 
 impl WriteEnd {
-    /// The end of a write with this result. `is_stored` tells it for a write that has succeeded.
+    /// The end of a write with this result. For a successful write, `is_stored` says whether it stored an object.
     pub(super) fn of<T>(result: &Result<T, ApiError>, is_stored: impl FnOnce(&T) -> bool) -> Self {
         match result {
             Ok(outcome) if is_stored(outcome) => Self::Stored,
@@ -47,9 +47,9 @@ impl WriteEnd {
 
 /// A change of the stored object.
 pub(crate) struct ObjectChange {
-    /// What the stored object must be.
+    /// The required state of the stored object.
     pub(crate) compare: Compare,
-    /// What other objects must be.
+    /// The required states of other objects.
     pub(crate) conditions: Vec<Condition>,
     /// The new object; `None` deletes it.
     pub(crate) json: Option<Bytes>,
@@ -67,7 +67,7 @@ impl ObjectChange {
     }
 }
 
-/// An object in the form of the watch cache, for a response that is made of the same bytes.
+/// An object in the form of the watch cache, for a response that consists of the same bytes.
 pub(crate) fn cached_object(key: &str, revision: u64, json: Bytes) -> Result<Arc<Object>, ApiError> {
     let offsets =
         object_index::scan_object(&json).ok_or_else(|| ApiError::Internal("the object has no metadata".to_owned()))?;
@@ -79,7 +79,7 @@ pub(crate) fn cached_object(key: &str, revision: u64, json: Bytes) -> Result<Arc
     Ok(Arc::new(Object::new(key.into(), revision, json, index)))
 }
 
-/// The object of a commit: the one in the watch cache, unless a later write has changed it already.
+/// The object of a commit. It is the object in the watch cache, unless a later write has already changed it.
 ///
 /// # Errors
 /// See [`cached_object`].
@@ -94,7 +94,7 @@ pub(crate) fn committed_object(
     newest.filter(|object| object.revision == revision).map_or_else(|| cached_object(key, revision, json), Ok)
 }
 
-/// Returns the object that a dry run creates: it has revision 0, and the resourceVersion of the request's body.
+/// Returns the object that a dry run creates. It has revision 0, and the resourceVersion of the request's body.
 ///
 /// # Errors
 /// See [`cached_object`].
@@ -112,8 +112,8 @@ pub(crate) fn dry_run_object(key: &str, json: Bytes, resource_version: &str) -> 
     cached_object(key, 0, json.into())
 }
 
-/// Commits one change of an object and waits until reads see it. After a failed compare or condition, reads see what made it
-/// fail. `tree` is the object that was encoded, if the caller still has it.
+/// Commits one change of an object and waits until reads see it. After a failed compare or condition, reads see the
+/// change that made it fail. `tree` is the object that was encoded, if the caller still has it.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -128,7 +128,7 @@ pub(crate) async fn commit(
     let prefix = hub.collection().map(|c| c.prefix.as_str()).ok_or(ApiError::MethodNotAllowed)?;
     let storage = cluster.storage_of(prefix);
     let store_key = storage.cache.store_key(prefix, key);
-    // Custom resources may be stored at another version than that of the tree.
+    // Custom resources may be stored at a version other than the tree's version.
     let tree = tree.filter(|_| hub.built_in);
     let _written = json.as_ref().zip(tree).and_then(|(json, tree)| cluster.indexers.expect(prefix, json, tree));
     let change = match json {

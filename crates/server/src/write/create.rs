@@ -30,7 +30,8 @@ use crate::request::query::{WriteOptions, WriteVerb};
 use crate::request::trace::Step;
 use crate::request::work_memory::budget_error;
 
-/// How many generated names are tried before the create fails (upstream: `maxNameGenerationCreateAttempts`).
+/// Maximum number of generated names that are tried before the create fails (upstream:
+/// `maxNameGenerationCreateAttempts`).
 const MAX_NAME_GENERATION_ATTEMPTS: usize = 8;
 
 /// Handles a create request.
@@ -38,7 +39,7 @@ pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let encoding = negotiate::input(&request.headers, model(resource).endpoint(request.endpoint()))?;
     if resource.collection().is_some() {
-        // Before the body is received, which takes memory.
+        // This check comes before the body is received, because the body takes memory.
         request.cluster.memory.check_create()?;
     }
     let body = request.body().await?;
@@ -52,7 +53,7 @@ pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -
     metadata::dedup_owner_references(&mut object, &request.recorder, false);
     let managed_fields = ManagedFieldsUpdater::for_request(request, &expected, &options);
     if resource.versions.is_some() && object.at(&MANAGED_FIELDS).is_some() {
-        // The entries of the body may be for other versions, which may need conversion by a webhook.
+        // The managed fields of the body may have entries for other versions, which may need conversion by a webhook.
         let compute = || {
             let mut object = object.clone();
             managed_fields.create(&mut object);
@@ -104,7 +105,7 @@ impl CreateOperation<'_> {
         let mut attempts_left = if is_generated { MAX_NAME_GENERATION_ATTEMPTS } else { 1 };
         let before = pintle_budget::mark();
         loop {
-            // What an earlier attempt has made is gone.
+            // The objects of an earlier attempt are dropped by now.
             before.release_all_but(0);
             attempts_left -= 1;
             if attempts_left == 0 {
@@ -117,8 +118,8 @@ impl CreateOperation<'_> {
         }
     }
 
-    /// Creates an object at the hub version, after mutating admission. `given` are the namespace and the name that it had
-    /// before.
+    /// Creates an object at the hub version, after mutating admission. `given` are the namespace and the name before
+    /// mutating admission.
     async fn attempt(
         &self,
         hub: &Arc<Resource>,
@@ -156,8 +157,8 @@ impl CreateOperation<'_> {
         reservations: &WriteReservations<'_>,
     ) -> Result<Arc<Object>, ApiError> {
         let Self { writer, resource } = self;
-        // As in upstream, plugins know the write by the name that the client gave, and else by the generated one. A
-        // namespace with a generated name is in none.
+        // As in upstream, plugins see the name that the client gave, or else the generated name. The namespace of a
+        // namespace object is its name, but empty if the name is generated.
         let (namespace, given_name) = given;
         let name = if given_name.is_empty() { object.name() } else { given_name }.to_owned();
         let attributes = AdmissionAttributes {
@@ -169,8 +170,8 @@ impl CreateOperation<'_> {
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
         set_stored_defaults(resource, hub, &mut object);
         check_budget(writer)?;
-        // Upstream's storage layer rejects it, and a dry run does not reach that layer. A malformed resourceVersion is
-        // ignored.
+        // Upstream's storage layer rejects a resourceVersion, and a dry run does not reach that layer. A malformed
+        // resourceVersion is ignored.
         let is_revision = |text: &str| {
             !text.is_empty() && crate::request::query::parse_revision(text).is_ok_and(|revision| revision > 0)
         };
@@ -188,7 +189,7 @@ impl CreateOperation<'_> {
             if matches!(cluster.watch_cache(hub)?.read(&key), Ok(Some(_))) {
                 return Err(already_exists());
             }
-            // A dry run answers with what would be given to the storage layer.
+            // A dry run answers with the object that would be given to the storage layer.
             return dry_run_object(&key, json, resource_version);
         }
         loop {

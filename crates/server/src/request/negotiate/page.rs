@@ -1,5 +1,5 @@
-//! The format of `/statusz` and `/flagz`: a text, or an object of `config.k8s.io` for clients that ask for it by group,
-//! version and kind (upstream: `statusz/negotiate` and `flagz/negotiate` of apiserver's `pkg/server`).
+//! The format of `/statusz` and `/flagz` (upstream: `statusz/negotiate` and `flagz/negotiate` of apiserver's
+//! `pkg/server`). It is a text, or an object of `config.k8s.io` for clients that ask for it by group, version and kind.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -12,14 +12,14 @@ use crate::request::query::Query;
 /// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageKind {
-    /// What the process is.
+    /// The facts about the process.
     Statusz,
     /// The flags of the process.
     Flagz,
 }
 
 impl PageKind {
-    /// The kind of its object.
+    /// The kind of the page's object.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             PageKind::Statusz => "Statusz",

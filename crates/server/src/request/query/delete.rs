@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::{Query, check_errors, dry_run, options_object};
 
-/// The option that deletes objects that cannot be decoded.
+/// The option that allows deleting objects that cannot be decoded.
 pub(crate) const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// The conditions that an object must meet to be deleted.
@@ -33,9 +33,9 @@ impl Preconditions {
 pub(crate) struct DeleteOptions {
     /// True if nothing is persisted.
     pub(crate) dry_run: bool,
-    /// Seconds before the object is deleted.
+    /// The time until the object is deleted, in seconds.
     pub(crate) grace_period_seconds: Option<i64>,
-    /// What happens to dependents: the propagation policy.
+    /// The propagation policy, which determines what the deletion does to dependents.
     pub(crate) propagation: Option<DeletionPropagation>,
     /// The deprecated alternative to `propagation`.
     pub(crate) orphan_dependents: Option<bool>,
@@ -152,7 +152,7 @@ impl UnvalidatedOptions<'_> {
         })
     }
 
-    /// Rejects all other options for the deletion of an object that cannot be decoded.
+    /// Rejects all other options if the object cannot be decoded.
     fn forbid_other_options(&self, errors: &mut Errors) {
         let options = [
             (!self.dry_run.is_empty(), "dryRun"),

@@ -41,7 +41,7 @@ pub(crate) struct ListOptions {
 }
 
 impl ListOptions {
-    /// Parses and validates the options. They are validated as those of a watch if the query says `watch`; like
+    /// Parses and validates the options. They are validated as options of a watch if the query has `watch`. As in
     /// upstream, a deprecated `/watch/` path does not count.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl ListOptions {
         Self::read_with(query, gates.is_enabled(Feature::WATCH_LIST))
     }
 
-    /// Does the same; `has_watch_list` says whether watches may begin with the existing objects.
+    /// Like [`ListOptions::read`]; `has_watch_list` says whether watches may begin with the existing objects.
     ///
     /// # Errors
     /// Returns an error if a value is malformed or a combination is invalid.

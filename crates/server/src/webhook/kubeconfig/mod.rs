@@ -1,5 +1,6 @@
-//! HTTP clients from kubeconfig files: the cluster of the current context is the server, and its user who the client is
-//! (upstream: client-go's `clientcmd`). What this client cannot do is an error, so that it is never left out silently.
+//! HTTP clients from kubeconfig files. The cluster of the current context is the server, and its user determines the
+//! client's credentials (upstream: client-go's `clientcmd`). Settings that this client does not support are errors, so
+//! that it never ignores them silently.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -25,17 +26,17 @@ use pintle_value::print::quote;
 
 use crate::client_protocols::default_protocols;
 
-/// How long a token from a file is used before the file is read again.
+/// The time for which a token from a file is used before the file is read again.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
 
-/// How long a client certificate from files is used before the files are read again.
+/// The time for which a client certificate from files is used before the files are read again.
 const CERTIFICATE_LIFETIME: Duration = Duration::from_secs(300);
 
 /// Fields of clusters and users that have no equivalent here.
 const UNSUPPORTED_CLUSTER_FIELDS: [&str; 1] = ["proxy-url"];
 const UNSUPPORTED_USER_FIELDS: [&str; 6] = ["as", "as-uid", "as-groups", "as-user-extra", "auth-provider", "exec"];
 
-/// The `apiVersion` and the kind of kubeconfigs, which they may leave out.
+/// The `apiVersion` and the kind of kubeconfigs. A kubeconfig may omit them.
 const CONFIG: (&str, &str) = ("v1", "Config");
 
 static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
@@ -113,7 +114,7 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     }
 });
 
-/// Why a kubeconfig cannot be used.
+/// The reason why a kubeconfig cannot be used.
 #[derive(Debug)]
 pub(crate) struct KubeconfigError(String);
 
@@ -142,7 +143,8 @@ pub(crate) struct KubeconfigClient {
     certificate: Option<CertificateFiles>,
     /// The URL of the server, with its path.
     server: String,
-    /// The address of a server whose certificate is for another name, which the URL has then, and its `Host` header.
+    /// The address and the `Host` header of a server whose certificate has another name. In this case, the URL contains
+    /// the name of the certificate.
     address: Option<(DialAddress, HeaderValue)>,
     password: Option<HeaderValue>,
     token: Option<TokenFile>,
@@ -150,14 +152,14 @@ pub(crate) struct KubeconfigClient {
 
 /// The files of a client certificate and its key.
 struct CertificateFiles {
-    /// What the client is built from.
+    /// The settings from which the client is built.
     source: OwnedSelected,
     paths: [PathBuf; 2],
-    /// What the files contain, and when they were read.
+    /// The contents of the files, and the time at which they were read.
     current: Mutex<(FileContents, Instant)>,
 }
 
-/// The contents of files; `None` for one that cannot be read.
+/// The contents of files; `None` for a file that cannot be read.
 type FileContents = [Option<Vec<u8>>; 2];
 
 impl CertificateFiles {
@@ -165,7 +167,7 @@ impl CertificateFiles {
         paths.each_ref().map(|path| fs::read(path).ok())
     }
 
-    /// Returns whether the files have changed, if they were read longer ago than this.
+    /// Returns whether the files have changed, if the last read is longer ago than `lifetime`.
     fn have_changed(&self, lifetime: Duration) -> bool {
         let mut current = self.current.lock();
         if current.1.elapsed() < lifetime {
@@ -182,7 +184,7 @@ impl CertificateFiles {
 /// A file with a bearer token.
 struct TokenFile {
     path: PathBuf,
-    /// The header, and when the file was read.
+    /// The header, and the time at which the file was read.
     current: Mutex<(HeaderValue, Instant)>,
 }
 
@@ -198,7 +200,7 @@ impl TokenFile {
         Ok(header)
     }
 
-    /// The header with the token. While the file cannot be read, the token that it had stays in use.
+    /// The header with the token. While the file cannot be read, its last token stays in use.
     fn header(&self) -> HeaderValue {
         let mut current = self.current.lock();
         if current.1.elapsed() >= TOKEN_LIFETIME {
@@ -220,9 +222,9 @@ pub(super) struct Selected<'a> {
     pub(super) user: &'a Value,
     pub(super) cluster_name: &'a str,
     pub(super) user_name: &'a str,
-    /// The folder of the file, which relative paths start from.
+    /// The folder of the file. Relative paths start from this folder.
     pub(super) folder: &'a Path,
-    /// The protocols that the server is offered.
+    /// The protocols that the client offers to the server.
     pub(super) protocols: Protocols,
 }
 
@@ -253,7 +255,7 @@ impl KubeconfigClient {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read, selects no server, or asks for something that is not supported.
+    /// The file cannot be read, selects no server, or contains a setting that is not supported.
     pub(crate) fn load(path: &Path) -> Result<Self, KubeconfigError> {
         let text = fs::read(path)
             .map_err(|error| KubeconfigError(format!("stat {}: {}", path.display(), system_error(&error))))?;
@@ -262,7 +264,8 @@ impl KubeconfigClient {
             .map_err(|KubeconfigError(error)| KubeconfigError(error.replace("$FILE", &path.to_string_lossy())))
     }
 
-    /// Reads the content of a file, whose relative paths start from a folder. Errors have `$FILE` for its path.
+    /// Reads the content of a kubeconfig. Its relative paths start from `folder`. Errors contain `$FILE` instead of its
+    /// path.
     ///
     /// # Errors
     /// Like [`KubeconfigClient::load`].
@@ -273,7 +276,7 @@ impl KubeconfigClient {
         select(&config, folder)?.client()
     }
 
-    /// The URL of the server, with its path. Requests are for this origin.
+    /// The URL of the server, with its path. Requests have to be for this origin.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
@@ -314,11 +317,12 @@ impl KubeconfigClient {
         client.send_to(address, request, limits).await
     }
 
-    /// Uses the client certificate anew if its files have changed since they were read, and that is longer ago than
-    /// `lifetime`. Returns whether it has changed. As upstream, the kubeconfig itself is not read again.
+    /// Uses the new client certificate if its files have changed. They are compared if the last read is longer ago than
+    /// `lifetime`. Returns whether the certificate has changed. As in upstream, the kubeconfig itself is not read
+    /// again.
     ///
     /// # Errors
-    /// The files cannot be used. The certificate that was in use stays.
+    /// The files cannot be used. Then the previous certificate stays in use.
     pub(super) fn rotate_certificate(&self, lifetime: Duration) -> Result<bool, KubeconfigError> {
         let Some(files) = self.certificate.as_ref().filter(|files| files.have_changed(lifetime)) else {
             return Ok(false);
@@ -343,7 +347,8 @@ pub(super) fn decode(text: &[u8]) -> Result<Value, String> {
     Ok(config)
 }
 
-/// Checks that no entry of a list has the name of another. Upstream shows the whole list then, passwords included.
+/// Checks that no two entries of a list have the same name. Upstream's message then shows the whole list, including
+/// passwords.
 fn check_names(config: &Value) -> Result<(), String> {
     for (list, ty) in [("clusters", "Cluster"), ("users", "AuthInfo"), ("contexts", "Context")] {
         let mut names = HashSet::new();
@@ -358,14 +363,14 @@ fn check_names(config: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// An entry of a list by name. One without content has no fields.
+/// An entry of a list by name. An entry without content has no fields.
 pub(super) fn named<'a>(config: &'a Value, list: &str, name: &str, entry: &str) -> Option<&'a Value> {
     let found = config.items_at(&[list]).iter().find(|item| item.str_at(&["name"]) == name)?;
     Some(found.get(entry).unwrap_or(&NOTHING))
 }
 
-/// What the current context selects. As upstream, contexts and users that do not exist are like empty ones; only the
-/// context that is named has to exist.
+/// The parts that the current context selects. As in upstream, contexts and users that do not exist count as empty.
+/// Only a named current context has to exist.
 fn select<'a>(config: &'a Value, folder: &'a Path) -> Result<Selected<'a>, KubeconfigError> {
     let context_name = config.str_at(&["current-context"]);
     let context = named(config, "contexts", context_name, "context");
@@ -415,7 +420,7 @@ impl Selected<'_> {
             }));
         }
         let uri: Uri = server.parse().map_err(|error| KubeconfigError::invalid(format!("server: {error}")))?;
-        // As upstream, a server without TLS gets no credentials, and has no name.
+        // As in upstream, a server without TLS gets no credentials, and its certificate name is not used.
         let is_https = uri.scheme_str() == Some("https");
         let (origin, address) = match self.cluster.str_at(&["tls-server-name"]) {
             name if name.is_empty() || !is_https => (uri, None),
@@ -491,7 +496,7 @@ impl Selected<'_> {
         })
     }
 
-    /// The content of a file that a field names, or of the field with data in base64, which is preferred.
+    /// The content of the file that a field names, or of the field `…-data` in base64. Both together are an error.
     fn content(
         &self,
         value: &Value,
@@ -502,7 +507,7 @@ impl Selected<'_> {
         let (path, data) = (value.str_at(&[field]), value.str_at(&[&format!("{field}-data")]));
         match (path, data) {
             ("", "") => Ok(None),
-            // The decoder has checked it.
+            // The decoder has already checked the base64.
             ("", data) => base64::decode(data.as_bytes())
                 .map(Some)
                 .map_err(|error| KubeconfigError::invalid(format!("illegal base64 data at input byte {}", error.0))),
@@ -524,7 +529,7 @@ impl Selected<'_> {
     }
 }
 
-/// The URL of a server with the name that its certificate is for, and what was replaced by that.
+/// The URL of a server with the name in its certificate, and the address and `Host` header that this name replaces.
 fn with_server_name(uri: &Uri, name: &str) -> Result<(Uri, Option<(DialAddress, HeaderValue)>), http::Error> {
     let authority = uri.authority().map_or("", Authority::as_str);
     let port = uri.port_u16().unwrap_or(443);
@@ -543,7 +548,7 @@ fn basic_authorization(name: &str, password: &str) -> Option<HeaderValue> {
     Some(header)
 }
 
-/// Go's text of an error while a file is opened.
+/// Go's text of an error when a file is opened.
 fn open_error(path: &Path, error: &io::Error) -> String {
     format!("open {}: {}", path.display(), system_error(error))
 }

@@ -1,4 +1,4 @@
-//! Kubeconfigs that are accepted, refused and read again.
+//! Tests of kubeconfigs that are accepted, refused and read again.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ fn a_kubeconfig_that_selects_nothing_usable_is_an_error() {
             "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable",
         ),
         (&config(server, "").replace("name: u", "name: x"), ""),
-        // What is not in its place does not count.
+        // Entries at the wrong place do not count.
         (
             "current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\nclusters: [{name: k, server: 'https://a'}]",
             "invalid configuration: no server found for cluster \"k\"",
@@ -107,7 +107,7 @@ fn a_kubeconfig_that_selects_nothing_usable_is_an_error() {
     assert_eq!(error.as_deref(), Some("stat /nowhere/k: no such file or directory"));
 }
 
-/// A token that is left out because it looks like a number would be a client without credentials.
+/// If a token that looks like a number were left out, the client would have no credentials.
 #[test]
 fn a_kubeconfig_is_decoded_with_its_types() {
     let server = "server: 'https://a'";
@@ -174,7 +174,7 @@ fn files_of_a_client_certificate_are_read_again_when_they_have_changed() {
     assert!(!files.have_changed(CERTIFICATE_LIFETIME), "the files are read too often");
     assert!(files.have_changed(Duration::ZERO));
     assert!(!files.have_changed(Duration::ZERO));
-    // A broken file leaves the client as it is.
+    // A broken file leaves the client unchanged.
     fs::write(folder.join("key"), "").expect("a file");
     assert!(client.rotate_certificate(Duration::ZERO).is_err());
     write_certificate();
@@ -193,8 +193,8 @@ fn a_token_file_is_read() {
     fs::remove_dir_all(&folder).expect("a folder");
 }
 
-/// An HTTP/2 server that demands a client certificate of an authority. It responds with the number of the connection, and
-/// whether the certificate is the first of these or the second. Returns its port and its own certificate.
+/// An HTTP/2 server that demands a client certificate of an authority. It responds with the number of the connection,
+/// and with the index of the client's certificate in `known`. Returns the server's port and certificate.
 async fn server(authority: &CertificateDer<'static>, known: [CertificateDer<'static>; 2]) -> (u16, String) {
     use http_body_util::Full;
     use hyper::server::conn::http2;

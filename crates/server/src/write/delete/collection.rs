@@ -19,13 +19,13 @@ use crate::write::LargeWrite;
 use crate::write::update::GuaranteedUpdate;
 use crate::write::writer::{InternalWriter, Writer};
 
-/// How many objects of a collection are deleted concurrently, so that they share commits.
+/// Maximum number of objects of a collection that are deleted concurrently. Concurrent deletes share commits.
 const MAX_CONCURRENT_DELETES: usize = 64;
 
-/// How many objects of a collection are converted at a time. Conversion decodes them.
+/// Maximum number of objects of a collection that are converted at a time. Conversion decodes them.
 const CONVERSION_BATCH: usize = 512;
 
-/// Handles a deletecollection request. Every selected object is deleted by itself; the response is the list of the
+/// Handles a deletecollection request. Every selected object is deleted separately; the response is the list of the
 /// objects before the deletion. If the client disconnects or one delete fails, running deletes finish and no more
 /// start.
 pub(crate) async fn delete_collection(
@@ -64,12 +64,12 @@ pub(crate) async fn delete_collection(
             }
         }
     });
-    // With preconditions, all but one object fail. As upstream, none is deleted after the first that fails.
+    // With preconditions, all objects except one fail. As in upstream, no object is deleted after the first failure.
     let is_conditional = options.preconditions.uid.is_some() || options.preconditions.version.is_some();
     let concurrent = if is_conditional { 1 } else { MAX_CONCURRENT_DELETES };
     let errors = stream::iter(deletions).buffer_unordered(concurrent).filter_map(future::ready);
     let errors: Vec<(usize, ApiError)> = errors.collect().await;
-    // Upstream deletes one object after the other, so its error is that of the first one that fails.
+    // Upstream deletes one object after the other, so its error is the error of the first object that fails.
     if let Some((_, error)) = errors.into_iter().min_by_key(|(position, _)| *position) {
         return Err(error);
     }
@@ -112,8 +112,8 @@ pub(crate) async fn delete_kind(cluster: &Arc<Cluster>, resource: &Arc<Resource>
     delete_each(cluster, resource, "", None).await
 }
 
-/// Deletes the objects that a collection has now. It is read page by page as the deletes proceed, and only the objects
-/// that are being deleted are decoded, so memory does not grow with the collection.
+/// Deletes the current objects of a collection. The collection is read page by page as the deletes proceed. Only
+/// objects that are being deleted are decoded, so memory does not grow with the collection.
 async fn delete_each(
     cluster: &Arc<Cluster>,
     resource: &Arc<Resource>,

@@ -1,4 +1,4 @@
-//! Deletes of corrupt objects, which ignore finalizers and need a permission of their own (KEP-3926; upstream:
+//! Deletes of corrupt objects. They ignore finalizers and need a permission of their own (KEP-3926; upstream:
 //! `registry/generic/registry/corrupt_obj_deleter.go`).
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::represent::{ResponseFormat, success_with_code};
 use crate::request::query::IGNORE_READ_ERROR;
 use crate::write::commit::{CommitOutcome, ObjectChange, commit};
 
-/// The verb that the client must be authorized for, beside `delete`.
+/// The verb for which the client must be authorized in addition to `delete`.
 const UNSAFE_DELETE_VERB: &str = "unsafe-delete-ignore-read-errors";
 
 /// Deletes a corrupt object, for a request with `ignoreStoreReadErrorWithClusterBreakingPotential`.
@@ -29,7 +29,7 @@ pub(super) async fn delete_corrupt_object(
     cluster.storage_of_resource(resource).catch_up().await?;
     let hub = cluster.hub(resource);
     let key = object_key(request.namespace_of(resource), name);
-    // Another client may write the object in between. If it is readable then, it is not deleted.
+    // Another client may write the object in between. If the object is readable then, it is not deleted.
     loop {
         let Err(corrupt) = cluster.watch_cache(&hub)?.read(&key) else { return Err(not_corrupt_error(resource, name)) };
         match commit(cluster, &hub, &key, ObjectChange::delete(corrupt.revision), None).await? {
@@ -44,7 +44,7 @@ pub(super) async fn delete_corrupt_object(
 
 async fn authorize(request: &RequestContext) -> Result<(), ApiError> {
     let authorization = request.decide(UNSAFE_DELETE_VERB).await;
-    // An error forbids it even if the request is allowed.
+    // An error of an authorizer forbids the delete, even if the request is allowed.
     let why = match authorization.error {
         Some(error) => format!("error while checking permission for \"{UNSAFE_DELETE_VERB}\", {error}"),
         None if authorization.is_allowed() => return Ok(()),
@@ -54,7 +54,8 @@ async fn authorize(request: &RequestContext) -> Result<(), ApiError> {
     Err(ApiError::Forbidden { resource, name: request.info.name.clone(), why, causes: Vec::new() })
 }
 
-/// The error for an object that is readable or does not exist. Upstream puts the resource in the place of the kind.
+/// The error for an object that is readable or does not exist. Upstream's message contains the resource instead of the
+/// kind.
 fn not_corrupt_error(resource: &Resource, name: &str) -> ApiError {
     let mut errors = Errors::new();
     errors.invalid(

@@ -7,7 +7,7 @@ use pintle_value::metadata::{FOREGROUND, ORPHAN};
 
 use crate::request::query::DeleteOptions;
 
-/// Adds or removes the garbage collector's finalizers of an object that is deleted.
+/// Adds or removes the garbage collector's finalizers of an object that is being deleted.
 pub(super) fn set_gc_finalizers(hub: &Resource, object: &mut Value, options: &DeleteOptions) {
     let old = GcFinalizers::from_object(object);
     let wanted =
@@ -15,7 +15,7 @@ pub(super) fn set_gc_finalizers(hub: &Resource, object: &mut Value, options: &De
             (GarbageCollectionPolicy::Unsupported, ..) => GcFinalizers::default(),
             (_, Some(policy), _) => GcFinalizers::for_policy(policy),
             (_, None, Some(orphan)) => GcFinalizers { orphan, foreground: false },
-            // Without a policy from the client, existing finalizers decide before the kind's default.
+            // Without a policy from the client, existing finalizers take precedence over the kind's default.
             (default_policy, None, None) => GcFinalizers {
                 orphan: old.orphan || (default_policy == GarbageCollectionPolicy::OrphanDependents && !old.foreground),
                 ..old
@@ -36,7 +36,7 @@ pub(super) fn set_gc_finalizers_two_phase(object: &mut Value, options: &DeleteOp
     replace(object, old, wanted);
 }
 
-/// Which of the garbage collector's finalizers an object has.
+/// The garbage collector's finalizers that an object has.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct GcFinalizers {
     orphan: bool,

@@ -5,7 +5,7 @@ use pintle_registry::Resource;
 use pintle_value::Value;
 use pintle_value::time::{Duration, Time};
 
-/// How a delete changes the grace period of an object.
+/// The change of an object's grace period by a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GracePeriod {
     /// The object is not deleted gracefully, or its grace period has ended.
@@ -19,7 +19,7 @@ pub(super) enum GracePeriod {
 }
 
 impl GracePeriod {
-    /// Decides the grace period of an object for a delete with these `gracePeriodSeconds`.
+    /// Determines the grace period of an object for a delete with these `gracePeriodSeconds`.
     pub(super) fn decide(hub: &Resource, old: &Value, requested: Option<i64>) -> Self {
         let Some(graceful_deletion) = hub.strategy.graceful_deletion() else { return GracePeriod::None };
         // A negative grace period means the minimum.
@@ -47,7 +47,7 @@ impl GracePeriod {
             (GracePeriod::Shorten { from, to }, Some(old_deadline)) => {
                 let deadline =
                     old_deadline.plus(Duration(wrapping_seconds(from).0.wrapping_neg())).plus(wrapping_seconds(to));
-                // A deadline in the past becomes now. If the client requested a grace period, it is the minimum then.
+                // A deadline in the past becomes now. If the client requested a grace period, it becomes the minimum.
                 if deadline < now { (now, to.min(1)) } else { (deadline, to) }
             }
             (_, Some(old_deadline)) => (old_deadline.min(now), 0),
