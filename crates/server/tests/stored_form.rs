@@ -1,5 +1,5 @@
-//! Objects in etcd have the bytes that kube-apiserver would write: upstream's fixtures, one fully populated object of every
-//! kind, are read from their stored form and written again.
+//! Objects in etcd have the bytes that kube-apiserver would write. The tests read upstream's fixtures, one fully
+//! populated object of every kind, from their stored form, and write them again.
 
 #[path = "../../codec/tests/support/mod.rs"]
 mod support;
@@ -16,11 +16,11 @@ use pintle_value::Value;
 
 use self::support::{Fixture, fixtures, module_folder};
 
-/// The kinds of which upstream has no fixture of the stored version, because they are stored as JSON.
+/// The kinds for which upstream has no fixture of the stored version, because they are stored as JSON.
 const STORED_AS_JSON: [&str; 2] = ["APIService", "CustomResourceDefinition"];
 
-/// The kinds whose fully populated objects are not known to be read as they were written: those that are stored at another
-/// version, one with a null in a map, and one with claims whose types are not stored.
+/// The kinds whose fully populated objects are not known to be read as they were written. Some kinds are stored at
+/// another version. One kind has a null in a map. Another kind has claims whose types are not stored.
 const INEXACT: [&str; 5] = [
     "DeviceTaintRule",
     "MutatingAdmissionPolicy",
@@ -29,7 +29,7 @@ const INEXACT: [&str; 5] = [
     "StatefulSet",
 ];
 
-/// The Protobuf of a fixture as it is stored: without what the storage layer removes.
+/// The stored Protobuf of a fixture, without the fields that the storage layer removes.
 fn stored(fixture: &Fixture) -> Vec<u8> {
     let bytes = fixture.bytes("pb");
     let envelope = protobuf::open_envelope(&bytes).expect("an envelope");
@@ -47,8 +47,9 @@ fn tree(json: &[u8]) -> Value {
     json::decode(json, DecodeOptions::STORED).expect("JSON").value
 }
 
-/// What is not stored as it was read, since internal versions have one field for two, and defaults are set: as upstream, the
-/// older field wins for nodes and pods, and the newer one for service accounts.
+/// Fields that are stored in another form than they were read. The reason is that internal versions have one field for
+/// two, or that defaults are set. As in upstream, the older field wins for nodes and pods, and the newer field for
+/// service accounts.
 const CHANGED: [(&str, &[&str]); 12] = [
     ("CronJob", &["spec.jobTemplate.spec.template.spec.serviceAccount: serviceAccountNameValue"]),
     ("DaemonSet", &[TEMPLATE]),
@@ -86,7 +87,7 @@ fn leaves(value: &serde_json::Value, path: &str, found: &mut BTreeMap<String, St
     }
 }
 
-/// What differs between two stored objects of a kind: the paths with their values in the second one.
+/// The differences between two stored objects of a kind: the paths, with their values in the second object.
 fn changes(schema: &Schema, stored: [&[u8]; 2]) -> Vec<String> {
     let [one, other] = stored.map(|bytes| {
         let envelope = protobuf::open_envelope(bytes).expect("an envelope");
@@ -101,7 +102,7 @@ fn changes(schema: &Schema, stored: [&[u8]; 2]) -> Vec<String> {
     changed.map(|path| format!("{path}: {}", other.get(path).map_or("", |value| value))).collect()
 }
 
-/// The stored form that is made of a tree is the one that is made of its JSON.
+/// Checks that the stored form from a tree equals the stored form from the tree's JSON.
 fn check_tree(form: &StoredForm, key: &str, json: &[u8], stored: &StoredValue) {
     let tree = json::decode(json, DecodeOptions::STORED).expect("JSON").value;
     let of_tree = form.encode_tree(key, &tree);
@@ -136,9 +137,9 @@ fn every_kind_is_stored_as_kube_apiserver_stores_it() {
         if expected.is_empty() {
             assert!(written == expect, "{group}/{version} {kind}: the same object has other bytes");
         }
-        // What was stored as JSON is the same object.
+        // The value in JSON is read as the same object.
         assert_eq!(tree(&read(fixture.bytes("json"))), tree(&object), "{key}");
-        // The object is stored with all that the server knows of it.
+        // The stored object keeps all fields that the server knows.
         let again = form.transform_from_storage(&key, written).expect("an object").value;
         assert_eq!(again, object, "{key}");
     }
@@ -146,8 +147,8 @@ fn every_kind_is_stored_as_kube_apiserver_stores_it() {
     assert_eq!(inexact, BTreeSet::from(INEXACT));
 }
 
-/// Where the fields of versions that are not served are in the object that is read: paths before and after. A field without a
-/// second path is gone.
+/// The paths of fields that differ between versions that are not served and the object after a read: paths before and
+/// after. A field without a second path is gone.
 const MOVED: [(&str, &[(&str, &str)]); 15] = [
     ("apps.v1beta1.Deployment", ROLLBACK),
     ("discovery.k8s.io.v1beta1.EndpointSlice", &[("endpoints.0.topology", "endpoints.0.deprecatedTopology")]),
@@ -215,12 +216,13 @@ const ROLLBACK: &[(&str, &str)] =
     &[("spec.rollbackTo.revision", "metadata.annotations.deprecated.deployment.rollback.to")];
 const SHARES: &[(&str, &str)] = &[("spec.limited.assuredConcurrencyShares", "spec.limited.nominalConcurrencyShares")];
 
-/// What is added to what has been written.
+/// The fields that a read adds to the written object.
 const ADDED: [(&str, &str, &str); 1] =
     [("apps.v1beta2.DaemonSet", "metadata.annotations.deprecated.daemonset.template.generation", "0")];
 
-/// The leaves of an object at their new paths, without those that no version keeps as they are: the type, what is not stored
-/// (`resourceVersion`, `selfLink`), the older name of the service account, and the types of nested objects, which are set.
+/// The leaves of an object at their new paths, except leaves that no version keeps. These are the type, fields that are
+/// not stored (`resourceVersion`, `selfLink`), and the older name of the service account. They also include the types
+/// of nested objects, which are set.
 fn moved_leaves(object: &[u8], moved: &[(&str, &str)]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     leaves(&serde_json::from_slice(object).expect("JSON"), "", &mut found);
@@ -251,7 +253,8 @@ fn what_other_versions_have_written_is_read() {
         let names = name.rsplit_once('.').and_then(|(api, kind)| Some((api.rsplit_once('.')?, kind)));
         let ((group, version), kind) = names.expect("group, version and kind");
         let group = if group == "core" { "" } else { group };
-        // The collection is that of the resource which has the kind, in its group or in one from which it has moved.
+        // The collection belongs to the resource with the kind. The resource is in the fixture's group, or has moved
+        // from it.
         let has_kind = |facts: &&pintle_catalog::ResourceFacts| {
             let moved = |(moved, _): &(&str, &str)| *moved == group;
             facts.served
@@ -272,7 +275,7 @@ fn what_other_versions_have_written_is_read() {
             read.unwrap_or_else(|error| panic!("{name}: {}", error.0)).value
         });
         assert_eq!(tree(&objects[0]), tree(&objects[1]), "{name}");
-        // It is written as the stored version, and is the same when it is read again.
+        // The object is written as the stored version, and a second read returns the same object.
         let written = form.transform_to_storage(&key, objects[0].clone()).expect("an object");
         check_tree(&form, &key, &objects[0], &written);
         let StoredValue { bytes: written, is_exact } = written;
@@ -295,7 +298,7 @@ fn what_other_versions_have_written_is_read() {
             read.insert(name);
         }
     }
-    // Every version that is not served has a fixture, but those that are stored as JSON.
+    // Every version that is not served has a fixture, except versions that are stored as JSON.
     let stored_versions = catalog.resources().iter().filter_map(|facts| Some((facts.kind, facts.storage()?)));
     let of_kind = |kind: &'static str| move |(group, version): &(&str, &str)| format!("{group}.{version}.{kind}");
     let expect: BTreeSet<String> = stored_versions

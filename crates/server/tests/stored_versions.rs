@@ -1,5 +1,5 @@
-//! What old versions of kube-apiserver have stored at versions that are not served any more is shown with the defaults and
-//! conversions of these versions (upstream: `defaults.go` and `conversion.go` of each version).
+//! Old versions of kube-apiserver have stored objects at versions that are not served any more. Reads show them with
+//! the defaults and conversions of these versions (upstream: `defaults.go` and `conversion.go` of each version).
 
 use pintle_catalog::ResourceFacts;
 use pintle_codec::{json, protobuf};
@@ -9,7 +9,7 @@ use pintle_server::StoredForm;
 use pintle_store::ValueTransformer as _;
 use serde_json::{Value, json};
 
-/// The fields of an object after it is read. Null is for a field that the object does not have.
+/// Checks the fields of an object after a read. Null means that the object does not have the field.
 fn check(api_version: &str, kind: &str, mut object: Value, expect: &[(&str, Value)]) {
     let catalog = pintle_catalog::complete();
     let (group, version) = api_version.split_once('/').expect("a group");
@@ -98,7 +98,7 @@ fn deployments_have_the_defaults_of_their_version() {
             ("spec.progressDeadlineSeconds", json!(600)),
         ],
     );
-    // What is set stays.
+    // Values that are set stay.
     let mut set = spec(json!({
         "replicas": 0, "revisionHistoryLimit": 3, "progressDeadlineSeconds": 4, "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": {"b": "c"}}, "rollbackTo": {"revision": 7},
@@ -428,7 +428,7 @@ fn webhooks_have_the_defaults_of_their_version() {
 fn rules_of_stored_versions_belong_to_their_kinds() {
     let catalog = pintle_catalog::complete();
     let stored_types = catalog.stored_types().expect("types");
-    // These are read with another type, and need nothing else, because only the numbers of fields differ.
+    // These versions need only another type and no rules, because they differ only in the numbers of fields.
     let with_type_only = [("rbac.authorization.k8s.io", "ClusterRole"), ("rbac.authorization.k8s.io", "Role")];
     let mut found = Vec::new();
     for resource in pintle_kinds::resources(catalog) {

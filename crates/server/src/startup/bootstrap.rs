@@ -1,5 +1,5 @@
-//! The objects that the server creates when it starts: namespaces, priority classes, objects of the service network,
-//! and the roles and bindings of the bootstrap policy.
+//! The objects that the server creates when it starts. They are namespaces, priority classes, objects of the service
+//! network, and the roles and bindings of the bootstrap policy.
 //!
 //! Webhooks and policies from files apply to these objects, too. They may refuse the objects, or wait for webhooks that
 //! do not run yet. Then the server starts nevertheless and continues to try. Upstream creates the objects while it

@@ -13,10 +13,10 @@ use pintle_value::metadata::changes_only_collector_fields;
 use crate::access::{attributes, forbidden};
 use crate::context::RequestContext;
 
-/// Checks a write of a role or binding, after mutating admission. `old` is the object that is updated.
+/// Checks a write of a role or binding, after mutating admission. `old` is the object before an update.
 ///
 /// # Errors
-/// The user would grant permissions that the user does not hold, or the role of a binding is not known.
+/// The user would grant permissions that the user does not hold, or the role of a binding is unknown.
 pub(super) async fn check(
     request: &RequestContext,
     resource: &Resource,
@@ -65,14 +65,14 @@ impl PolicyWrite<'_> {
             return Err(ApiError::Unclassified(format!("unsupported role reference kind: {kind}")));
         };
         let role = RoleRef { kind, name: name.into() };
-        // A new object may not have its namespace yet.
+        // A new object may not contain its namespace yet.
         let namespace = self.request.namespace_of(self.resource);
         let RequestContext { access, user, cluster, .. } = self.request;
         if binding_authorized(&*access.authorizer, user, &role, group, namespace).await {
             return Ok(());
         }
         let rules = cluster.rbac()?.role_rules(&role, namespace).map_err(|error| match error {
-            // As upstream, the error names the resource of the request, not that of the role.
+            // As in upstream, the error names the resource of the request, not the resource of the role.
             ResolutionError::NotFound(role) => {
                 ApiError::NotFound { resource: self.resource.group_resource(), name: role.name }
             }

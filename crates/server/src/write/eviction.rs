@@ -16,8 +16,8 @@ use crate::context::RequestContext;
 use crate::http::random_share;
 use crate::request::query::{DeleteOptions, IGNORE_READ_ERROR, Preconditions, WriteOptions};
 
-/// How often a step is attempted while other writes conflict with it, and the time between two attempts, to which up to a
-/// tenth is added (upstream: `EvictionsRetry`).
+/// The maximum number of attempts of a step while other writes conflict with it, and the pause between two attempts. Up
+/// to a tenth is added to the pause (upstream: `EvictionsRetry`).
 const MAX_ATTEMPTS: u32 = 20;
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -29,8 +29,8 @@ fn budgets() -> GroupResource {
     GroupResource::new("policy", "poddisruptionbudgets")
 }
 
-/// Checks an `Eviction` after mutating admission, and gives its delete options the `dryRun` of the request. They may not
-/// contradict each other.
+/// Checks an `Eviction` after mutating admission, and gives its delete options the `dryRun` of the request. The two
+/// values of `dryRun` may not contradict each other.
 ///
 /// # Errors
 /// The eviction is for another pod, or its options are not supported.
@@ -66,7 +66,8 @@ pub(super) fn prepare_eviction(request: &RequestContext, eviction: &mut Value) -
 /// Evicts the pod of a request. `eviction` is prepared and admitted.
 ///
 /// # Errors
-/// The pod does not exist, its budget does not allow the eviction, or the delete options forbid or break it.
+/// The pod does not exist, its budget does not allow the eviction, or the delete options are invalid or fail a
+/// precondition.
 pub(super) async fn evict(
     request: &RequestContext,
     pods: &Arc<Resource>,
@@ -114,8 +115,8 @@ struct Eviction<'a> {
     request: &'a RequestContext,
     pods: &'a Arc<Resource>,
     write_options: &'a WriteOptions,
-    /// The delete options. Invalid ones are an error only when the pod would be deleted, as upstream, but nothing is stored
-    /// before.
+    /// The delete options. As in upstream, invalid options are an error only when the pod would be deleted. Unlike
+    /// upstream, nothing is stored before this error.
     options: Result<DeleteOptions, ApiError>,
     preconditions: Preconditions,
     is_dry_run: bool,
@@ -143,7 +144,8 @@ impl Eviction<'_> {
             self.count_disruption(budget, pod.name()).await?;
             return self.mark_and_delete(None).await;
         }
-        // The pod must not have become healthy since. As upstream, this replaces the client's precondition.
+        // The pod must not have become healthy since it was read. As in upstream, this precondition replaces the
+        // client's precondition.
         let deleted = self.mark_and_delete(Some(pod.resource_version())).await;
         match deleted {
             Err(error) if is_conflict(&error) && self.preconditions.version.is_none() => {
@@ -165,10 +167,10 @@ impl Eviction<'_> {
     /// The budget that covers a pod, if there is one.
     ///
     /// # Errors
-    /// There are several, or budgets are not served.
+    /// Several budgets cover the pod, or budgets are not served.
     async fn budget_of(&self, pod: &Value) -> Result<Option<Value>, ApiError> {
         let cluster = &self.request.cluster;
-        // Budgets that are not served cannot be asked, which is no reason to let the pod go.
+        // If budgets are not served, the server cannot check them. This is no reason to allow the eviction.
         cluster.hub_of(&budgets())?;
         cluster.catch_up().await?;
         let mut found = None;
@@ -181,8 +183,8 @@ impl Eviction<'_> {
         Ok(found)
     }
 
-    /// Takes a disruption from a budget and stores its status. The disruption controller is told of the pod, which it does
-    /// not count as healthy any more.
+    /// Takes a disruption from a budget and stores the budget's status. From the status, the disruption controller
+    /// learns of the pod, which it no longer counts as healthy.
     async fn count_disruption(&self, mut budget: Value, pod: &str) -> Result<(), ApiError> {
         let client = InternalClient(self.request.cluster.clone());
         let mut attempts = Attempts::new(self.request);
@@ -204,8 +206,8 @@ impl Eviction<'_> {
         }
     }
 
-    /// Sets the condition that says why the pod ends, and deletes it. `revision` is the required resourceVersion, if it is
-    /// not that of the client.
+    /// Sets the condition with the reason of the pod's end, and deletes the pod. `revision` is the required
+    /// resourceVersion, if it differs from the client's.
     async fn mark_and_delete(&self, revision: Option<&str>) -> Result<(), ApiError> {
         let mut preconditions = self.preconditions.clone();
         if let Some(revision) = revision {
@@ -241,8 +243,8 @@ impl Eviction<'_> {
         Ok(marked.await?.revision)
     }
 
-    /// Admission ran for the eviction, so it does not run for the writes of the pod. These are the server's own: a shortage
-    /// of memory does not keep pods from being deleted.
+    /// Admission ran for the eviction, so it does not run for the writes of the pod. They are writes of the server
+    /// itself, so a shortage of memory does not keep pods from being deleted.
     fn writer(&self) -> Writer<'_> {
         let writer = Writer::for_request(self.request, self.write_options, self.is_dry_run);
         Writer { request: None, ..writer.without_admission() }
@@ -253,7 +255,7 @@ impl Eviction<'_> {
     }
 }
 
-/// The attempts that are left to a step.
+/// The remaining attempts of a step.
 struct Attempts<'a> {
     left: u32,
     request: &'a RequestContext,
@@ -264,7 +266,7 @@ impl<'a> Attempts<'a> {
         Self { left: MAX_ATTEMPTS, request }
     }
 
-    /// Waits for the next attempt. Returns false if there is none, or if the request would be over by then.
+    /// Waits for the next attempt. Returns false if there is none, or if the request would end before it.
     async fn wait_for_next(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
         let next = Instant::now() + RETRY_PAUSE + RETRY_PAUSE.mul_f64(random_share() / 10.0);

@@ -27,7 +27,7 @@ pub(crate) struct InternalClient(pub(crate) Arc<Cluster>);
 
 impl InternalClient {
     /// Updates an object through a subresource, or the object itself if `subresource` is empty. `compute` returns the
-    /// new object for the stored one.
+    /// new object for the stored object.
     ///
     /// # Errors
     /// Returns an error if the object does not exist or the update is rejected.
@@ -43,7 +43,8 @@ impl InternalClient {
         self.run_update(&hub, subresource, target, Self::update_with(&hub, managed_fields, compute)).await
     }
 
-    /// Updates an object like [`update_subresource`](Self::update_subresource), as a field manager. `compute` returns the new object for the stored one.
+    /// Updates an object like [`update_subresource`](Self::update_subresource), as a field manager. `compute` returns
+    /// the new object for the stored object.
     ///
     /// # Errors
     /// Returns an error if the object does not exist or the update is rejected.
@@ -60,7 +61,7 @@ impl InternalClient {
         self.run_update(&hub, subresource, (&target.namespace, &target.name), compute).await
     }
 
-    /// Creates an object as a field manager. Its type may be missing and is completed.
+    /// Creates an object as a field manager. If its kind and apiVersion are missing, they are set.
     ///
     /// # Errors
     /// Returns an error if the object exists or the create is rejected.
@@ -78,7 +79,7 @@ impl InternalClient {
     /// server runs the controllers.
     ///
     /// # Errors
-    /// Returns an error if another server runs them, the object does not exist, or the update is rejected.
+    /// Returns an error if another server runs the controllers, the object does not exist, or the update is rejected.
     pub(crate) async fn update_status_as_leader(
         &self,
         resource: &GroupResource,
@@ -123,8 +124,8 @@ impl InternalClient {
         GuaranteedUpdate { subresource, rules, ..GuaranteedUpdate::new(writer, hub, target) }
     }
 
-    /// Applies a configuration to an existing object, or to its subresource if that is not empty, with force (server-side
-    /// apply).
+    /// Applies a configuration to an existing object, or to its subresource if `subresource` is not empty, with force
+    /// (server-side apply).
     ///
     /// # Errors
     /// Returns an error if the object does not exist or the apply is rejected.
@@ -187,8 +188,8 @@ impl InternalClient {
         .await
     }
 
-    /// Sets the type and defaults of an object and normalises it, like one of a request: unset fields are omitted or null, as
-    /// their type has it.
+    /// Sets the type and defaults of an object and normalises it, like the object of a request. Unset fields are
+    /// omitted or null, as their type requires.
     fn complete(resource: &Arc<Resource>, mut object: Value) -> Result<Value, ApiError> {
         let expected = ExpectedKind::of(resource);
         expected.set_type(&mut object);

@@ -34,13 +34,13 @@ const KUBECTL: &str = "kubectl";
 /// Maximum length of the name of a field manager, in bytes.
 const MAX_MANAGER_LENGTH: usize = 128;
 
-/// Updates the managed fields of one write: the manager, what it writes, through which subresource, and when.
+/// Updates the managed fields of one write, with the manager, the operation, the subresource and the time.
 pub(crate) struct ManagedFieldsUpdater<'a> {
-    /// The kind that is written. Only objects of a resource can have entries for other versions.
+    /// The kind of the written object. Only objects of a resource can have entries for other versions.
     expected: ExpectedKind<'a>,
     registry: Arc<Registry>,
     conversions: Arc<MemoizedConversions>,
-    /// The version of the request, in the form of `apiVersion`.
+    /// The version of the request, as `apiVersion`.
     api_version: String,
     manager: String,
     subresource: &'a str,
@@ -99,7 +99,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
         FieldManagerRequest { manager, version: &self.api_version, subresource: self.subresource, now: self.now }
     }
 
-    /// An empty object of the kind, which a create is compared with.
+    /// An empty object of the kind. A create is compared with it.
     pub(crate) fn empty_object(&self) -> Value {
         let mut object = Value::object();
         self.expected.normalise(&mut object, None);
@@ -127,8 +127,8 @@ impl<'a> ManagedFieldsUpdater<'a> {
         let sent = object.remove_at(&MANAGED_FIELDS).unwrap_or_default();
         object.share_with(live);
         let managed = decode_for_update(live.at(&MANAGED_FIELDS).unwrap_or(&Value::Null), &sent, self.subresource);
-        // An existing object without managers (never tracked, or reset by a client) is not tracked before the first
-        // apply.
+        // An existing object without managers was never tracked, or a client has reset its managers. It is not tracked
+        // before the first apply.
         if managed.managers.is_empty() && !live.uid().is_empty() {
             return;
         }
@@ -137,15 +137,15 @@ impl<'a> ManagedFieldsUpdater<'a> {
         }
         match self.field_manager().update(live, object, managed, &self.request(&self.manager)) {
             Ok(managed) => set_managed_fields(object, &managed, sent),
-            // The update is computed again when the conversions are there.
+            // The update is computed again when the conversions are available.
             Err(_) if self.conversions.is_incomplete() => {}
-            // The client cannot fix this, so the write goes on (upstream: `UpdateNoErrors`).
+            // The client cannot fix this, so the write continues (upstream: `UpdateNoErrors`).
             Err(error) => tracing::error!(?error, kind = %self.expected.kind, "Failed to update managed fields"),
         }
     }
 
-    /// A custom resource can still have another type here, for which there is no schema. As after any failure, it loses
-    /// its managed fields.
+    /// Returns false for a custom resource of another type, which is possible here. There is no schema for its type. As
+    /// after any failure, the object loses its managed fields.
     fn has_known_type(&self, object: &Value) -> bool {
         let is_known = || object.kind() == self.expected.kind && self.resource_at(object.api_version()).is_some();
         !self.expected.model.requires_type() || is_known()
@@ -197,7 +197,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
         let bad = |why: String| Err(ApiError::BadRequest(why));
         let (version, kind) = (config.api_version(), config.kind());
         if version != self.api_version || kind != self.expected.kind {
-            // A malformed version hides the kind.
+            // If the version is malformed, the message contains no kind.
             let (version, kind) = GroupVersion::parse(version).map_or_else(Default::default, |found| (found, kind));
             return bad(format!("invalid object type: {}/{}, Kind={kind}", version.group, version.version));
         }
@@ -217,7 +217,8 @@ impl<'a> ManagedFieldsUpdater<'a> {
             let name = self.describe(config);
             ApiError::Unclassified(format!("failed to convert new object ({name}) to proper version: {why}"))
         })?;
-        // What is shared needs no defaults. A list that gets some is copied, so it is shared again where nothing has changed.
+        // Parts that are shared with `live` have their defaults. Setting defaults copies a list, so unchanged parts are
+        // shared again afterwards.
         object.share_with(live);
         self.expected.set_defaults_of_changed(&mut object, live);
         object.share_with(live);
@@ -230,9 +231,9 @@ impl<'a> ManagedFieldsUpdater<'a> {
         format!("{}/{}; {group}/{version}, Kind={}", object.namespace(), object.name(), self.expected.kind)
     }
 
-    /// The resource at another version that serves the same objects. Entries of other versions are dropped, even if objects
-    /// could be converted to them: upstream compares objects by the schemas of what is served, and has those of the core group
-    /// apart from those of all other groups.
+    /// The resource at another version that serves the same objects. Entries of other versions are dropped, even if
+    /// objects could be converted to them. Upstream compares objects by the schemas of served versions. It keeps the
+    /// schemas of the core group separate from the schemas of all other groups.
     fn resource_at(&self, version: &str) -> Option<&Arc<Resource>> {
         let resource = self.expected.resource?;
         if version == self.api_version {
@@ -276,8 +277,8 @@ impl VersionConverter for ManagedFieldsUpdater<'_> {
 }
 
 impl ManagedFieldsUpdater<'_> {
-    /// Converts a custom resource to another version. If a webhook has to convert it first, this returns an error and
-    /// the caller computes the update again when the conversion is there.
+    /// Converts a custom resource to another version. If a webhook has to convert it first, this returns an error. Then
+    /// the caller computes the update again when the conversion is available.
     fn convert_custom_resource(
         &self,
         versions: &dyn MultiVersion,
@@ -352,7 +353,7 @@ fn set_last_applied(object: &mut Value, config: &Value) {
     }
 }
 
-/// True if two objects differ in the times of their managed fields, and in nothing else (upstream:
+/// True if two objects differ only in the times of their managed fields (upstream:
 /// `IgnoreManagedFieldsTimestampsTransformer`).
 pub(crate) fn differs_only_in_times(new: &Value, old: &Value) -> bool {
     let (new_managers, old_managers) = (new.items_at(&MANAGED_FIELDS), old.items_at(&MANAGED_FIELDS));
@@ -363,7 +364,7 @@ pub(crate) fn differs_only_in_times(new: &Value, old: &Value) -> bool {
         && is_same_but(new, old, &MANAGED_FIELDS)
 }
 
-/// True if two objects are equal but for the value at a path.
+/// True if two objects are equal except for the value at a path.
 fn is_same_but(a: &Value, b: &Value, path: &[&str]) -> bool {
     let [key, rest @ ..] = path else { return true };
     let others = |object: &Value| object.entries_at(&[]).filter(|(name, _)| name != key).count();
@@ -374,7 +375,8 @@ fn is_same_but(a: &Value, b: &Value, path: &[&str]) -> bool {
     others(a) == others(b) && a.entries_at(&[]).all(is_same)
 }
 
-/// True if an element of managed fields can be decoded. Upstream takes a list with another one for none.
+/// True if an element of managed fields can be decoded. If any element cannot be decoded, upstream treats the whole
+/// list as missing.
 fn is_entry(entry: &Value) -> bool {
     let is_text = |value: &Value| matches!(value, Value::Null | Value::String(_));
     let is_time = |value: &Value| match value {

@@ -58,10 +58,10 @@ pub(crate) fn check_name(object: &Value, name: &str, namespace: &str) -> Result<
     Ok(())
 }
 
-/// Parses the resourceVersion of an object. An empty one and 0 are `None`.
+/// Parses the resourceVersion of an object. An empty text and 0 are `None`.
 ///
 /// # Errors
-/// Returns an error if it is not a number.
+/// Returns an error if the resourceVersion is not a number.
 pub(crate) fn parse_resource_version(object: &Value) -> Result<Option<u64>, String> {
     match object.resource_version() {
         "" => Ok(None),
@@ -85,7 +85,7 @@ pub(crate) fn fill_system_fields(context: &StrategyContext, object: &mut Value) 
 }
 
 /// Copies the metadata fields that only the server sets from the old object. A uid or namespace that the client sends
-/// stays, so that validation can reject a change of it.
+/// stays, so that validation can reject a change.
 pub(crate) fn preserve_system_fields(object: &mut Value, old: &Value) {
     let mut preserve = |key: &str, always: bool| {
         let absent = object.at(&["metadata", key]).is_none();
@@ -114,7 +114,7 @@ pub(crate) fn validate(gates: &Gates, object: &Value, resource: &Resource) -> Er
     errors
 }
 
-/// Validates finalizers by the rules of `pkg/apis/core` that apimachinery does not have.
+/// Validates finalizers by the rules of `pkg/apis/core`, which apimachinery does not have.
 fn validate_finalizers(object: &Value, resource: &Resource) -> Errors {
     let mut errors = Errors::new();
     if !model(resource).validates_finalizers(resource) {
@@ -150,9 +150,9 @@ pub(crate) fn dedup_owner_references(object: &mut Value, recorder: &Recorder, af
     object.set_at(&["metadata", "ownerReferences"], unique);
 }
 
-/// Validates the metadata of an updated object: all of it, with any name that is a valid path segment, and the update.
-/// Upstream's strategies validate the update a second time, so its errors appear twice among the causes, but only if the
-/// object has the type of its resource.
+/// Validates the metadata of an updated object: the metadata itself, where the name may be any path segment, and the
+/// changes. Upstream's strategies validate the changes a second time. So their errors appear twice among the causes,
+/// but only if the object has the type of its resource.
 pub(crate) fn validate_update(object: &Value, old: &Value, resource: &Resource, has_valid_type: bool) -> Errors {
     let namespaced = resource.scope == Scope::Namespaced;
     let validate_name = &pintle_value::names::path_segment_name;
@@ -166,7 +166,7 @@ pub(crate) fn validate_update(object: &Value, old: &Value, resource: &Resource, 
     errors
 }
 
-/// Turns validation errors of an object into the error of the request, which has the name of the object.
+/// Turns validation errors of an object into the error of the request. The error contains the name of the object.
 ///
 /// # Errors
 /// Returns [`ApiError::Invalid`] if there are validation errors.

@@ -1,5 +1,5 @@
-//! Writes. A body or patch is decoded into a tree at the request's version, normalised, defaulted, admitted, prepared
-//! by the kind's strategy, validated, and committed under a compare on the object's revision.
+//! Writes. A body or patch is decoded into a tree at the request's version, normalised, defaulted and admitted. The
+//! kind's strategy prepares it, and it is validated. Then it is committed under a compare on the object's revision.
 //!
 //! **Invariant:** only [`create::CreateOperation`], [`update::GuaranteedUpdate`] and the deletes, which build on the
 //! latter, call `commit`. Every verb ends in one of them.

@@ -15,12 +15,12 @@ use crate::objects::encode::{Shape, write_json};
 use crate::objects::model;
 use crate::represent::{from_hub, to_hub};
 
-/// The versions of a custom resource, if the kind is the resource's own and not that of a subresource.
+/// The versions of a custom resource. `None` if the kind is the kind of a subresource.
 fn versions_of<'r>(resource: &'r Resource, kind: &GroupVersionKind) -> Option<&'r dyn MultiVersion> {
     resource.versions.as_deref().filter(|_| kind.kind == resource.kind && kind.group == resource.group)
 }
 
-/// Decodes a tree. As in upstream, one of a built-in kind may have lost its type.
+/// Decodes a tree. As in upstream, a tree of a built-in kind may lack its kind and apiVersion.
 fn decode(
     catalog: &Catalog,
     mut tree: Value,
@@ -43,7 +43,7 @@ fn decode(
             tree.set("apiVersion", expected.group_version.to_string());
         }
     }
-    // The message shows the text of a tree without a kind only.
+    // The message contains the tree's text only if the tree has no kind.
     let text = if tree.kind().is_empty() { pintle_value::print::json(&tree) } else { String::new() };
     let before = tree.clone();
     let decoded = decode_patched(catalog, tree, None, || before, expected);
@@ -98,7 +98,7 @@ impl PluginObjects<'_> {
             return decode(self.catalog, tree, &ExpectedKind::of(resource), decoding);
         }
         if let Some(versions) = versions_of(resource, kind) {
-            // A version that is not served.
+            // This is a version that is not served.
             versions.prune_converted(&mut tree)?;
             return Ok(tree);
         }

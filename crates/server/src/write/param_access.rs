@@ -1,5 +1,6 @@
-//! Requires that who writes an admission policy or a binding of one can read the parameters that it refers to (upstream:
-//! `pkg/registry/admissionregistration/{validatingadmissionpolicy,validatingadmissionpolicybinding}/authz.go`).
+//! Checks that a user who writes an admission policy or its binding can read the parameters to which it refers.
+//! Upstream:
+//! `pkg/registry/admissionregistration/{validatingadmissionpolicy,validatingadmissionpolicybinding}/authz.go`.
 
 use pintle_auth::rbac::escalation_allowed;
 use pintle_auth::{AuthorizationAttributes, UserInfo};
@@ -8,7 +9,7 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use crate::context::RequestContext;
 
-/// Checks a write after its validation. `old` is the object that is updated.
+/// Checks a write after its validation. `old` is the object before an update.
 pub(super) async fn check(
     request: &RequestContext,
     resource: &Resource,
@@ -35,7 +36,7 @@ pub(super) async fn check(
     errors
 }
 
-/// The user of a policy can get all objects of its `paramKind`, if that is new.
+/// Checks that the user can get all objects of a policy's `paramKind`, if the update changes the `paramKind`.
 async fn check_kind(request: &RequestContext, policy: &Value, old: Option<&Value>) -> Result<(), String> {
     let path = ["spec", "paramKind"];
     let Some(kind) = policy.at(&path) else { return Ok(()) };
@@ -54,8 +55,8 @@ async fn check_kind(request: &RequestContext, policy: &Value, old: Option<&Value
     ))
 }
 
-/// The user of a binding can read what its `paramRef` selects. Upstream compares the old and the new reference by their
-/// pointers, so that every update is checked.
+/// Checks that the user can read the objects that a binding's `paramRef` selects. Upstream compares the old and the new
+/// reference by their pointers, so it checks every update.
 async fn check_reference(request: &RequestContext, policies: &GroupResource, binding: &Value) -> Result<(), String> {
     let Some(reference) = binding.at(&["spec", "paramRef"]) else { return Ok(()) };
     if escalation_allowed(&request.user) {
@@ -72,12 +73,12 @@ async fn check_reference(request: &RequestContext, policies: &GroupResource, bin
     if is_allowed(request, &attributes).await? {
         return Ok(());
     }
-    // Upstream confuses the verb and the user.
+    // Upstream's message confuses the verb and the user.
     let user = printed(&request.user);
     Err(format!("user {verb} does not have \"{user}\" permission on the object referenced by paramRef"))
 }
 
-/// The resource of a `paramKind`; `*` for what is not known.
+/// The resource of a `paramKind`. Unknown parts are `*`.
 struct ParamResource {
     version: GroupVersion,
     plural: String,

@@ -127,7 +127,8 @@ impl Patch {
 }
 
 impl Patch {
-    /// The object with the changes of the patch. A configuration is merged by the field manager, so it changes nothing here.
+    /// The object with the changes of the patch. The field manager merges a configuration, so an apply changes nothing
+    /// here.
     fn changed(&self, live: &Value, schema: &Schema) -> Result<Value, PatchError> {
         match self {
             Patch::Json(patch) => patch.apply(live.clone()),
@@ -187,7 +188,7 @@ fn patch_error(error: PatchError) -> ApiError {
 /// Checks that the media type of a request is a supported patch type.
 ///
 /// # Errors
-/// Returns an error if it is not.
+/// Returns an error if the media type is not supported.
 pub(crate) fn check_patch_type(request: &RequestContext, resource: &Resource) -> Result<(), ApiError> {
     PatchType::from_content_type(request, resource).map(drop)
 }
@@ -209,7 +210,7 @@ pub(crate) async fn patch(request: &RequestContext, resource: &Arc<Resource>) ->
         metadata::check_name(&object, &update.name, &update.namespace)?;
         Ok(object)
     };
-    // Only an apply to the object itself creates it.
+    // Only an apply to the object itself creates a missing object.
     if patch_request.patch_type.is_apply() && update.subresource.is_empty() {
         let (code, object) = update.run_or_create(request, || managed_fields.empty_object(), compute).await?;
         return format.respond_object(code, &object).await;
@@ -220,7 +221,7 @@ pub(crate) async fn patch(request: &RequestContext, resource: &Arc<Resource>) ->
 /// The patch of a request, with its options.
 pub(crate) struct PatchRequest {
     patch_type: PatchType,
-    /// The error of decoding is reported only if the object exists.
+    /// The patch, or the error of decoding it. The error is reported only if the object exists.
     patch: Result<(Patch, Vec<String>), ApiError>,
     pub(crate) options: WriteOptions,
 }
@@ -250,7 +251,7 @@ impl PatchRequest {
         GuaranteedUpdate {
             // The uid of the new object is a precondition for PUT only.
             uid_is_precondition: false,
-            // An apply compares all of the object, and a JSON patch measures how deep it is.
+            // An apply compares the whole object, and a JSON patch measures the object's depth.
             seldom_used: subresource
                 .filter(|_| matches!(self.patch_type, PatchType::Merge | PatchType::Strategic))
                 .map_or(&[], SubresourceStrategy::seldom_used),
@@ -261,8 +262,8 @@ impl PatchRequest {
     /// Applies the patch. Returns the new object at the request's version, with defaults and managed fields.
     ///
     /// # Errors
-    /// Returns an error if the patch is malformed or does not fit the object, if the result is not an object of the
-    /// kind, or if other managers own fields that the patch changes.
+    /// Returns an error if the patch is malformed or does not fit the object. The result may not be an object of the
+    /// kind. Other managers may own fields that the patch changes.
     pub(crate) fn apply(
         &self,
         request: &RequestContext,
@@ -301,7 +302,7 @@ impl PatchRequest {
             errors.invalid(&FieldPath::new("patch"), value, why);
             ApiError::Invalid { kind: GroupVersionKind::new("", "", ""), name: Str::default(), errors }
         };
-        // Decoding takes the object, and few patches fail.
+        // Decoding takes the object, and few patches fail, so a failure computes the object again.
         let again = || patch.changed(live, expected.schema).unwrap_or_default();
         let text_of_result = |opened: &Value| match expected.model.shape(expected.schema) {
             Shape::Typed(types, root) => patched_text(&again(), live, opened, types, root),

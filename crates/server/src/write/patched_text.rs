@@ -1,12 +1,12 @@
-//! The JSON text of a patched object in error messages of JSON patch and merge patch. Upstream patches text: it sorts
-//! the fields of only those objects that the patch opens, and all others keep the order of their Go structs.
+//! The JSON text of a patched object in error messages of JSON patch and merge patch. Upstream patches text. It sorts
+//! the fields only of objects that the patch opens. All other objects keep the order of their Go structs.
 
 use pintle_codec::json::{encode_into, encode_typed, write_string};
 use pintle_patch::JsonPatch;
 use pintle_schema::{Type, TypeId, Types};
 use pintle_value::Value;
 
-/// Maximum number of path segments that are followed, as a bound on recursion. Real objects are not that deep.
+/// Maximum number of path segments that are followed, to limit recursion. Real objects are less deep.
 const MAX_PATH_DEPTH: usize = 64;
 
 /// The objects and arrays that a merge patch opens, as a tree of empty objects.
@@ -35,7 +35,7 @@ pub(super) fn fields_opened_by_json_patch(patch: &JsonPatch) -> Value {
     opened
 }
 
-/// The text of `value`, which a patch made of `live`. `opened` are the objects and arrays that the patch opened.
+/// The text of `value`, the result of a patch to `live`. `opened` are the objects and arrays that the patch opened.
 pub(super) fn patched_text(value: &Value, live: &Value, opened: &Value, types: &Types, root: TypeId) -> String {
     let mut out = Vec::new();
     write_value(value, Some(live), Some(opened), (types, Some(root)), &mut out);

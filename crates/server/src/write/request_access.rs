@@ -1,5 +1,5 @@
-//! What the user of a write may do beside it, for validations that require more (upstream: authorizers of strategies, and
-//! `filters.GetAuthorizerAttributes`).
+//! The access of a write's user to other resources, for validations that require more than the write (upstream:
+//! authorizers of strategies, and `filters.GetAuthorizerAttributes`).
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use pintle_registry::{BoxFuture, RequiredAccess, VirtualAccess, WriteAccess};
 use crate::access::{attributes, forbidden};
 use crate::context::RequestContext;
 
-/// The access of a request's user to the resource of the request. Without a request, the server itself writes.
+/// The access of a request's user to the resource of the request. `None` for writes of the server itself.
 pub(super) struct RequestAccess<'r>(pub(super) Option<&'r RequestContext>);
 
 impl WriteAccess for RequestAccess<'_> {

@@ -1,4 +1,4 @@
-//! What admission plugins reserve for one write. It is given back if the write is not stored.
+//! The reservations of admission plugins for one write. They are given back if the write is not stored.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,11 +10,11 @@ use pintle_registry::ObjectClient;
 use super::commit::WriteEnd;
 use crate::cluster::{Cluster, ReservedWrite};
 
-/// The reservations of a write. [`WriteReservations::finish`] has to be called when it has ended.
+/// The reservations of a write. [`WriteReservations::finish`] has to be called when the write has ended.
 pub(super) struct WriteReservations<'a> {
     cluster: &'a Arc<Cluster>,
     reservations: Mutex<Vec<Arc<dyn Reservation>>>,
-    /// The write as others wait for it.
+    /// The write in [`ReservedWrites`](crate::cluster::ReservedWrites), for tasks that wait for it.
     in_progress: OnceLock<ReservedWrite<'a>>,
 }
 
@@ -23,10 +23,11 @@ impl<'a> WriteReservations<'a> {
         Self { cluster, reservations: Mutex::default(), in_progress: OnceLock::new() }
     }
 
-    /// Gives everything back if the write was not stored, and ends the write for those who wait for it.
+    /// Gives all reservations back if the write was not stored. Ends the write for tasks that wait for it.
     ///
-    /// While a kube-controller-manager is active, nothing is given back, as in upstream. It counts what is stored without
-    /// waiting for this write, so it may have removed the reservation already, and another write would lose its own.
+    /// While a kube-controller-manager is active, nothing is given back, as in upstream. It counts stored objects
+    /// without waiting for this write. So it may have removed the reservation already, and giving it back would take
+    /// away the reservation of another write.
     pub(super) async fn finish(self, client: &dyn ObjectClient, end: WriteEnd) {
         let reservations = self.reservations.into_inner();
         if end != WriteEnd::NotStored || reservations.is_empty() {

@@ -165,8 +165,8 @@ fn texts(value: &Value) -> Vec<Str> {
 /// The error of a token that no authenticator knows.
 const INVALID_TOKEN: &str = "invalid bearer token";
 
-/// Authenticates a bearer token in the same way as the token of a request. Upstream first asks for the token of the
-/// server's own client, which adds an error of its own to that of others.
+/// Authenticates a bearer token in the same way as the token of a request. Upstream first compares it with the token of
+/// the server's own client. This adds an error to the errors of the other authenticators.
 async fn authenticate(
     request: &RequestContext,
     token: &str,

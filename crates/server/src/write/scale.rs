@@ -51,7 +51,7 @@ impl ScaleRequest<'_> {
         if verb == Verb::Patch {
             check_patch_type(self.request, self.resource)?;
         }
-        // Upstream negotiates the format of the response before it reads anything.
+        // Upstream negotiates the format of the response before it reads the object.
         self.negotiate()?;
         match verb {
             Verb::Get => {
@@ -105,7 +105,7 @@ impl ScaleRequest<'_> {
     }
 
     /// Updates the object from an update of its scale, and responds with the new scale. `compute` returns the new scale
-    /// for the current one.
+    /// for the current scale.
     async fn update_object(
         &self,
         update: GuaranteedUpdate<'_>,
@@ -213,8 +213,8 @@ fn scale_error(error: ScaleError) -> ApiError {
     }
 }
 
-/// The path of the replicas at a version of a resource: empty if that version has no scale, `None` if it does not
-/// exist.
+/// The path of the replicas at a version of a resource. It is empty if that version has no scale, and `None` if the
+/// version does not exist.
 fn replicas_path(registry: &Registry, resource: &Resource, version: &str) -> Option<Vec<PathElement>> {
     let GroupVersion { group, version } = GroupVersion::parse(version)?;
     let resource = registry.resource(&group, &version, &resource.plural)?;

@@ -1,5 +1,5 @@
-//! Requests for subresources: those that read and write the object itself (`status`), `scale`, and actions on the
-//! object.
+//! Requests for subresources: subresources that read and write the object itself (`status`), `scale`, and actions on
+//! the object.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(crate) async fn subresource(
             ScaleRequest { request, resource, paths, expected }.respond(verb).await
         }
         (SubresourceRole::Action(action), Verb::Create) => {
-            // Nothing is done if the client does not accept the response.
+            // If the client does not accept the response, the action does not run.
             negotiate::output(&request.headers, &request.query, request.endpoint())?;
             let encoding = negotiate::input(&request.headers, request.endpoint())?;
             let body = request.body().await?;
@@ -78,7 +78,7 @@ pub(crate) fn respond_typed(
     Ok(respond_encoded(accepted, code, value, schema))
 }
 
-/// Responds with an object that is encoded by a schema, in a format that was negotiated.
+/// Responds with an object that is encoded by a schema, in a negotiated format.
 pub(crate) fn respond_encoded(
     accepted: MediaTypeOptions,
     code: StatusCode,

@@ -20,7 +20,7 @@ use crate::context::RequestContext;
 use crate::http::Response;
 use crate::request::query::WriteOptions;
 
-/// The validity of a token for which none is requested, in seconds.
+/// The validity of a token if the request names none, in seconds.
 const DEFAULT_EXPIRATION_SECONDS: i64 = 60 * 60;
 /// The shortest validity that may be requested, in seconds.
 const MIN_EXPIRATION_SECONDS: i64 = 10 * 60;
@@ -31,7 +31,7 @@ const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
 const EXPIRATION_SECONDS: [&str; 2] = ["spec", "expirationSeconds"];
 
-/// A request for a token that is complete and valid.
+/// A request for a token. It is complete and valid.
 struct TokenRequest {
     account: Value,
     now: Time,
@@ -53,7 +53,7 @@ fn invalid(name: &str, errors: Errors) -> Result<(), ApiError> {
     Err(ApiError::Invalid { kind: GroupVersionKind::new(GROUP, "v1", KIND), name: name.into(), errors })
 }
 
-/// An object as it is now.
+/// Returns the current state of an object.
 async fn get(request: &RequestContext, resource: &str, namespace: &str, name: &str) -> Result<Value, ApiError> {
     crate::cluster::check_key(name)?;
     request.cluster.catch_up().await?;
@@ -85,7 +85,8 @@ pub(super) async fn create(
 }
 
 impl TokenRequest {
-    /// Completes a request with what only the server knows, and validates it.
+    /// Completes a request with values that only the server sets (default audiences, name, namespace, creation time),
+    /// and validates it.
     async fn prepare(request: &RequestContext, object: &mut Value) -> Result<Self, ApiError> {
         let (namespace, name) = (&*request.info.namespace, &*request.info.name);
         let mut errors = Errors::new();
@@ -141,7 +142,7 @@ impl TokenRequest {
         }
         let audiences: Vec<Str> =
             object.items_at(&["spec", "audiences"]).iter().filter_map(Value::as_str).map(Str::from).collect();
-        // Clients that do not refresh the token of an injected volume are warned about first.
+        // Clients that do not refresh the token of an injected volume get a warning first.
         let extends = config.extends_expiration
             && matches!(bound, Some(BoundObject::Pod { .. }))
             && expiration == WARN_ONLY_EXPIRATION_SECONDS
@@ -165,14 +166,14 @@ impl TokenRequest {
         Ok(())
     }
 
-    /// The object to which the token is to be bound.
+    /// The object to which the token will be bound.
     async fn bound_object(&self, request: &RequestContext, object: &Value) -> Result<Option<BoundObject>, ApiError> {
         let Some(reference) = object.at(&["spec", "boundObjectRef"]).filter(|reference| !reference.is_null()) else {
             return Ok(None);
         };
         let text = |key: &str| reference.str_at(&[key]);
         let (kind, name, namespace) = (text("kind"), text("name"), &*request.info.namespace);
-        // As upstream reads it: what has too many parts has neither group nor version.
+        // As in upstream, an apiVersion with too many parts has neither group nor version.
         let (group, version) = match text("apiVersion").split('/').collect::<Vec<_>>()[..] {
             [version] => ("", version),
             [group, version] => (group, version),
@@ -218,7 +219,7 @@ impl TokenRequest {
     }
 }
 
-/// The node on which a pod runs. The name alone if there is no such node.
+/// The node on which a pod runs. If there is no such node, only the name is known.
 async fn node_of(request: &RequestContext, pod: &Value) -> Result<Option<(Str, Str)>, ApiError> {
     let name = pod.str_at(&["spec", "nodeName"]);
     if name.is_empty() {

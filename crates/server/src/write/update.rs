@@ -1,5 +1,5 @@
-//! Updates, and the guaranteed-update loop that every change of an object goes through (upstream:
-//! `registry/generic/registry`, `Store.Update`; `storage.GuaranteedUpdate`).
+//! Updates, and the guaranteed-update loop for every change of an object (upstream: `registry/generic/registry`,
+//! `Store.Update`; `storage.GuaranteedUpdate`).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) async fn update(request: &RequestContext, resource: &Arc<Resource>) -
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let body = request.body().await?;
     let options = WriteOptions::read(&request.query, WriteVerb::Update)?;
-    // Upstream checks the options before the media type; for a create, the other way around.
+    // For an update, upstream checks the options before the media type; for a create, it checks the media type first.
     let encoding = negotiate::input(&request.headers, model(resource).endpoint(request.endpoint()))?;
     let expected = ExpectedKind::of(resource);
     let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
@@ -71,13 +71,13 @@ pub(crate) struct GuaranteedUpdate<'a> {
     pub(crate) subresource: &'a str,
     /// Which rules validate the update.
     pub(crate) rules: ValidationRules,
-    /// A uid in the new object must equal the uid of the stored one; otherwise the update is a conflict.
+    /// If true, a uid in the new object that differs from the stored object's uid is a conflict.
     pub(crate) uid_is_precondition: bool,
-    /// The object is stored only while this server runs the controllers.
+    /// If true, the object is stored only while this server runs the controllers.
     pub(crate) as_leader: bool,
-    /// The object is read at the version that it is stored at, because the caller changes only its metadata.
+    /// If true, the object is read at the version at which it is stored, because the caller changes only its metadata.
     pub(crate) as_stored: bool,
-    /// The object is deleted as part of a collection. As in upstream, plugins do not see its name then.
+    /// If true, the object is deleted as part of a collection. As in upstream, plugins do not see its name then.
     pub(crate) is_of_collection: bool,
     /// The members of the object whose content the update seldom uses ([`SubresourceStrategy::seldom_used`]).
     pub(crate) seldom_used: &'static [&'static str],
@@ -87,13 +87,13 @@ pub(crate) struct GuaranteedUpdate<'a> {
 
 /// A view of an object that a subresource writes (`scale`). Clients and admission see it in place of the object.
 pub(crate) trait SubresourceView: Sync {
-    /// The view of an object that is to be updated.
+    /// The view of an object before its update.
     ///
     /// # Errors
     /// The object has no such view.
     fn before_update(&self, object: &Value) -> Result<Value, ApiError>;
 
-    /// The view of an object that was validated.
+    /// The view of an object after its validation.
     ///
     /// # Errors
     /// The object has no such view.
@@ -109,11 +109,11 @@ pub(crate) trait SubresourceView: Sync {
 /// Which rules validate an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValidationRules {
-    /// The rules of the object itself, also for subresources that are a view of it (`scale`).
+    /// The rules of the object itself. They also apply to subresources that are a view of it (`scale`).
     Object,
     /// The rules of the subresource.
     Subresource,
-    /// None, because the computed object is valid by construction (`binding`).
+    /// No rules, because the computed object is valid by construction (`binding`).
     None,
 }
 
@@ -181,7 +181,7 @@ impl<'a> GuaranteedUpdate<'a> {
         self.writer.cluster.cache.store_key(self.prefix(), &self.key())
     }
 
-    /// Reads the stored object. The inner error is that of a corrupt object.
+    /// Reads the stored object. The inner error is the error of a corrupt object.
     ///
     /// # Errors
     /// Returns an error if the resource stores no objects.
@@ -201,9 +201,9 @@ impl<'a> GuaranteedUpdate<'a> {
         ApiError::NotFound { resource: self.resource.group_resource(), name: self.name.as_str().into() }
     }
 
-    /// Updates the object. `compute` returns the new object for the stored one, both at the request's version. It is
-    /// called again after each conflict. Returns the updated object or, if the update removed the last finalizer, the
-    /// last state of the deleted object.
+    /// Updates the object. `compute` returns the new object for the stored object, both at the request's version. It is
+    /// called again after each conflict. Returns the updated object. If the update removed the last finalizer, returns
+    /// the last state of the deleted object.
     ///
     /// # Errors
     /// Returns an error if the object does not exist or the update is rejected.
@@ -212,8 +212,9 @@ impl<'a> GuaranteedUpdate<'a> {
         mut compute: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<Arc<Object>, ApiError> {
         check_key(&self.name)?;
-        // As upstream (`cachedExistingObject`): most often the watch cache has the newest object, and the compare of the commit
-        // finds out if not. What ends without a commit has to be decided by an object that is known to be the newest.
+        // As in upstream (`cachedExistingObject`), the first attempt uses the object in the watch cache, which usually
+        // is the newest. If it is not, the compare of the commit fails. The result of an attempt without a commit only
+        // counts if its object is known to be the newest.
         let mut is_current = self.writer.context.dry_run;
         if is_current {
             self.catch_up().await?;
@@ -232,7 +233,7 @@ impl<'a> GuaranteedUpdate<'a> {
                 self.catch_up().await?;
                 continue;
             };
-            // What an earlier attempt has made is gone.
+            // The objects of an earlier attempt are dropped by now.
             before.release_all_but(0);
             if self.writer.recorder.set_large_by_length(current.json.len()).await {
                 continue;
@@ -246,7 +247,8 @@ impl<'a> GuaranteedUpdate<'a> {
                     }
                     continue;
                 }
-                // What a commit has decided is never tried again: an error may hide that it was made.
+                // An attempt that has tried to commit is never repeated, because an error may hide that the commit
+                // succeeded.
                 Ok(Some(updated)) if is_current || has_committed => return Ok(updated),
                 Err(error) if is_current || has_committed => return Err(error),
                 undecided => undecided,
@@ -261,13 +263,13 @@ impl<'a> GuaranteedUpdate<'a> {
         }
     }
 
-    /// Waits until the watch cache has what is committed by now.
+    /// Waits until the watch cache contains everything that is committed now.
     async fn catch_up(&self) -> Result<(), ApiError> {
         self.writer.cluster.storage_of_resource(self.resource).catch_up().await.map(drop)
     }
 
-    /// Updates the object or, if it does not exist, creates what `compute` returns for the empty object. The status
-    /// code tells which of the two was done.
+    /// Updates the object or, if it does not exist, creates the object that `compute` returns for the empty object. The
+    /// status code tells which of the two was done.
     ///
     /// # Errors
     /// Returns an error if the update or the create is rejected.
@@ -294,13 +296,13 @@ impl<'a> GuaranteedUpdate<'a> {
         }
     }
 
-    /// Creates the object that does not exist. A resourceVersion is ignored if it is a number, but shown
-    /// by a dry run; a uid is a conflict.
+    /// Creates the object, which does not exist. A numeric resourceVersion is ignored, but a dry run shows it. A uid is
+    /// a conflict.
     async fn create_instead(&self, request: &RequestContext, mut object: Value) -> Result<Arc<Object>, ApiError> {
         if self.uid_is_precondition {
             self.check_uid(&object, "")?;
         }
-        // Upstream reads it before it knows whether the object exists.
+        // Upstream parses the resourceVersion before it knows whether the object exists.
         metadata::parse_resource_version(&object).map_err(ApiError::Unclassified)?;
         request.authorize("create").await?;
         if !self.writer.context.dry_run {
@@ -309,7 +311,7 @@ impl<'a> GuaranteedUpdate<'a> {
         CreateOperation { writer: self.writer.clone(), resource: self.resource }.run(object).await
     }
 
-    /// Makes one attempt. Returns `None` after a conflict. Sets `has_committed` before it commits something.
+    /// Makes one attempt. Returns `None` after a conflict. Sets `has_committed` before it tries to commit.
     async fn attempt(
         &self,
         current: &Arc<Object>,
@@ -320,7 +322,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let (cluster, context) = (writer.cluster, &writer.context);
         let hub = cluster.hub(resource);
         let version_view = self.version_view(&hub);
-        // Where the store's encoding is made from the tree, all of it is used.
+        // If the store's encoding is made from the tree, the encoding needs the whole tree.
         let seldom_used = if cluster.encoder.is_none() { self.seldom_used } else { &[] };
         let old = version_view.tree_keeping_text(current, seldom_used).await?;
         let other_view = (!resource.is_hub()).then(|| from_hub(resource, old.clone()));
@@ -341,7 +343,7 @@ impl<'a> GuaranteedUpdate<'a> {
             reservations: &reservations,
             ..writer.attributes(AdmissionOperation::Update, resource, target, Some(&live), &client)
         };
-        // As in upstream, mutating plugins see what the client has sent.
+        // As in upstream, mutating plugins see the object that the client has sent.
         writer.mutate(&attributes, &mut object).await?;
         let mut old_validated = None;
         if let Some(view) = self.view {
@@ -378,13 +380,13 @@ impl<'a> GuaranteedUpdate<'a> {
         reservations.finish(&client, end).await;
         allocated.finish(&client, end).await;
         // After a conflict, the next attempt checks whether the update requires that revision. A patched object has the
-        // resourceVersion of the object that was patched, so for a patch it is no precondition unless the patch sets
-        // it.
+        // resourceVersion of the object before the patch. So the resourceVersion is a precondition of a patch only if
+        // the patch sets it.
         result
     }
 
-    /// Checks that the resourceVersion of a new object, if it has one, is the current one, and sets it otherwise: such an
-    /// update applies to the current revision.
+    /// Checks that the resourceVersion of a new object, if it has one, is the current resourceVersion. Without one, the
+    /// update applies to the current revision, and its resourceVersion is set.
     fn check_resource_version(&self, object: &mut Value, current: u64) -> Result<(), ApiError> {
         match metadata::parse_resource_version(object).map_err(ApiError::Unclassified)? {
             None if !self.resource.strategy.allow_unconditional_update() => {
@@ -399,7 +401,7 @@ impl<'a> GuaranteedUpdate<'a> {
         Ok(())
     }
 
-    /// Checks that the uid of a new object, if it has one, is that of the stored object.
+    /// Checks that the uid of a new object, if it has one, is the uid of the stored object.
     ///
     /// # Errors
     /// Returns upstream's error of the storage layer.
@@ -408,7 +410,7 @@ impl<'a> GuaranteedUpdate<'a> {
         if wanted.is_empty() || wanted == stored {
             return Ok(());
         }
-        // Upstream's dry run checks it above the layer that puts the root in front of the keys.
+        // Upstream's dry run checks the uid above the layer that adds the root to the keys.
         let key = match self.writer.context.dry_run {
             true => format!("/{}/{}", self.prefix(), self.key()),
             false => self.store_key(),
@@ -464,7 +466,7 @@ impl<'a> GuaranteedUpdate<'a> {
         }
         object.remove_at(&["metadata", "resourceVersion"]);
         if !context.dry_run {
-            // Only the storage layer removes it.
+            // Only the storage layer removes the `selfLink`.
             object.remove_at(&["metadata", "selfLink"]);
         }
         let key = self.key();
@@ -480,7 +482,8 @@ impl<'a> GuaranteedUpdate<'a> {
                     super::delete::release_allocations(self, hub, &key, old, client).await;
                     Some(last)
                 }
-                // As upstream, an update that would have removed it succeeds if another request has removed it.
+                // As in upstream, an update that would have removed the object succeeds if another request has removed
+                // it.
                 CommitOutcome::Conflict | CommitOutcome::ConditionFailed => self.current()?.is_none().then_some(last),
             });
         }

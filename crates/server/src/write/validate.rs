@@ -21,9 +21,9 @@ pub(super) struct ApplicableRules<'a> {
     pub(super) resource: &'a Arc<Resource>,
     /// The resource at the hub version.
     pub(super) hub: &'a Arc<Resource>,
-    /// The strategy of the subresource that is written; `None` for the object itself.
+    /// The strategy of the written subresource; `None` for the object itself.
     pub(super) subresource: Option<&'a dyn SubresourceStrategy>,
-    /// What admission sees in place of the object, if the subresource is a view of it.
+    /// The view that admission sees instead of the object, if the subresource is a view of the object.
     pub(super) view: Option<&'a dyn SubresourceView>,
 }
 
@@ -45,7 +45,8 @@ pub(super) async fn validate_and_admit(
         Some(validated) => validated,
         None => {
             writer.recorder.set_large().await;
-            // Writes of the server itself are polled by tasks that do not know.
+            // Writes of the server itself are polled by tasks that do not handle large writes, so the thread is marked
+            // as blocking here.
             let validate = || validate(writer, rules, object, old, CostBudget::Unlimited);
             tokio::task::block_in_place(validate)
                 .ok_or_else(|| ApiError::Internal("a validation without a limit has exceeded it".to_owned()))?
@@ -75,7 +76,7 @@ pub(super) async fn validate_and_admit(
     check_budget(writer)
 }
 
-/// Fails if the work for the request was cut short. The object may lack defaults, and errors may not have been found.
+/// Fails if the work for the request was cut short. Then the object may lack defaults, and errors may be missing.
 ///
 /// # Errors
 /// The budget is exhausted.
@@ -86,7 +87,7 @@ pub(super) fn check_budget(writer: &Writer<'_>) -> Result<(), ApiError> {
     pintle_budget::check().map_err(budget_error)
 }
 
-/// Returns the errors of the part of the validation that depends on the cluster.
+/// Returns the validation errors that depend on the cluster.
 async fn validate_in_cluster(
     writer: &Writer<'_>,
     rules: &ApplicableRules<'_>,
@@ -144,7 +145,8 @@ fn validate(
     Some(errors)
 }
 
-/// Validates an object of a file, which no request sends: its metadata and the rules of its kind.
+/// Validates an object from a file, which no request sends. It validates the object's metadata and the rules of its
+/// kind.
 pub(crate) fn validate_manifest(context: &StrategyContext, resource: &Resource, object: &Value) -> Errors {
     let mut errors = metadata::validate(&context.gates, object, resource);
     errors.append(resource.strategy.validate(context, object));

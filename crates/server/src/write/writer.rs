@@ -23,14 +23,14 @@ use crate::request::query::WriteOptions;
 use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
 
-/// How long plugins may take, even if the request may take longer (upstream: `requestTimeoutUpperBound`).
+/// Maximum time for plugins, even if the request may take longer (upstream: `requestTimeoutUpperBound`).
 const MAX_WRITE_TIME: Duration = Duration::from_secs(34);
 
 /// The warning for a plugin that has broken managed fields.
 const INVALID_MANAGED_FIELDS: &str = ".metadata.managedFields was in an invalid state after admission; this could be \
      caused by an outdated mutating admission controller; please fix your requests";
 
-/// Who writes, on which cluster, with which options, and where warnings are recorded.
+/// The writer of objects: its cluster, its user and options, and the recorder of warnings.
 #[derive(Clone)]
 pub(crate) struct Writer<'a> {
     pub(crate) cluster: &'a Arc<Cluster>,
@@ -39,12 +39,12 @@ pub(crate) struct Writer<'a> {
     pub(crate) recorder: &'a Recorder,
     /// The conversions that the request has made so far.
     pub(crate) conversions: Arc<MemoizedConversions>,
-    /// The admission plugins that the writes pass. All phases of a request use the same chain.
+    /// The admission plugins of the writes. All phases of a request use the same chain.
     pub(crate) plugins: Arc<PluginChain>,
     /// Calls the webhooks of the plugins.
     pub(crate) webhooks: Arc<dyn WebhookCaller>,
     pub(crate) options: &'a (dyn RequestOptions + Send + Sync),
-    /// When plugins have to be done.
+    /// The deadline for plugins.
     pub(super) deadline: Option<Instant>,
     /// The client's request; `None` for the server's own writes.
     pub(super) request: Option<&'a RequestContext>,
@@ -71,8 +71,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Checks that there is memory for a new object. Only writes of clients are refused: the server's own are few and
-    /// small, and the deletion of namespaces needs them.
+    /// Checks that there is memory for a new object. Only writes of clients are refused: the server's own writes are
+    /// few and small, and the deletion of namespaces needs them.
     ///
     /// # Errors
     /// Memory is short.
@@ -80,7 +80,7 @@ impl<'a> Writer<'a> {
         if self.request.is_some() { self.cluster.memory.check_create() } else { Ok(()) }
     }
 
-    /// Checks that there is memory for an object of `new` bytes in place of one of `old` bytes.
+    /// Checks that there is memory for an object of `new` bytes in place of an object of `old` bytes.
     ///
     /// # Errors
     /// Memory is short, and the object becomes larger.
@@ -91,11 +91,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Checks that a write, after mutating admission, does not grant permissions that its user does not hold. `old` is the
-    /// object that is updated.
+    /// Checks that a write, after mutating admission, does not grant permissions that its user does not hold. `old` is
+    /// the object before an update.
     ///
     /// # Errors
-    /// It does.
+    /// The write grants such permissions.
     pub(super) async fn check_escalation(
         &self,
         resource: &Resource,
@@ -108,8 +108,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Checks that the user of a valid write can read the parameters that an admission policy or a binding refers to. `old`
-    /// is the object that is updated. Writes of the server itself can read everything.
+    /// Checks that the user of a valid write can read the parameters to which an admission policy or a binding refers.
+    /// `old` is the object before an update. Writes of the server itself can read everything.
     pub(super) async fn check_params(&self, resource: &Resource, object: &Value, old: Option<&Value>) -> Errors {
         match self.request {
             Some(request) => param_access::check(request, resource, object, old).await,
@@ -117,13 +117,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The same writer for a change that is part of a write which was admitted already (`pods/binding` changes the pod).
+    /// The same writer for a change that is part of an already admitted write (`pods/binding` changes the pod).
     pub(super) fn without_admission(self) -> Self {
         Self { plugins: Arc::default(), ..self }
     }
 
-    /// The admission attributes of one write, without reservations. A namespace is an object of itself (upstream:
-    /// `RequestInfo`, and `namespaceGVR` in the handler of creates).
+    /// The admission attributes of one write, without reservations. The namespace of a namespace object is the object's
+    /// own name (upstream: `RequestInfo`, and `namespaceGVR` in the handler of creates).
     pub(super) fn attributes<'r>(
         &'r self,
         operation: AdmissionOperation,
@@ -155,7 +155,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Runs the mutating phase of admission. Managed fields that a plugin has broken are as before (upstream:
+    /// Runs the mutating phase of admission. Managed fields that a plugin has broken are restored (upstream:
     /// `managedFieldsValidatingAdmissionController`).
     ///
     /// # Errors

@@ -33,7 +33,7 @@ use crate::objects::decode::ExpectedKind;
 use crate::represent::{ResponseFormat, from_hub, success};
 use crate::request::query::DeleteOptions;
 
-/// Deletes one object as a part of a write that was admitted already (`pods/eviction` deletes the pod).
+/// Deletes one object as a part of a write that was already admitted (`pods/eviction` deletes the pod).
 ///
 /// # Errors
 /// Returns an error if the object does not exist or fails the preconditions.
@@ -49,7 +49,7 @@ pub(crate) async fn delete_as_part_of(
 
 /// The outcome of a delete.
 enum DeleteOutcome {
-    /// The object is deleted. This was its last state.
+    /// The object is deleted. The value is its last state.
     Removed(Arc<Object>),
     /// A dry run would have deleted the object after an update of its finalizers. As in upstream, the response is an
     /// empty object.
@@ -99,7 +99,7 @@ fn empty_object(resource: &Arc<Resource>) -> Value {
     object
 }
 
-/// Adds the warning of kinds with an unexpected default propagation policy, if the client did not set one.
+/// Adds a warning for kinds with an unexpected default propagation policy, if the client did not set a policy.
 fn warn_about_default_propagation(request: &RequestContext, resource: &Resource, options: &DeleteOptions) {
     let is_default = options.propagation.is_none() && options.orphan_dependents.is_none();
     if let Some(warning) = resource.strategy.default_propagation_warning().filter(|_| is_default) {
@@ -126,7 +126,7 @@ pub(crate) fn should_delete_during_update(hub: &Resource, object: &Value, old: &
         && hub.strategy.is_finalized(object)
 }
 
-/// Deletes one object. After a conflict, it tries again.
+/// Deletes one object. After a conflict it tries again.
 async fn delete_object(update: &GuaranteedUpdate<'_>, options: &DeleteOptions) -> Result<DeleteOutcome, ApiError> {
     check_key(&update.name)?;
     update.writer.cluster.storage_of_resource(update.resource).catch_up().await?;
@@ -159,7 +159,7 @@ async fn attempt(
         old.is_terminating() && two_phase_deletion.is_some_and(|strategy| strategy.is_deletion_pending(&old));
     let grace = GracePeriod::decide(&hub, &old, options.grace_period_seconds);
     if is_deletion_pending || grace == GracePeriod::Unchanged {
-        // The deletion continues as it is, without admission and without a change of the finalizers.
+        // The deletion that is in progress continues, without admission and without a change of the finalizers.
         return Ok(Some(DeleteOutcome::Terminating(current.clone())));
     }
     let client = InternalClient(cluster.clone());
@@ -194,7 +194,8 @@ async fn attempt(
     if has_finalizers || seconds > 0 {
         return Ok(Some(DeleteOutcome::Terminating(terminating)));
     }
-    // A graceful deletion without a grace period: watchers get an update to terminating, then the delete.
+    // This is a graceful deletion without a grace period. Watchers first get an update to the terminating object, then
+    // the delete.
     match remove(update, &hub, &terminating, &object, &client).await? {
         // Another writer has deleted the object in between.
         None if update.current()?.is_none() => Ok(Some(DeleteOutcome::Removed(terminating))),
@@ -275,8 +276,8 @@ pub(crate) async fn release_allocations(
     }
 }
 
-/// The error for an object that fails a precondition: what differs, as required and as stored. Upstream puts the kind in the
-/// place of the resource.
+/// The error for an object that fails a precondition: the field that differs, with its required and its stored value.
+/// Upstream's message contains the kind instead of the resource.
 pub(crate) fn precondition_conflict(
     resource: &Resource,
     name: &str,

@@ -1,5 +1,6 @@
-//! The selectors of access reviews: a user may be allowed to list only what a selector selects (KEP-4601; upstream:
-//! `pkg/apis/authorization/validation`, `pkg/registry/authorization/util`).
+//! The selectors of access reviews (KEP-4601; upstream: `pkg/apis/authorization/validation`,
+//! `pkg/registry/authorization/util`). With them, a user may be allowed to list only the objects that a selector
+//! selects.
 
 use pintle_value::metadata::{LabelSelectorOptions, validate_label_requirement};
 use pintle_value::{Errors, FieldPath, Value};
@@ -8,7 +9,7 @@ use pintle_value::{Errors, FieldPath, Value};
 pub(super) fn validate(attributes: &Value, path: &FieldPath<'_>) -> Errors {
     let mut errors = validate_selector(attributes, "fieldSelector", path, validate_field_requirement);
     errors.append(validate_selector(attributes, "labelSelector", path, |requirement, path| {
-        // Clients may know operators that this server does not.
+        // Clients may know operators that this server does not know.
         let options = LabelSelectorOptions { allow_invalid_values: false, allow_unknown_operators: true };
         validate_label_requirement(requirement, options, path)
     }));
@@ -58,8 +59,8 @@ fn validate_field_requirement(requirement: &Value, path: &FieldPath<'_>) -> Erro
     errors
 }
 
-/// The field selector of resource attributes, as a list has it in its query. Requirements that it cannot express are left
-/// out, so that it selects more: then an authorizer allows less.
+/// The field selector of resource attributes, in the form of a list's query. Requirements that this form cannot express
+/// are left out. So the selector selects more objects, and an authorizer allows less.
 pub(super) fn field_selector(attributes: &Value) -> String {
     text(&attributes["fieldSelector"], |requirement| {
         let key = requirement.str_at(&["key"]);
@@ -76,7 +77,7 @@ pub(super) fn field_selector(attributes: &Value) -> String {
     })
 }
 
-/// The label selector of resource attributes, as [`field_selector`] gives the field selector.
+/// The label selector of resource attributes, in the same way as [`field_selector`].
 pub(super) fn label_selector(attributes: &Value) -> String {
     text(&attributes["labelSelector"], |requirement| {
         let key = requirement.str_at(&["key"]);
