@@ -1,6 +1,6 @@
 //! Measures the storage engines: `cargo run --release -p pintle-store --example engines [-- [ENGINE…] [--folder DIR]
-//! [--scale PERCENT]]`. Engines: `embedded`, `memory` and `raw` (append and fdatasync of the same bytes, the upper
-//! bound).
+//! [--scale PERCENT]]`. The engines are `embedded`, `memory` and `raw`. `raw` appends the same bytes and calls
+//! fdatasync, which is the upper bound.
 
 #![allow(clippy::print_stdout, reason = "this program's purpose is to print")]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop where it is")]
@@ -128,7 +128,7 @@ async fn load(target: &Target, count: usize, time: Duration, keys: u64) -> (f64,
     (latencies.len() as f64 / started.elapsed().as_secs_f64(), latencies)
 }
 
-/// Fills a store, reopens it, updates it a million times while it compacts, and reads it.
+/// Fills a store, opens it again, updates it a million times while it compacts, and reads it.
 fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     let folder = scratch.join("churn");
     let live = LIVE * u64::from(scale) / 100;
@@ -152,7 +152,7 @@ fn churn(runtime: &Runtime, scratch: &Path, scale: u32) {
     drop(range);
 
     let target = Target::Store(store.clone());
-    // First without compaction, then with compaction running all the time.
+    // The first part runs without compaction, the further part with compaction all the time.
     for (what, part) in [("first", updates / 10), ("further", updates - updates / 10)] {
         let started = Instant::now();
         let mut latencies = runtime.block_on(update(&target, live, part));
@@ -257,7 +257,7 @@ async fn update(target: &Target, live: u64, updates: u64) -> Vec<Duration> {
     latencies
 }
 
-/// Appends and syncs, several callers sharing a sync: the minimum work of any engine.
+/// Appends and syncs bytes; several callers share a sync. This is the minimum work of any engine.
 struct Raw {
     queue: Mutex<mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>>,
 }

@@ -1,5 +1,5 @@
-//! What calls of etcd cost the server: CPU time of this process, without etcd's, for consistent reads of the revision by many
-//! callers, for commits with a feed that delivers them, and for commits alone.
+//! Measures the CPU time of this process, without etcd's, per call of etcd. The rows are consistent reads of the
+//! revision by many callers, commits with a feed that delivers them, and commits alone.
 //!
 //! `cargo run --release --package pintle-store --example etcd_costs`
 
@@ -51,7 +51,7 @@ fn main() {
     });
 }
 
-/// Calls in a loop, and prints the number of calls per second and the CPU time of each.
+/// Runs the calls in a loop, and prints the number of calls per second and the CPU time of each call.
 async fn measure<F>(name: &str, store: &Arc<EtcdStore>, call: impl Fn(Arc<EtcdStore>, u64) -> F + Copy + Send + 'static)
 where
     F: Future<Output = ()> + Send,

@@ -1,5 +1,5 @@
-//! The clock of the store and of everything above it: lease expiry, history retention and watch timeouts. Everything
-//! uses the `Clock` trait, so that tests control the time.
+//! The clock of the store and of everything above it: lease expiry, history retention and watch timeouts. All of them
+//! use the `Clock` trait, so that tests control the time.
 
 use std::fmt;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A source of time.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The current time. It may step backwards; the store handles that.
+    /// The current time. It may step backwards; the store tolerates that.
     fn now(&self) -> Timestamp;
 
     /// How long a thread may sleep before it must check whether `due` has come.
@@ -72,7 +72,7 @@ impl Clock for ManualClock {
         Timestamp(*self.0.borrow())
     }
 
-    /// Real time does not predict when a test advances this clock, so check again soon.
+    /// The real time does not predict when a test advances this clock, so the thread checks again soon.
     fn until(&self, due: Timestamp) -> Duration {
         if due <= self.now() { Duration::ZERO } else { Duration::from_millis(1) }
     }
@@ -81,7 +81,7 @@ impl Clock for ManualClock {
         let due = self.now().after(duration).0;
         let mut now = self.0.subscribe();
         Box::pin(async move {
-            // Nobody can advance a dropped clock: the sleep never ends.
+            // Nobody can advance a dropped clock, so the sleep never ends.
             if now.wait_for(|now| *now >= due).await.is_err() {
                 std::future::pending::<()>().await;
             }

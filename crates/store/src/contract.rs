@@ -129,7 +129,7 @@ impl KeyInterval {
         (Bound::Included(&self.start), self.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded))
     }
 
-    /// Returns true if the interval can contain no key.
+    /// Returns true if no key can be in the interval.
     pub(crate) fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }
@@ -156,12 +156,13 @@ fn successor(prefix: &str) -> Option<String> {
 pub struct Record {
     /// The key.
     pub key: Key,
-    /// The value as the writer gave it, that is after [`crate::ValueTransformer::transform_from_storage`]. If that has failed
-    /// while many records were read, [`crate::unreadable_reason`] tells why.
+    /// The value as the writer gave it: the result of [`crate::ValueTransformer::transform_from_storage`]. If the
+    /// transformer has failed while many records were read, [`crate::unreadable_reason`] returns the reason.
     pub value: Bytes,
     /// The revision of the change that wrote this value.
     pub mod_revision: Revision,
-    /// The revision of the change that created the key. A key that is deleted and created again gets a new one.
+    /// The revision of the change that created the key. A key that is deleted and created again gets a new create
+    /// revision.
     pub create_revision: Revision,
     /// The transformer reports the stored form as stale, for example because it is encrypted with an old key. The value
     /// must be written again even if it did not change.
@@ -180,7 +181,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// True if the condition holds for a key that has this mod revision now, or does not exist.
+    /// True if the condition holds for a key with this current mod revision; `None` means that the key does not exist.
     pub(crate) fn holds(self, current: Option<Revision>) -> bool {
         match self {
             Compare::Absent => current.is_none(),
@@ -190,13 +191,13 @@ impl Compare {
     }
 }
 
-/// A condition on other keys under which a change is committed, so that servers that share a store agree on what the change
-/// depends on.
+/// A condition on other keys under which a change is committed. With it, servers that share a store agree on the
+/// objects on which the change depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The key exists with this mod revision.
     Unchanged(Key, Revision),
-    /// No key that exists in the interval was written after the revision. It may have been deleted.
+    /// No existing key of the interval was written after the revision. Keys may have been deleted.
     NotWrittenSince(KeyInterval, Revision),
 }
 
@@ -210,12 +211,13 @@ pub enum Op {
         /// The time to live; `None` means that the key does not expire. A later put replaces it.
         ttl: Option<Duration>,
     },
-    /// Deletes the key. Deleting a key that does not exist is a conflict, whatever the condition is.
+    /// Deletes the key. Deleting a key that does not exist is a conflict, whatever the compare is.
     Delete,
 }
 
 impl Op {
-    /// True if the operation can be applied to a key that has this mod revision now, or does not exist.
+    /// True if the operation can be applied to a key with this current mod revision; `None` means that the key does not
+    /// exist.
     pub(crate) fn applies(&self, current: Option<Revision>) -> bool {
         current.is_some() || !matches!(self, Op::Delete)
     }
@@ -226,13 +228,14 @@ impl Op {
 pub struct Change {
     /// The key to change.
     pub key: Key,
-    /// The condition of the change.
+    /// The compare of the change.
     pub compare: Compare,
     /// The operation.
     pub op: Op,
     /// The conditions on other keys.
     pub conditions: Vec<Condition>,
-    /// The encoding of the value, if the caller has made it. What is stored instead is for the transformer of the store to say
+    /// The encoding of the value, if the caller has made it. The store's transformer decides whether the encoding is
+    /// stored
     /// ([`ValueTransformer::transform_encoded_to_storage`](crate::ValueTransformer::transform_encoded_to_storage)).
     pub encoded: Option<StoredValue>,
 }
@@ -253,7 +256,7 @@ impl Change {
         Change::new(key, Compare::Any, Op::Put { value: value.into(), ttl: None })
     }
 
-    /// Deletes a key if the condition holds.
+    /// Deletes a key if the compare holds.
     pub fn delete(key: impl Into<Key>, compare: Compare) -> Change {
         Change::new(key, compare, Op::Delete)
     }
@@ -276,7 +279,7 @@ impl Change {
         Change { encoded, ..self }
     }
 
-    /// Sets the time to live of the written value. Has no effect on a deletion.
+    /// Sets the time to live of the written value. A deletion ignores it.
     #[must_use]
     pub fn with_ttl(mut self, time_to_live: Duration) -> Change {
         if let Op::Put { ttl, .. } = &mut self.op {
@@ -302,7 +305,7 @@ pub struct RangeResponse {
 pub struct RecordPage {
     /// The records in key order.
     pub records: Vec<Record>,
-    /// The interval has no records after these.
+    /// True if the interval has no records after these.
     pub is_last: bool,
 }
 
@@ -313,10 +316,10 @@ pub struct StoredChange {
     pub revision: Revision,
     /// The changed key.
     pub key: Key,
-    /// The new value, see [`Record::value`]; `None` is a deletion, by a writer or because the time to live passed.
+    /// The new value, see [`Record::value`]. `None` is a deletion, by a writer or because the time to live has passed.
     pub value: Option<Bytes>,
-    /// The stored form of the value is stale, see [`Record::stale`]. Only the retained history has stale values: a live
-    /// change has just been transformed.
+    /// True if the stored form of the value is stale, see [`Record::stale`]. Only the retained history has stale
+    /// values: the value of a live change has just been transformed.
     pub stale: bool,
 }
 
@@ -331,14 +334,14 @@ pub struct ChangeBatch {
 
 /// A feed of the changes of a store after a revision, like an etcd watch from a revision.
 pub trait ChangeFeed: fmt::Debug + Send {
-    /// Waits for changes and returns all that are available. There may be none, if the store has got to a later revision by
-    /// changes that the feed does not contain.
+    /// Waits for changes and returns all available ones. The batch is empty if the store has reached a later revision
+    /// only by changes that the feed does not contain.
     ///
-    /// Dropping the future loses no change. Returns [`Error::Closed`] after the last change of a closed store and
-    /// [`Error::Compacted`] if the reader was so slow that the history it needs has been compacted.
+    /// Dropping the future loses no change. Returns [`Error::Closed`] after the last change of a closed store. Returns
+    /// [`Error::Compacted`] if a slow reader needs history that has been compacted.
     fn next_batch(&mut self) -> StoreFuture<'_, ChangeBatch>;
 
-    /// Every change up to this revision has been delivered by this feed.
+    /// The revision up to which this feed has delivered every change.
     fn complete_to(&self) -> Revision;
 }
 
@@ -347,8 +350,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Se
 
 /// An ordered, multi-version key-value store.
 ///
-/// Dropping the future of a commit does not cancel the change: the caller does not know whether it is committed, as
-/// after a lost connection.
+/// Dropping the future of a commit does not cancel the change. The caller then does not know whether the change is
+/// committed, as after a lost connection.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The revision of the last committed change. A consistent read waits for it.
     fn current_revision(&self) -> StoreFuture<'_, Revision>;
@@ -368,7 +371,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         limit: Option<usize>,
     ) -> StoreFuture<'_, RangeResponse>;
 
-    /// Reads records as [`Store::range`] does, but does not count those beyond the limit.
+    /// Reads records like [`Store::range`], but does not count the records beyond the limit.
     ///
     /// Returns the same errors as [`Store::get`].
     fn page(&self, interval: KeyInterval, at: Option<Revision>, limit: usize) -> StoreFuture<'_, RecordPage> {
@@ -378,26 +381,27 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         })
     }
 
-    /// Commits one change if its compare holds, and its conditions on other keys. Returns the revision of the change, or
-    /// [`Error::Conflict`] with the current record, or [`Error::ConditionFailed`] if the compare holds.
+    /// Commits one change if its compare and its conditions on other keys hold, and returns the revision of the change.
+    /// If the compare does not hold, it returns [`Error::Conflict`] with the current record. If only a condition does
+    /// not hold, it returns [`Error::ConditionFailed`].
     ///
-    /// When this returns, the change is as durable as the engine makes it and the change feeds have it. Changes of
-    /// concurrent callers may share one durable commit; each gets its own revision.
+    /// When this returns, the change is as durable as the engine makes it, and the change feeds have it. Changes of
+    /// concurrent callers may share one durable commit; each change gets its own revision.
     fn commit(&self, change: Change) -> StoreFuture<'_, Revision>;
 
     /// Watches the changes after `from`, in order: first the retained history, then each new change as it is committed.
-    ///
-    /// Together with a range read at `from` this neither misses nor repeats a change. Returns [`Error::Compacted`] if
-    /// `from` is below [`Store::oldest_revision`] and [`Error::FutureRevision`] if it is above the current revision.
+    /// Together with a range read at `from` the feed neither misses nor repeats a change. Returns [`Error::Compacted`]
+    /// if `from` is below [`Store::oldest_revision`]. Returns [`Error::FutureRevision`] if `from` is above the current
+    /// revision.
     fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>>;
 
-    /// Compacts the history: reads and feeds from below this revision fail once this returns. The engine frees the
+    /// Compacts the history. Once this returns, reads and feeds from below this revision fail. The engine frees the
     /// space later, in small steps.
     ///
     /// Returns the same errors as [`Store::get`] if the revision is already compacted or not yet committed.
     fn compact(&self, before: Revision) -> StoreFuture<'_, ()>;
 
-    /// True if the history takes memory of this process, so that compacting it frees some.
+    /// True if the history takes memory of this process, so that compaction frees memory.
     fn keeps_history_in_memory(&self) -> bool {
         false
     }
@@ -405,21 +409,21 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The oldest revision at which the store can be read and from which a feed is complete.
     fn oldest_revision(&self) -> StoreFuture<'_, Revision>;
 
-    /// The keys that expire, and when.
+    /// The keys that expire, with their expiry times.
     fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>>;
 
-    /// The time of the newest change by the clock of the server that committed it, if the engine records times.
+    /// The commit time of the newest change, by the clock of the server that committed it, if the engine records times.
     fn newest_commit_time(&self) -> StoreFuture<'_, Option<Timestamp>> {
         Box::pin(async { Ok(None) })
     }
 
     /// Returns the reason if the store cannot serve reads or writes now.
     ///
-    /// Does neither block nor do I/O, so that a health endpoint can call it for every request. An engine over the
-    /// network returns the result of its own background probe.
+    /// This method neither blocks nor does I/O, so that a health endpoint can call it for every request. An engine over
+    /// the network returns the result of its own background probe.
     fn health(&self) -> Result<(), Error>;
 
-    /// Reports whether reads are answered without delay, beside [`health`](Self::health).
+    /// Reports whether reads are answered without delay, in addition to [`health`](Self::health).
     ///
     /// # Errors
     /// The reason why clients should rather ask another server.
@@ -432,12 +436,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// The size of what is stored, in bytes, if the engine knows it. May do a little I/O.
+    /// The size of the stored data, in bytes, if the engine knows it. May do a little I/O.
     fn size_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Commits what is queued, ends the feeds, stops the engine's threads and closes its files.
+    /// Commits the queued changes, ends the feeds, stops the engine's threads and closes its files.
     ///
     /// Every later call returns [`Error::Closed`]. Closing twice is not an error.
     fn close(&self) -> StoreFuture<'_, ()>;

@@ -35,7 +35,7 @@ pub enum Error {
         current: Revision,
     },
 
-    /// The key and the value are larger than the store accepts.
+    /// The key and the value together exceed the store's limit.
     #[error("key {key}: {size} bytes exceed the maximum of {limit}")]
     TooLarge {
         /// The key to write.
@@ -72,7 +72,7 @@ pub enum Error {
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// What the file seems to be instead.
+        /// The content that the file seems to have instead.
         detail: String,
     },
 
@@ -92,7 +92,7 @@ pub enum Error {
     Corrupted {
         /// The file.
         path: PathBuf,
-        /// Where and how.
+        /// The place and kind of the corruption.
         detail: String,
     },
 
@@ -111,7 +111,7 @@ pub enum Error {
         after: Revision,
         /// The newest acknowledged revision, if it is known.
         until: Option<Revision>,
-        /// What is wrong.
+        /// A description of the damage.
         cause: String,
     },
 
@@ -131,13 +131,13 @@ pub enum Error {
         detail: String,
     },
 
-    /// An earlier fsync failed, so a later one that succeeds proves nothing. The store rejects writes until it has
-    /// written everything anew that the disk may not have, which it tries again and again.
+    /// An earlier fsync failed, so a later successful sync proves nothing. The store rejects writes until it has
+    /// written everything again that the disk may not have. It tries that again and again.
     #[error("{} rejects writes because an earlier sync failed ({detail}); check the disk", .path.display())]
     SyncFailed {
         /// The file.
         path: PathBuf,
-        /// The error of the failed sync, and the last error of the recovery if that is another one.
+        /// The error of the failed sync, and the last error of the recovery if it is another one.
         detail: String,
     },
 
@@ -150,15 +150,15 @@ pub enum Error {
         seconds: u64,
     },
 
-    /// The server of the store did not answer a change that it was sent: it has committed it, may do so yet, or never will.
-    /// Reads have no such error.
+    /// The server of the store did not answer a change that it was sent. It may have committed the change, may still
+    /// commit it, or may never do so. Reads have no such error.
     #[error("whether the change is stored is not known: {detail}")]
     OutcomeUnknown {
         /// The reason.
         detail: String,
     },
 
-    /// The server of the store does not answer, or refuses. A change was not committed.
+    /// The server of the store does not answer, or refuses the request. A change was not committed.
     #[error("the store is unavailable: {detail}")]
     Unavailable {
         /// The reason.
@@ -168,7 +168,7 @@ pub enum Error {
     /// Changes of other servers do not arrive, so reads wait.
     #[error("changes have not arrived for {seconds} s")]
     Behind {
-        /// For how long, in seconds.
+        /// The duration of the delay, in seconds.
         seconds: u64,
     },
 

@@ -1,5 +1,5 @@
-//! The change feed: retained history first, then live changes from the committing thread. Publishing never waits for a
-//! reader. A reader that falls far behind loses its buffer and reads the retained history again, so memory stays
+//! The change feed: first the retained history, then live changes from the committing thread. Publishing never waits
+//! for a reader. A reader that falls far behind loses its buffer and reads the retained history again, so memory stays
 //! bounded.
 
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ const MAX_PAGE_CHANGES: usize = 2048;
 
 /// Reads the changes that were committed before a feed subscribed.
 pub(crate) trait HistoryReader: fmt::Debug + Send + Sync + 'static {
-    /// The changes after `after` up to and including `until`, in order, about `limit` of them at most; never empty if
-    /// there are any.
+    /// The changes after `after` up to and including `until`, in order. At most about `limit` changes are returned, but
+    /// at least one if there are any.
     fn read_page(&self, after: Revision, until: Revision, limit: usize) -> StoreFuture<'_, Vec<StoredChange>>;
 }
 
@@ -134,7 +134,7 @@ impl FeedPublisher {
         }
     }
 
-    /// Publishes committed changes to every reader. They must directly follow those of the previous call.
+    /// Publishes committed changes to every reader. They must directly follow the changes of the previous call.
     pub(crate) fn publish(&self, changes: Vec<StoredChange>) {
         let Some(last) = changes.last() else { return };
         let bytes = changes.iter().map(buffered_size).sum();

@@ -1,5 +1,6 @@
 //! The in-memory engine: a map of versions behind one lock, for tests and for servers that need no durability. It
-//! implements the whole contract, history and expiry included, so that a test on it holds for the other engines too.
+//! implements the whole contract, including history and expiry. So the result of a test on it holds for the other
+//! engines too.
 
 use pintle_locks::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
@@ -70,7 +71,8 @@ impl MemoryStore {
         MemoryStore::from_snapshot(&StoreSnapshot::default(), retention, clock)
     }
 
-    /// Creates a store with the records of another one, whose revisions it continues. It has no history from before.
+    /// Creates a store with the records of another store, and continues its revisions. The new store has no earlier
+    /// history.
     pub fn from_snapshot(snapshot: &StoreSnapshot, retention: HistoryRetention, clock: Arc<dyn Clock>) -> MemoryStore {
         let StoreSnapshot { revision, records, expiries } = snapshot;
         let due: BTreeMap<&Key, Timestamp> = expiries.iter().map(|(key, due)| (key, *due)).collect();
@@ -98,7 +100,7 @@ impl MemoryStore {
         MemoryStore { engine, maintenance: Mutex::new(None) }
     }
 
-    /// Starts the thread that expires keys and compacts history, with the first change that needs it.
+    /// Starts the thread that expires keys and compacts history. The first change that needs the thread starts it.
     fn start_maintenance(&self) {
         let mut maintenance = self.maintenance.lock();
         if maintenance.is_none() {
@@ -108,7 +110,7 @@ impl MemoryStore {
                 .spawn(move || engine.run_maintenance());
             match spawned {
                 Ok(handle) => *maintenance = Some(handle),
-                // Retried with the next change; nothing expires until then.
+                // The next change tries again; nothing expires until then.
                 Err(error) => tracing::warn!(%error, "Failed to start the store maintenance thread, will retry"),
             }
         }
@@ -131,7 +133,7 @@ impl Default for MemoryStore {
 impl Drop for MemoryStore {
     fn drop(&mut self) {
         if let Some(maintenance) = self.stop() {
-            // The panic hook has already reported a panic of that thread.
+            // The panic hook has already reported a panic of this thread.
             let _ = maintenance.join();
         }
     }
@@ -306,14 +308,14 @@ impl MemoryEngine {
         }
     }
 
-    /// Removes everything below the compact revision, releasing the lock between the steps.
+    /// Removes everything below the compact revision. Releases the lock between the steps.
     fn compact(&self) {
         while self.state.lock().compact_step() {}
     }
 }
 
 impl MemoryState {
-    /// The revision to read at, or an error if it cannot be read.
+    /// The revision to read at, or an error if the revision cannot be read.
     fn resolve_revision(&self, at: Option<Revision>) -> Result<Revision, Error> {
         match at {
             None => Ok(self.revision),

@@ -1,4 +1,4 @@
-//! The metrics of an engine. Whoever serves metrics reads them.
+//! The metrics of an engine. The server reads them when it serves its own metrics.
 
 use pintle_metrics::{Buckets, Counter, Histogram};
 

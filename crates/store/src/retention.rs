@@ -1,4 +1,4 @@
-//! History retention: by age and by size, whichever limit is reached first. A list of coarse samples tells which
+//! History retention by age and by size; the limit that is reached first applies. A list of coarse samples tells which
 //! revisions have left the retention, without asking the engine.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ const MAX_SAMPLES: u64 = 256;
 pub struct HistoryRetention {
     /// Changes older than this are compacted.
     pub duration: Duration,
-    /// When the keys and values of the retained changes exceed this size, the oldest ones are compacted.
+    /// When the keys and values of the retained changes exceed this size, the oldest changes are compacted.
     pub bytes: u64,
 }
 
@@ -26,7 +26,8 @@ impl Default for HistoryRetention {
     }
 }
 
-/// Everything up to `revision` was committed by `time`. `total` is the size of all changes since the tracker started.
+/// A sample: everything up to `revision` was committed by `time`. `total` is the size of all changes since the tracker
+/// started.
 #[derive(Clone, Copy, Debug)]
 struct RevisionSample {
     revision: Revision,
@@ -34,7 +35,7 @@ struct RevisionSample {
     total: u64,
 }
 
-/// Tracks when, and after how many bytes, revisions were committed.
+/// Records when, and after how many bytes, revisions were committed.
 #[derive(Debug)]
 pub(crate) struct RetentionTracker {
     retention: HistoryRetention,
@@ -107,7 +108,7 @@ impl RetentionTracker {
 mod tests {
     use super::*;
 
-    /// Records changes as `(revision, ms, bytes)` and compares the compactable revision at `now`.
+    /// Records changes given as `(revision, ms, bytes)` and compares the compactable revision at `now`.
     fn check(retention: (u64, u64), changes: &[(u64, u64, usize)], now: u64, expect: Option<u64>) {
         let mut tracker = RetentionTracker::new(HistoryRetention {
             duration: Duration::from_millis(retention.0),

@@ -1,4 +1,4 @@
-//! The content of a store at one revision, from which a store in memory can begin.
+//! The content of a store at one revision. A store in memory can begin with it.
 
 use crate::{Error, Key, KeyInterval, Record, Revision, Store, Timestamp};
 
@@ -7,12 +7,12 @@ use crate::{Error, Key, KeyInterval, Record, Revision, Store, Timestamp};
 pub struct StoreSnapshot {
     pub(crate) revision: Revision,
     pub(crate) records: Vec<Record>,
-    /// The keys that expire, and when. It may have keys without a record, which are ignored.
+    /// The keys that expire, with their expiry times. Keys without a record are ignored.
     pub(crate) expiries: Vec<(Key, Timestamp)>,
 }
 
 impl Default for StoreSnapshot {
-    /// That of an empty store.
+    /// The snapshot of an empty store.
     fn default() -> Self {
         Self { revision: Revision::EMPTY, records: Vec::new(), expiries: Vec::new() }
     }

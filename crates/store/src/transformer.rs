@@ -1,5 +1,6 @@
-//! The interface for encryption at rest: converts values to and from their stored form. Modelled on kube-apiserver's
-//! value transformers (upstream: `k8s.io/apiserver/pkg/storage/value`), which also report a stale stored form.
+//! The interface for encryption at rest: a transformer converts values to and from their stored form. It is modelled on
+//! kube-apiserver's value transformers (upstream: `k8s.io/apiserver/pkg/storage/value`), which also report a stale
+//! stored form.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,13 +14,13 @@ use crate::Key;
 pub struct StoredValue {
     /// The bytes to store.
     pub bytes: Bytes,
-    /// True if reading them is known to give the written value again, byte for byte, provided that it was normalised and had
-    /// its defaults.
+    /// True if reading the bytes is known to give the written value again, byte for byte. This assumes that the written
+    /// value was normalised and had its defaults.
     pub is_exact: bool,
 }
 
 impl StoredValue {
-    /// A form from which the written value is read.
+    /// A stored form from which exactly the written value is read.
     pub fn exact(bytes: impl Into<Bytes>) -> Self {
         Self { bytes: bytes.into(), is_exact: true }
     }
@@ -30,19 +31,19 @@ impl StoredValue {
 pub struct TransformedValue {
     /// The value that was written.
     pub value: Bytes,
-    /// The stored form is stale, for example encrypted with an old key. The value must be written again.
+    /// True if the stored form is stale, for example encrypted with an old key. The value must be written again.
     pub stale: bool,
 }
 
-/// The first byte of what stands for a value that cannot be read. No JSON begins with it.
+/// The first byte of the placeholder for a value that cannot be read. No JSON begins with it.
 const UNREADABLE: u8 = 0;
 
-/// What stands for a value among others if it cannot be transformed, so that they can be read.
+/// The placeholder for a value that cannot be transformed. With it, the other values can be read.
 pub(crate) fn unreadable_value(error: &TransformError) -> Bytes {
     [&[UNREADABLE], error.0.as_bytes()].concat().into()
 }
 
-/// Why a value could not be transformed, if this stands for one.
+/// The reason why a value could not be transformed, if `value` is the placeholder for one.
 #[must_use]
 pub fn unreadable_reason(value: &[u8]) -> Option<Cow<'_, str>> {
     value.strip_prefix(&[UNREADABLE]).map(String::from_utf8_lossy)
@@ -56,13 +57,15 @@ pub struct TransformError(pub String);
 /// Converts values to and from their stored form (upstream: `value.Transformer`). The key is passed as authenticated
 /// data.
 ///
-/// The committing thread calls `transform_from_storage` after a conflict, so it must not wait for anything outside the process.
+/// The committing thread calls `transform_from_storage` after a conflict, so this method must not wait for anything
+/// outside the process.
 pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
     /// Returns the stored form of a value.
     fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError>;
 
-    /// Returns the stored form of a value that the caller has already encoded. A transformer that only encodes may return
-    /// `encoded`. One that does more, such as encryption, must not; by default, the encoding is ignored.
+    /// Returns the stored form of a value that the caller has already encoded. A transformer that only encodes may
+    /// return `encoded`. A transformer that does more, such as encryption, must not return it. By default, the encoding
+    /// is ignored.
     fn transform_encoded_to_storage(
         &self,
         key: &str,
@@ -72,10 +75,11 @@ pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
         self.transform_to_storage(key, value)
     }
 
-    /// Returns the value of a stored form, and whether that form is stale.
+    /// Returns the value of a stored form, and whether the stored form is stale.
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError>;
 
-    /// True if a value that was read is the one that was written. A transformer may read an object in another order of members.
+    /// True if a value that was read equals the written value. A transformer may read an object with another order of
+    /// members.
     fn is_as_written(&self, read: &[u8], written: &[u8]) -> bool {
         read == written
     }

@@ -1,9 +1,9 @@
-//! A cluster of several members of etcd, with a proxy before the port by which the others reach each.
+//! A cluster of several etcd members. The other members reach each member's peer port through a proxy.
 
 use crate::process::StartingProcess;
 use crate::{EtcdProcess, EtcdSettings, Link, Proxy, ReservedPort};
 
-/// A running cluster, which ends when this is dropped.
+/// A running cluster, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct EtcdCluster {
     members: Vec<Member>,
@@ -11,19 +11,19 @@ pub struct EtcdCluster {
 
 #[derive(Debug)]
 struct Member {
-    /// `None` only while it is started again.
+    /// `None` only while the member is started again.
     process: Option<EtcdProcess>,
-    /// Leads the other members to this one.
+    /// The proxy through which the other members reach this member.
     peers: Proxy,
     /// The port for the other members.
     _port: ReservedPort,
 }
 
 impl EtcdCluster {
-    /// Starts a cluster. It answers when this returns.
+    /// Starts a cluster. The cluster serves when this function returns.
     ///
     /// # Panics
-    /// Panics if it does not start.
+    /// Panics if the cluster does not start.
     #[must_use]
     pub fn start(members: usize, settings: &EtcdSettings) -> Self {
         let ports: Vec<ReservedPort> = (0..members).map(|_| ReservedPort::reserve()).collect();
@@ -58,13 +58,13 @@ impl EtcdCluster {
         self.members.len()
     }
 
-    /// True if it has no members.
+    /// True if the cluster has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// A member.
+    /// Returns a member.
     ///
     /// # Panics
     /// Panics if there is no such member.
@@ -73,7 +73,7 @@ impl EtcdCluster {
         self.members[number].process.as_ref().expect("a member")
     }
 
-    /// A member.
+    /// Returns a member.
     ///
     /// # Panics
     /// Panics if there is no such member.
@@ -82,10 +82,10 @@ impl EtcdCluster {
         self.members[number].process.as_mut().expect("a member")
     }
 
-    /// Starts members again that have been killed. Waits until they serve, for which most members have to run.
+    /// Starts killed members again and waits until they serve. They serve only if most members of the cluster run.
     ///
     /// # Panics
-    /// Panics if they do not start.
+    /// Panics if the members do not start.
     pub fn restart(&mut self, numbers: &[usize]) {
         let starting = numbers.iter().map(|number| {
             let process = self.members[*number].process.take().expect("a member");
@@ -96,7 +96,7 @@ impl EtcdCluster {
         }
     }
 
-    /// Changes how the others reach a member.
+    /// Changes how the other members reach a member.
     ///
     /// # Panics
     /// Panics if there is no such member.
@@ -104,7 +104,7 @@ impl EtcdCluster {
         self.members[number].peers.set(link);
     }
 
-    /// Proxies before the clients' ports of all members, for one client.
+    /// Starts proxies before the client ports of all members, for one client.
     #[must_use]
     pub fn client_proxies(&self) -> Vec<Proxy> {
         (0..self.len()).map(|number| Proxy::start(self.member(number).address())).collect()

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpSocket;
 
 /// A port of the loopback address, reserved by a socket that is bound but never listens. Connections are refused until
-/// the server listens on the port, and the operating system does not assign the port to a bind to port 0.
+/// the server listens on the port. The operating system does not assign the port to a bind to port 0.
 #[derive(Debug)]
 pub struct ReservedPort {
     /// The port.
@@ -17,11 +17,11 @@ impl ReservedPort {
     /// Reserves a free port.
     ///
     /// # Panics
-    /// Panics if there is none.
+    /// Panics if there is no free port.
     #[must_use]
     pub fn reserve() -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
-        // Both sockets need SO_REUSEADDR, so that the server can bind to the port as well.
+        // Both sockets need SO_REUSEADDR: it lets the server bind to the port as well.
         socket.set_reuseaddr(true).expect("SO_REUSEADDR can be set");
         socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
         let number = socket.local_addr().expect("an address").port();

@@ -11,19 +11,20 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use crate::{EtcdTls, ReservedPort};
 
-/// How long a member may take until it serves.
+/// How long a member may take until it serves clients.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a request of [`EtcdProcess::call`] may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a member is started.
+/// The settings of a member.
 #[derive(Clone, Debug)]
 pub struct EtcdSettings {
-    /// Whether it syncs its log, as in production.
+    /// True if the member syncs its log, as in production.
     pub syncs: bool,
     /// The size of the database above which writes are refused, in bytes; zero for etcd's default.
     pub quota: u64,
-    /// How long a follower waits for its leader before it stands for election. The heartbeats are ten times as many.
+    /// How long a follower waits for its leader before it stands for election. The leader sends heartbeats ten times as
+    /// often.
     pub election_timeout: Duration,
     /// The certificates of members and clients for the connections between them; `None` without TLS.
     pub tls: Option<EtcdTls>,
@@ -35,7 +36,7 @@ impl Default for EtcdSettings {
     }
 }
 
-/// A running etcd of one member, or a member of a cluster. It ends when this is dropped.
+/// A running etcd of one member, or a member of a cluster. The process ends when this value is dropped.
 #[derive(Debug)]
 pub struct EtcdProcess {
     arguments: Vec<String>,
@@ -68,10 +69,10 @@ impl Drop for EtcdProcess {
 }
 
 impl EtcdProcess {
-    /// Starts an empty etcd of one member. It answers when this returns.
+    /// Starts an empty etcd of one member. The member serves when this function returns.
     ///
     /// # Panics
-    /// Panics if it does not start.
+    /// Panics if etcd does not start.
     #[must_use]
     pub fn start() -> Self {
         Self::with_settings(&EtcdSettings::default())
@@ -80,7 +81,7 @@ impl EtcdProcess {
     /// Like [`Self::start`], with settings.
     ///
     /// # Panics
-    /// Panics if it does not start.
+    /// Panics if etcd does not start.
     #[must_use]
     pub fn with_settings(settings: &EtcdSettings) -> Self {
         let any_port = "http://127.0.0.1:0";
@@ -120,7 +121,7 @@ impl EtcdProcess {
             .expect("etcd starts");
         let log = child.stderr.take().expect("its log");
         let (sender, serves) = channel();
-        // It waits for nobody who reads its log.
+        // The thread reads the whole log, so that etcd never blocks on a full pipe.
         std::thread::spawn(move || {
             for line in BufReader::new(log).lines().map_while(Result::ok) {
                 if line.contains("serving client traffic") {
@@ -132,7 +133,7 @@ impl EtcdProcess {
         StartingProcess { process: self, serves }
     }
 
-    /// Ends it, like SIGKILL. Does nothing if it has ended.
+    /// Ends the process, like SIGKILL. Does nothing if the process has ended.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -140,10 +141,10 @@ impl EtcdProcess {
         }
     }
 
-    /// Starts it again with its data and its address, after a kill.
+    /// Starts etcd again with its data and its address, after a kill.
     ///
     /// # Panics
-    /// Panics if it does not start.
+    /// Panics if etcd does not start.
     #[must_use]
     pub fn restart(self) -> Self {
         self.restarting().serving()
@@ -154,18 +155,18 @@ impl EtcdProcess {
         self.run()
     }
 
-    /// Stops it in the middle of what it does, as on a machine that hangs.
+    /// Stops the process at once without ending it, as on a machine that hangs.
     ///
     /// # Panics
-    /// Panics if it has ended.
+    /// Panics if the process has ended.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Lets the process go on after [`pause`](Self::pause).
     ///
     /// # Panics
-    /// Panics if it has ended.
+    /// Panics if the process has ended.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
@@ -174,10 +175,10 @@ impl EtcdProcess {
         kill_process(self.pid(), signal).expect("etcd runs");
     }
 
-    /// Fails all its further writes to files, as on a full disk. etcd ends at the first one.
+    /// Fails all further writes of the process to files, as on a full disk. etcd ends at the first failed write.
     ///
     /// # Panics
-    /// Panics if it has ended.
+    /// Panics if the process has ended.
     pub fn fill_disk(&self) {
         let nothing = Rlimit { current: Some(0), maximum: None };
         prlimit(Some(self.pid()), Resource::Fsize, nothing).expect("etcd runs");
@@ -188,16 +189,16 @@ impl EtcdProcess {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// The number of its process.
+    /// The process id.
     ///
     /// # Panics
-    /// Panics if it has ended.
+    /// Panics if the process has ended.
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_child(self.child.as_ref().expect("etcd runs"))
     }
 
-    /// Its address for clients.
+    /// The member's URL for clients.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.address())
@@ -207,10 +208,11 @@ impl EtcdProcess {
         self.port.address()
     }
 
-    /// Calls a method of its JSON gateway, for example `maintenance/defragment`, and returns the answer. Not with TLS.
+    /// Calls a method of the member's JSON gateway, for example `maintenance/defragment`, and returns the answer. Does
+    /// not support TLS.
     ///
     /// # Panics
-    /// Panics if it does not answer.
+    /// Panics if etcd does not answer.
     #[must_use]
     pub fn call(&self, method: &str, request: &serde_json::Value) -> serde_json::Value {
         let mut stream = TcpStream::connect(self.address()).expect("a connection");
@@ -226,7 +228,7 @@ impl EtcdProcess {
 }
 
 impl StartingProcess {
-    /// Waits until it serves.
+    /// Waits until the member serves clients.
     pub(crate) fn serving(self) -> EtcdProcess {
         self.serves.recv_timeout(START_TIMEOUT).expect("etcd serves");
         self.process

@@ -10,22 +10,22 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 
-/// What a proxy does with bytes and connections.
+/// How a proxy treats bytes and connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// Passes everything on.
     Open,
     /// Passes everything on, this much later.
     Delayed(Duration),
-    /// Passes nothing on until the link is open again, as a network that loses packets.
+    /// Passes nothing on until the link is open again, like a network that loses packets.
     Silent,
-    /// Passes on what clients send, and holds the answers back until the link is open again.
+    /// Passes on the bytes of clients, and holds the answers back until the link is open again.
     HalfOpen,
-    /// Closes all connections, and new ones at once.
+    /// Closes all open connections, and each new connection at once.
     Closed,
 }
 
-/// A running proxy, which ends when this is dropped.
+/// A running proxy, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -56,7 +56,7 @@ impl Proxy {
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let links = link.subscribe();
-        // A runtime of its own, so that it works in any test and whatever that does.
+        // The proxy has its own runtime, so that it does not depend on the runtime of a test.
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
@@ -70,19 +70,19 @@ impl Proxy {
         Self { address, link, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Its address.
+    /// The proxy's address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its address as that of an etcd.
+    /// The proxy's address as the URL of an etcd member.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Changes what it does with all connections from now on.
+    /// Changes how the proxy treats all connections from now on.
     pub fn set(&self, link: Link) {
         self.link.send_replace(link);
     }
@@ -93,7 +93,7 @@ async fn accept(listener: TcpListener, links: watch::Receiver<Link>, target: Soc
         let Ok((client, _)) = listener.accept().await else { continue };
         let links = links.clone();
         tokio::spawn(async move {
-            // A connection that fails is closed, which is all that either side learns.
+            // A connection that fails is closed; neither side learns more.
             let _ = connect(client, target, links).await;
         });
     }
@@ -117,7 +117,7 @@ async fn connect(client: TcpStream, target: SocketAddr, links: watch::Receiver<L
     }
 }
 
-/// Copies bytes in one direction, which these links hold back.
+/// Copies bytes in one direction. Waits while the link is one of `holding`.
 async fn copy(
     mut reader: OwnedReadHalf,
     mut writer: OwnedWriteHalf,
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that sends back what it gets, and a proxy before it.
+    /// A server that sends back each byte that it receives, and a proxy before it.
     fn echo() -> Proxy {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");

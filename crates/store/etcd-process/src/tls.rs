@@ -1,4 +1,4 @@
-//! Certificates for an etcd that serves TLS and asks its clients for theirs.
+//! Certificates for an etcd that serves TLS and requires client certificates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-/// The files of an authority, and of a certificate that it has issued for both members and clients. They are removed with the
-/// last clone.
+/// The files of an authority, and of a certificate that the authority has issued for both members and clients. The
+/// files are removed with the last clone.
 #[derive(Clone, Debug)]
 pub struct EtcdTls {
     folder: Arc<TempDir>,
 }
 
 impl EtcdTls {
-    /// A new authority.
+    /// Generates a new authority and its certificate.
     ///
     /// # Panics
     /// Panics if the files cannot be written.
@@ -59,7 +59,7 @@ impl EtcdTls {
         self.file("tls.key")
     }
 
-    /// The arguments of a member.
+    /// The command-line arguments of a member.
     pub(crate) fn arguments(&self) -> [String; 4] {
         [
             format!("--trusted-ca-file={}", self.certificate_authority().display()),

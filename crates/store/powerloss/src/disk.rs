@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The unit of a disk write. A write may be torn within it.
+/// The unit of a disk write. A power loss may tear a write within a sector.
 const SECTOR: usize = 512;
 
 /// How the disk fails.
@@ -16,10 +16,10 @@ pub enum DiskFailure {
     Full,
     /// Writes fail with an I/O error.
     Write,
-    /// Syncs fail with an I/O error. As on Linux, what was not synced counts as written from then on: a later sync
-    /// succeeds without it, although only the file system has it.
+    /// Syncs fail with an I/O error. As on Linux, the unsynced bytes count as written from then on. A later sync
+    /// succeeds without them, although only the file system has them.
     Sync,
-    /// Like `Sync`, except for syncs of write-ahead logs: only checkpoints fail.
+    /// Like `Sync`, but syncs of write-ahead logs succeed: only checkpoints fail.
     CheckpointSync,
     /// Reads fail with an I/O error.
     Read,
@@ -39,7 +39,7 @@ struct SharedDisk {
     record: Mutex<DiskRecord>,
     /// Notified when the failure changes.
     failure_changed: Condvar,
-    /// False if operations are not recorded, so that no power loss can be simulated.
+    /// False if operations are not recorded. Then no power loss can be simulated.
     is_recorded: bool,
 }
 
@@ -77,7 +77,7 @@ impl Disk {
         Disk::register_with(name, true)
     }
 
-    /// Like [`Disk::register`], for a disk that fails but records no operations, which take memory.
+    /// Like [`Disk::register`], for a disk that fails but records no operations. Recorded operations take memory.
     pub fn register_unrecorded(name: &str) -> Result<Disk, i32> {
         Disk::register_with(name, false)
     }
@@ -89,11 +89,11 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Writes the content of a file on the disk of this name again, and syncs it. A file that does not exist is not
-    /// created.
+    /// Writes the content of a file on the disk with this name again, and syncs it. If the file does not exist, it is
+    /// not created.
     ///
     /// # Errors
-    /// The disk fails, or has no such name.
+    /// The disk fails, or no disk has this name.
     pub fn rewrite(name: &str, file: &Path) -> std::io::Result<()> {
         let disk = registered().get(name).cloned().ok_or(std::io::ErrorKind::InvalidInput)?;
         let content = match std::fs::read(file) {
@@ -105,7 +105,7 @@ impl Disk {
         if matches!(failure, DiskFailure::Read | DiskFailure::Write) {
             return Err(std::io::Error::other("disk I/O error"));
         }
-        // A full disk has a place for these bytes.
+        // The file already has its space, so a full disk does not fail this write.
         disk.record_write(file, 0, &content);
         if failure == DiskFailure::Sync {
             disk.record_failed_sync(file);
@@ -115,11 +115,11 @@ impl Disk {
         Ok(())
     }
 
-    /// Records that bytes are written to a file on the disk of this name, and whether they are synced. The caller writes
-    /// them.
+    /// Records that bytes are written to a file on the disk with this name, and whether they are synced. The caller
+    /// writes the bytes.
     ///
     /// # Errors
-    /// The disk fails, or has no such name.
+    /// The disk fails, or no disk has this name.
     pub fn write(name: &str, file: &Path, offset: u64, bytes: &[u8], sync: bool) -> std::io::Result<()> {
         let disk = registered().get(name).cloned().ok_or(std::io::ErrorKind::InvalidInput)?;
         disk.record_open(file);
@@ -127,7 +127,7 @@ impl Disk {
         if failure == DiskFailure::Write {
             return Err(std::io::Error::other("disk I/O error"));
         }
-        // A full disk has a place for these bytes.
+        // The file already has its space, so a full disk does not fail this write.
         let offset = usize::try_from(offset).map_err(|_| std::io::ErrorKind::InvalidInput)?;
         disk.record_write(file, offset, bytes);
         if sync && matches!(failure, DiskFailure::Sync | DiskFailure::CheckpointSync) {
@@ -161,7 +161,7 @@ impl Disk {
         self.0.failure_changed.notify_all();
     }
 
-    /// Records that a number was acknowledged to the outside, so it must survive any later power loss.
+    /// Records that a number was acknowledged to a caller, so it must survive any later power loss.
     pub fn acknowledge(&self, acknowledged: u64) {
         self.push(|| DiskOperation::Acknowledge(acknowledged));
     }
@@ -190,8 +190,7 @@ impl Disk {
             .collect()
     }
 
-    /// The files that a power loss after `operations` operations leaves. `seed` decides everything that is left to
-    /// chance.
+    /// The files that a power loss leaves after `operations` operations. `seed` decides all random choices.
     pub fn image_after_power_loss(&self, operations: usize, seed: u64) -> DiskImage {
         let record = self.record();
         let mut rng = Rng(seed);
@@ -215,7 +214,7 @@ impl Disk {
                         image.entry(file.clone()).or_default().resize(*size, 0);
                     }
                 }
-                // SQLite deletes a WAL only after syncing what it checkpointed.
+                // SQLite deletes a WAL only after it has checkpointed the WAL and synced the store file.
                 DiskOperation::Delete { file } => {
                     if rng.below(2) == 0 {
                         image.remove(file);
@@ -260,7 +259,7 @@ impl Disk {
         self.push(|| DiskOperation::Delete { file: file.to_owned() });
     }
 
-    /// The present failure. Waits while the disk stalls.
+    /// The current failure. Waits while the disk stalls.
     pub(crate) fn failure(&self) -> DiskFailure {
         let stalls = |record: &mut DiskRecord| record.failure == DiskFailure::Stall;
         let record = self.0.failure_changed.wait_while(self.record(), stalls);
@@ -286,7 +285,8 @@ impl DiskOperation {
     }
 }
 
-/// Which operations are on the disk for certain: those that a sync of their file follows, unless a failed one came first.
+/// For each operation, whether it is certainly on the disk. It is if a sync of its file follows and no failed sync
+/// comes first.
 fn synced_operations(operations: &[DiskOperation]) -> Vec<bool> {
     let mut next_sync: BTreeMap<&Path, bool> = BTreeMap::new();
     let is_synced = operations.iter().rev().map(|operation| {

@@ -1,4 +1,4 @@
-//! The table of C functions between SQLite and the operating system's VFS, following SQLite's documentation of
+//! The table of C functions between SQLite and the operating system's VFS. It follows SQLite's documentation of
 //! `sqlite3_vfs` and `sqlite3_io_methods` and its example of a shim, `vfstrace`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -15,11 +15,11 @@ struct VfsLayer {
     below: *mut ffi::sqlite3_vfs,
 }
 
-/// SQLite allocates this per open file, directly followed by the file object of the underlying VFS.
+/// SQLite allocates this struct for each open file, directly followed by the file object of the underlying VFS.
 #[repr(C)]
 struct ShimFile {
     base: ffi::sqlite3_file,
-    /// Null for files that are not recorded, such as temporary ones.
+    /// Null for files that are not recorded, such as temporary files.
     recorded: *mut RecordedFile,
 }
 
@@ -28,7 +28,7 @@ struct RecordedFile {
     path: PathBuf,
 }
 
-/// Registers the VFS with SQLite. It is never freed, since SQLite may use it until the process ends.
+/// Registers the VFS with SQLite. The VFS is never freed, since SQLite may use it until the process ends.
 pub(crate) fn register(name: &str, disk: Disk) -> Result<(), i32> {
     let name = CString::new(name).map_err(|_| ffi::SQLITE_MISUSE)?;
     // SAFETY: SQLite initialises itself on the first call and returns its default VFS or null.
@@ -40,8 +40,8 @@ pub(crate) fn register(name: &str, disk: Disk) -> Result<(), i32> {
         return Err(ffi::SQLITE_NOTFOUND);
     }
     let layer = Box::into_raw(Box::new(VfsLayer { disk, below }));
-    // SAFETY: `below` is a registered VFS, never unregistered here; copying the table copies plain pointers, and every
-    // function copied from it is replaced below or ignores the VFS object that it is given.
+    // SAFETY: `below` is a registered VFS and is never unregistered here. Copying the table copies plain pointers.
+    // Every copied function is either replaced below or ignores its VFS object.
     let mut vfs = unsafe { ptr::read(below) };
     vfs.pNext = ptr::null_mut();
     vfs.zName = name.into_raw();
@@ -58,26 +58,26 @@ pub(crate) fn register(name: &str, disk: Disk) -> Result<(), i32> {
     }
 }
 
-/// SAFETY: `vfs` must be one that [`register`] made.
+/// SAFETY: [`register`] must have made `vfs`.
 unsafe fn layer<'l>(vfs: *mut ffi::sqlite3_vfs) -> &'l VfsLayer {
     // SAFETY: `register` put a leaked `VfsLayer` there.
     unsafe { &*(*vfs).pAppData.cast::<VfsLayer>() }
 }
 
-/// The file object of the underlying VFS. SAFETY: `file` must be one that [`open`] opened or is opening.
+/// The file object of the underlying VFS. SAFETY: [`open`] must have opened `file`, or be opening it.
 unsafe fn lower(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
-    // SAFETY: SQLite allocates `szOsFile` bytes, of which ours come first.
+    // SAFETY: SQLite allocates `szOsFile` bytes, and our struct comes first.
     unsafe { file.cast::<ShimFile>().add(1).cast() }
 }
 
-/// SAFETY: `file` must be one that [`open`] opened.
+/// SAFETY: [`open`] must have opened `file`.
 unsafe fn recorded<'f>(file: *mut ffi::sqlite3_file) -> Option<&'f RecordedFile> {
     // SAFETY: `open` set the pointer to a box that lives until `close`, or to null.
     unsafe { (*file.cast::<ShimFile>()).recorded.as_ref() }
 }
 
-/// Calls a function of the underlying file object with these arguments. SAFETY: as for [`lower`]; SQLite's own VFSs
-/// have every function that is called here.
+/// Calls a function of the underlying file object with these arguments. SAFETY: the same as for [`lower`]; SQLite's own
+/// VFSs have every function that is called here.
 macro_rules! below {
     ($file:expr, $function:ident $(, $argument:expr)*) => {{
         let file = lower($file);
@@ -95,8 +95,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite calls this with a VFS of ours and a file object of the requested size; a name, where there
-    // is one, is a C string. The default VFS has an open function.
+    // SAFETY: SQLite calls this with a VFS of ours and a file object of the requested size. A name that is not null is
+    // a C string. The default VFS has an open function.
     unsafe {
         let layer = layer(vfs);
         let ours = file.cast::<ShimFile>();
@@ -106,7 +106,7 @@ unsafe extern "C" fn open(
             Some(open) => open(layer.below, name, lower(file), flags, out),
             None => ffi::SQLITE_CANTOPEN,
         };
-        // SQLite closes a file even after a failed open if its methods are set.
+        // SQLite closes a file even after a failed open if the file's methods are set.
         if !(*lower(file)).pMethods.is_null() {
             (*ours).base.pMethods = &METHODS;
         }
@@ -121,7 +121,7 @@ unsafe extern "C" fn open(
 
 /// SAFETY: `name` must be a C string.
 unsafe fn path(name: *const c_char) -> PathBuf {
-    // SAFETY: as demanded.
+    // SAFETY: the caller guarantees it.
     Path::new(&*unsafe { CStr::from_ptr(name) }.to_string_lossy()).to_owned()
 }
 
@@ -135,7 +135,7 @@ unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, syn
 }
 
 unsafe extern "C" fn access(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe {
         let below = layer(vfs).below;
         (*below).xAccess.map_or(ffi::SQLITE_IOERR, |access| access(below, name, flags, out))
@@ -148,7 +148,7 @@ unsafe extern "C" fn full_pathname(
     size: c_int,
     out: *mut c_char,
 ) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe {
         let below = layer(vfs).below;
         (*below).xFullPathname.map_or(ffi::SQLITE_IOERR, |full| full(below, name, size, out))
@@ -168,7 +168,7 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, out: *mut c_void, size: c_int, offset: i64) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe {
         if recorded(file).is_some_and(|recorded| recorded.disk.fails_reads()) {
             return ffi::SQLITE_IOERR_READ;
@@ -208,7 +208,7 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int 
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: SQLite gives an open file. The real sync is skipped: the test simulates the power loss, and the record
-    // has the sync.
+    // contains the sync.
     unsafe {
         let _ = flags;
         if let Some(recorded) = recorded(file) {
@@ -225,37 +225,37 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
 }
 
 unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut i64) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xFileSize, out) }
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xLock, level) }
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xUnlock, level) }
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, out: *mut c_int) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xCheckReservedLock, out) }
 }
 
 unsafe extern "C" fn file_control(file: *mut ffi::sqlite3_file, operation: c_int, argument: *mut c_void) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xFileControl, operation, argument) }
 }
 
 unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xSectorSize) }
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xDeviceCharacteristics) }
 }
 
@@ -266,17 +266,17 @@ unsafe extern "C" fn shm_map(
     extend: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xShmMap, region, size, extend, out) }
 }
 
 unsafe extern "C" fn shm_lock(file: *mut ffi::sqlite3_file, offset: c_int, count: c_int, flags: c_int) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xShmLock, offset, count, flags) }
 }
 
 unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe {
         let file = lower(file);
         if let Some(barrier) = (*(*file).pMethods).xShmBarrier {
@@ -286,11 +286,11 @@ unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
 }
 
 unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
-    // SAFETY: passed on as SQLite gave it.
+    // SAFETY: the arguments are passed on as SQLite gave them.
     unsafe { below!(file, xShmUnmap, delete) }
 }
 
-/// Version 2 of the table: with shared memory, without memory-mapped I/O.
+/// Version 2 of the table: it has shared memory, but no memory-mapped I/O.
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     iVersion: 2,
     xClose: Some(close),

@@ -1,9 +1,11 @@
-//! The file with the newest acknowledged revision. A log that ends before it has lost changes, however well it ends.
+//! The file with the newest acknowledged revision. If the log ends before this revision, changes are lost, even if the
+//! log looks complete.
 //!
-//! Each commit writes its revision into the file after it is synced and before it is acknowledged, without a sync: that
-//! survives a kill of the process. A second after a commit the file is synced, for a power loss. A revision in the file
-//! never exceeds what is synced, so a power loss that tears or loses a write causes no false alarm. The synced
-//! revisions are written to two places in turn, so that one of them is always complete.
+//! Each commit writes its revision into this file after the commit is synced and before it is acknowledged. The write
+//! is not synced, so it survives a kill of the process. One second after a commit this file is synced, so that it
+//! survives a power loss. A revision in the file never exceeds the newest synced revision of the log. So a power loss
+//! that tears or loses a write causes no false alarm. The synced revisions are written to two places in turn, so that
+//! one of them is always complete.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -44,9 +46,9 @@ struct State {
     newest: Revision,
     /// The place of the next synced revision.
     next_place: usize,
-    /// When the first revision was written that is not synced.
+    /// When the oldest unsynced revision was written.
     unsynced_since: Option<Instant>,
-    /// The last write has failed.
+    /// True if the last write has failed.
     is_failing: bool,
 }
 
@@ -74,7 +76,7 @@ impl AcknowledgedFile {
         Ok(std::array::from_fn(|place| decode(content.get(place * SECTOR..)?)))
     }
 
-    /// Makes sure that the file exists, and writes and syncs a revision. A newer one that the file has remains.
+    /// Makes sure that the file exists, and writes and syncs a revision. A newer revision in the file remains.
     pub(super) fn begin(&self, revision: Revision) -> Result<(), FileError> {
         let places = self.read_places()?;
         self.begin_after(places, revision).map_err(|error| self.error(error))
@@ -85,7 +87,7 @@ impl AcknowledgedFile {
         let mut options = owner_only();
         let file = options.create(true).truncate(false).write(true).open(&self.path)?;
         if file.metadata()?.len() < (PLACES * SECTOR) as u64 {
-            // Later writes need no space.
+            // The file gets its full size, so that later writes need no space.
             file.set_len((PLACES * SECTOR) as u64)?;
             if let Some(folder) = self.path.parent().filter(|_| self.access.durability == Durability::Synced) {
                 sync_dir(folder)?;
@@ -101,8 +103,8 @@ impl AcknowledgedFile {
         FileError::Io(std::io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
     }
 
-    /// Writes a revision that is synced in the log and about to be acknowledged. A failure is only logged: the change is
-    /// durable.
+    /// Writes a revision that is synced in the log and about to be acknowledged. A failure is only logged, because the
+    /// change is durable.
     pub(super) fn record(&self, revision: Revision) {
         let mut state = self.state.lock();
         state.newest = revision;
@@ -111,7 +113,7 @@ impl AcknowledgedFile {
         self.report(&mut state, written);
     }
 
-    /// Syncs the newest revision if that is due, and returns when it is due otherwise.
+    /// Syncs the newest revision if the sync is due. Otherwise returns when it is due.
     pub(super) fn sync_if_due(&self) -> Option<Instant> {
         let mut state = self.state.lock();
         let due = state.unsynced_since? + SYNC_INTERVAL;

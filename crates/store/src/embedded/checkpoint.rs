@@ -1,5 +1,5 @@
-//! WAL checkpoints that do not block writers: the reading thread checkpoints most pages while commits go on, then the
-//! committing thread checkpoints the rest, after which SQLite restarts the WAL from the beginning.
+//! WAL checkpoints that do not block writers. The reading thread checkpoints most pages while commits go on. Then the
+//! committing thread checkpoints the remaining pages, and SQLite restarts the WAL from the beginning.
 
 use pintle_locks::Mutex;
 use std::sync::Arc;
@@ -9,21 +9,22 @@ use rusqlite::{Connection, Statement};
 use super::ReaderHandle;
 use super::file::FileError;
 
-/// The approximate number of WAL pages that triggers a checkpoint (4 MiB): enough to write hot pages only once, too few
-/// to congest a disk.
+/// The approximate number of WAL pages that triggers a checkpoint (4 MiB). It is large enough to write hot pages only
+/// once, and too small to congest a disk.
 const CHECKPOINT_PAGES: usize = 1000;
 
-/// If no more than this arrived meanwhile (2 MiB), the committing thread checkpoints it. Otherwise the reading thread
-/// runs again.
+/// If at most this many pages (2 MiB) arrive meanwhile, the committing thread checkpoints them. Otherwise the reading
+/// thread runs again.
 const MAX_REMAINING_PAGES: usize = 500;
 
 /// If this many pages (64 MiB) arrive while the reading thread is busy, the committing thread checkpoints them itself.
 const MAX_WAITING_PAGES: usize = 16_000;
 
-/// The result of a checkpoint by the reading thread, once it is done, until the committing thread has taken it.
+/// The result of a checkpoint by the reading thread, until the committing thread has taken it. `None` while the
+/// checkpoint runs.
 type CheckpointResult = Mutex<Option<Result<(), FileError>>>;
 
-/// Lets one checkpoint run at a time, and none after one whose sync has failed: the next might succeed without the pages
+/// Lets one checkpoint run at a time, and none after a failed sync. The next checkpoint might succeed without the pages
 /// of the failed one, and SQLite would overwrite the WAL that has them.
 #[derive(Debug, Default)]
 pub(super) struct CheckpointGate(Mutex<bool>);
@@ -34,12 +35,12 @@ impl CheckpointGate {
         *self.0.lock() = false;
     }
 
-    /// A sync has failed, and the WAL was not copied since.
+    /// True if a sync has failed and the WAL has not been copied since.
     pub(super) fn has_failed(&self) -> bool {
         *self.0.lock()
     }
 
-    /// Runs a checkpoint, unless there is one or a sync has failed.
+    /// Runs a checkpoint, unless another one runs or a sync has failed.
     pub(super) fn run(&self, passive: &mut Statement<'_>) -> Result<(), FileError> {
         let Some(mut has_failed) = self.0.try_lock() else { return Ok(()) };
         if *has_failed {
@@ -94,13 +95,13 @@ impl<'c> Checkpointer<'c> {
         self.running = sent.is_ok().then_some(result);
     }
 
-    /// Checkpoints the remaining pages once the reading thread is done. Called between transactions. Returns the error of
-    /// the reading thread, if it has failed.
+    /// Checkpoints the remaining pages once the reading thread is done. The caller calls it between transactions.
+    /// Returns the error of the reading thread, if it has failed.
     pub(super) fn finish(&mut self) -> Result<(), FileError> {
         let result = self.running.as_ref().and_then(|running| running.lock().take());
         if let Some(result) = result {
             self.running = None;
-            // After a failed sync nothing may be synced again.
+            // After a failed sync no other sync may follow.
             result?;
             if self.pages > MAX_REMAINING_PAGES {
                 self.request();
@@ -112,7 +113,7 @@ impl<'c> Checkpointer<'c> {
         Ok(())
     }
 
-    /// Checkpoints everything now. Called when there is nothing else to do.
+    /// Checkpoints all pages now. The caller calls it when nothing else is due.
     pub(super) fn run(&mut self) -> Result<(), FileError> {
         if self.running.is_none() {
             self.pages = 0;

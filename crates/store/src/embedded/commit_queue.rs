@@ -52,18 +52,19 @@ pub(super) struct CommitQueue {
 #[derive(Debug, Default)]
 struct QueueState {
     requests: VecDeque<CommitRequest>,
-    /// The committing thread waits, so a new request must wake it. While it works it checks the queue itself.
+    /// True while the committing thread waits, so a new request must wake it. While it works it checks the queue
+    /// itself.
     is_waiting: bool,
-    /// Maintenance (compaction, expiry) may be due although no request has arrived.
+    /// True if maintenance (compaction, expiry) may be due although no request has arrived.
     maintenance_requested: bool,
     stopped: bool,
 }
 
-/// What [`CommitQueue::wait`] returns.
+/// The requests that [`CommitQueue::wait`] returns.
 #[derive(Debug)]
 pub(super) struct QueueBatch {
     pub(super) requests: VecDeque<CommitRequest>,
-    /// No more requests will arrive.
+    /// True if no more requests will arrive.
     pub(super) stopped: bool,
 }
 
@@ -85,7 +86,7 @@ impl CommitQueue {
         self.wake(state.is_waiting);
     }
 
-    /// Rejects further requests. The committing thread ends when it has committed the queued ones.
+    /// Rejects further requests. The committing thread ends after it has committed the queued requests.
     pub(super) fn stop(&self) {
         let mut state = self.state.lock();
         state.stopped = true;

@@ -1,5 +1,5 @@
-//! The committing thread. It puts the queued requests into one transaction, adds what arrives meanwhile, expired keys
-//! and a step of compaction, syncs once, and only then publishes the result.
+//! The committing thread. It puts queued requests, requests that arrive meanwhile, expired keys and a step of
+//! compaction into one transaction. It syncs once, and only then publishes the result.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::opening;
 use super::{EngineState, ReaderHandle};
 use crate::{Compare, Condition, Error, Key, Record, Revision, StoredChange, Timestamp};
 
-/// The maximum number of changes in one transaction, so that the first of them does not wait long.
+/// The maximum number of changes in one transaction, so that the first change does not wait long.
 const MAX_CHANGES: usize = 512;
 
 /// The maximum size of one transaction.
@@ -51,28 +51,29 @@ pub(super) struct Committer<'c> {
     rollback: Statement<'c>,
     /// Set after a failed sync: writes are rejected until the store has recovered.
     sync_failure: Option<SyncFailure>,
-    /// A sync of a checkpoint has failed. The file may lack any page of the log, so that the log has to be copied to it
+    /// A sync of a checkpoint has failed, so the file may lack any page of the log. The log must be copied to the file
     /// from the start, which SQLite does only for a log that it opens.
     must_reopen: bool,
-    /// False if the log may end with a transaction that was reported as failed, because its sync failed. The next
-    /// transaction is written over it.
+    /// False if the log may end with a transaction that was reported as failed because its sync failed. The next
+    /// transaction overwrites it.
     is_log_clean: bool,
-    /// False until the log that was found when the store was opened is in the file, and the file is marked as open. Nothing
-    /// is written before.
+    /// True once the log that was found at opening is in the file, and the file is marked as open. No change is written
+    /// before.
     is_prepared: bool,
-    /// When to retry after a failed transaction, such as one on a full disk. The retry writes even if nothing is due,
-    /// so that an idle store notices that it works again.
+    /// When to retry after a failed transaction, for example on a full disk. The retry writes even if nothing is due,
+    /// so that an idle store notices that the disk works again.
     retry_at: Option<Instant>,
 }
 
-/// Why a committer has ended.
+/// The reason why a committer has ended.
 pub(super) enum CommitterEnd {
     /// The queue is stopped and empty.
     Stopped {
-        /// The log may be copied to the file when that is closed. After a failed sync only the log has everything.
+        /// True if the log may be copied to the file when the file is closed. After a failed sync only the log has
+        /// everything.
         can_checkpoint: bool,
     },
-    /// The file has to be opened again, to recover from this failed sync.
+    /// The file must be opened again to recover from this failed sync.
     Reopen(SyncFailure),
 }
 
@@ -81,9 +82,10 @@ pub(super) enum CommitterEnd {
 pub(super) struct SyncFailure {
     /// The error of the sync.
     sync_error: String,
-    /// Why the last attempt to recover has failed, if not by a failed sync: the disk may be full, for example.
+    /// Why the last attempt to recover has failed, if its cause was not a failed sync. For example, the disk may be
+    /// full.
     recovery_error: Option<String>,
-    /// The wait before the next attempt.
+    /// The wait before the next attempt to recover.
     interval: Duration,
 }
 
@@ -101,13 +103,13 @@ impl SyncFailure {
         Error::SyncFailed { path: path.to_owned(), detail }
     }
 
-    /// An attempt to recover has failed, but not by a failed sync. Returns the time of the next attempt.
+    /// Records that an attempt to recover has failed, but not by a failed sync. Returns the time of the next attempt.
     pub(super) fn retry_after(&mut self, recovery_error: Error) -> Instant {
         self.recovery_error = Some(recovery_error.into_cause());
         self.next_attempt()
     }
 
-    /// The time of the next attempt. The one after it waits twice as long.
+    /// The time of the next attempt. The attempt after it waits twice as long.
     fn next_attempt(&mut self) -> Instant {
         let at = Instant::now() + self.interval;
         self.interval = (self.interval * 2).min(MAX_RECOVERY_INTERVAL);
@@ -115,7 +117,7 @@ impl SyncFailure {
     }
 }
 
-/// The changes of one transaction. They are not in the index until they are durable.
+/// The changes of one transaction. The index gets them only when they are durable.
 #[derive(Default)]
 struct Transaction {
     entries: HashMap<Key, IndexEntry>,
@@ -134,7 +136,7 @@ impl Transaction {
                 entry.filter(is_live).is_some_and(|entry| entry.revision() == *revision)
             }
             Condition::NotWrittenSince(interval, revision) => {
-                // What this transaction has written is newer than anything that a caller can know.
+                // A change of this transaction is newer than any revision that a caller can know.
                 let written = self.entries.iter().filter(|(key, _)| interval.contains(key)).map(|(_, entry)| *entry);
                 let stored = index.entries_in(interval).filter(|indexed| !self.entries.contains_key(&indexed.key));
                 let all = written.chain(stored.map(|indexed| indexed.entry));
@@ -156,7 +158,7 @@ struct WrittenChange {
 }
 
 impl<'c> Committer<'c> {
-    /// `compact_revision` is the one that is saved in the file.
+    /// Creates a committer. `compact_revision` is the compact revision that is saved in the file.
     pub(super) fn new(
         shared: &'c EngineState,
         reader_handle: Arc<ReaderHandle>,
@@ -181,7 +183,8 @@ impl<'c> Committer<'c> {
         })
     }
 
-    /// The file was opened again after a failed sync. The first transaction shows whether the store works again.
+    /// Called after the file was opened again after a failed sync. The first transaction shows whether the store works
+    /// again.
     pub(super) fn after_failed_sync(mut self, sync_failure: SyncFailure) -> Self {
         self.shared.health.set_commit_error(Some(sync_failure.to_error(&self.shared.path)));
         self.sync_failure = Some(sync_failure);
@@ -189,7 +192,7 @@ impl<'c> Committer<'c> {
         self
     }
 
-    /// The log could not be copied to the file when the store was opened, because the disk is full.
+    /// Called if the log could not be copied to the file at opening because the disk is full.
     pub(super) fn on_full_disk(mut self) -> Self {
         self.is_prepared = false;
         self.retry_at = Some(Instant::now());
@@ -197,7 +200,7 @@ impl<'c> Committer<'c> {
         self
     }
 
-    /// Copies the log that was found when the store was opened, and marks the file as open, unless that was done.
+    /// Copies the log that was found at opening, and marks the file as open, unless both were done.
     fn prepare(&mut self) -> Result<(), FileError> {
         if !self.is_prepared {
             file::rewrite_log(&self.shared.path, &self.shared.access)?;
@@ -208,7 +211,7 @@ impl<'c> Committer<'c> {
         Ok(())
     }
 
-    /// Runs until the queue is stopped and empty, or the file has to be opened again.
+    /// Runs until the queue is stopped and empty, or until the file must be opened again.
     pub(super) fn run(mut self) -> CommitterEnd {
         loop {
             let timeout = self.idle_timeout();
@@ -249,7 +252,7 @@ impl<'c> Committer<'c> {
         self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at)
     }
 
-    /// A transaction has failed: reports the error, and retries later even if nothing is due. A retry that has been
+    /// Reports the error of a failed transaction, and schedules a retry even if nothing is due. A retry that is already
     /// scheduled for later stays.
     fn schedule_retry(&mut self, error: &Error) {
         if !self.waits_for_retry() {
@@ -262,14 +265,14 @@ impl<'c> Committer<'c> {
         self.shared.health.set_commit_error(Some(reported.unwrap_or_else(|| error.clone())));
     }
 
-    /// True if the file has to be opened again, and can be: the log that is read then must not contain a transaction
-    /// that was reported as failed. Such a transaction is overwritten first.
+    /// True if the file must and can be opened again. The log that is read then must not contain a transaction that was
+    /// reported as failed. Such a transaction is overwritten first.
     fn can_reopen(&self) -> bool {
         self.must_reopen && self.is_log_clean
     }
 
     /// Marks the file as closed, and saves the compact revision, so that it does not go backwards at a restart. Returns
-    /// true if the log may be copied to the file, which deletes it.
+    /// true if the log may be copied to the file. The copy deletes the log.
     fn finish(mut self) -> bool {
         if self.sync_failure.is_some() || !self.is_prepared {
             return false;
@@ -287,7 +290,7 @@ impl<'c> Committer<'c> {
         result.map_err(|error| self.abort(error))
     }
 
-    /// How long to wait if no request arrives. Syncs the newest acknowledged revision if that is due.
+    /// How long to wait if no request arrives. Syncs the newest acknowledged revision if that sync is due.
     fn idle_timeout(&self) -> Option<Duration> {
         let wait = |until: Instant| until.saturating_duration_since(Instant::now());
         if let Some(retry_at) = self.retry_at {
@@ -302,8 +305,8 @@ impl<'c> Committer<'c> {
         [sync, due].into_iter().flatten().min()
     }
 
-    /// Runs one transaction with what is due and what is requested. After an error, nothing of it is in the file and
-    /// the replies in the transaction are not yet sent.
+    /// Runs one transaction with the requests, the expired keys and a step of compaction. After an error, the file has
+    /// no part of it, and the replies in the transaction are not yet sent.
     fn run_transaction(
         &mut self,
         transaction: &mut Transaction,
@@ -319,7 +322,7 @@ impl<'c> Committer<'c> {
         let now = self.shared.clock.now();
         let started = Instant::now();
         let prepared = self.prepare();
-        // A failed copy leaves the file as a failed checkpoint does.
+        // A failed copy leaves the file in the same state as a failed checkpoint.
         self.must_reopen |= prepared.as_ref().is_err_and(FileError::is_failed_sync);
         let begun = prepared.and_then(|()| self.begin.execute([]).map_err(FileError::from));
         let is_recovery = self.sync_failure.is_some();
@@ -349,7 +352,7 @@ impl<'c> Committer<'c> {
             if transaction.changes.is_empty() && !step.wrote {
                 self.rollback.execute([])?;
             } else {
-                // Unless this returns, the transaction may be in the log.
+                // Until the commit returns, the transaction may or may not be in the log.
                 self.is_log_clean = false;
                 self.commit.execute([])?;
                 self.is_log_clean = true;
@@ -377,7 +380,7 @@ impl<'c> Committer<'c> {
                 } else {
                     Ok(())
                 };
-                // This transaction is durable whatever the checkpoint did.
+                // This transaction is durable, whatever the result of the checkpoint is.
                 let _ = checkpointed.or_else(|error| self.accept_failed_checkpoint(error));
                 self.publish(std::mem::take(transaction), step);
                 Ok(())
@@ -391,9 +394,9 @@ impl<'c> Committer<'c> {
         }
     }
 
-    /// A failed checkpoint loses nothing: the pages stay in the WAL, and the next one copies them again. But once a sync
-    /// has failed, a later one may succeed without the pages of the failed one. Then SQLite would drop the WAL that has
-    /// them, so that no further checkpoint may run before the file is opened again.
+    /// A failed checkpoint loses nothing: the pages stay in the WAL, and the next checkpoint copies them again. But
+    /// once a sync has failed, a later sync may succeed without the pages of the failed one. Then SQLite would drop the
+    /// WAL that has them. So no further checkpoint may run before the file is opened again.
     fn accept_failed_checkpoint(&mut self, error: FileError) -> Result<(), Error> {
         let sync_failed = error.is_failed_sync();
         let error = error.into_error(&self.shared.path);
@@ -405,7 +408,7 @@ impl<'c> Committer<'c> {
         Err(self.reject_writes(error))
     }
 
-    /// Rejects writes after a failed sync, until the store has recovered. Returns their error.
+    /// Rejects writes after a failed sync, until the store has recovered. Returns the error for these writes.
     fn reject_writes(&mut self, error: Error) -> Error {
         tracing::error!(%error, "A sync failed: the store rejects writes until it has recovered");
         let mut failure = SyncFailure::new(error);
@@ -419,8 +422,8 @@ impl<'c> Committer<'c> {
         rejection
     }
 
-    /// A transaction is on the disk: the store works, or works again. After a failed sync of a checkpoint, only a file
-    /// that is opened again does.
+    /// Records that a transaction is on the disk, so the store works, or works again. After a failed sync of a
+    /// checkpoint, the store works only after the file is opened again.
     fn accept_writes(&mut self) {
         if self.must_reopen {
             self.retry_at = Some(Instant::now());
@@ -437,7 +440,7 @@ impl<'c> Committer<'c> {
     fn abort(&mut self, error: FileError) -> Error {
         let sync_failed = error.is_failed_sync();
         let error = error.into_error(&self.shared.path);
-        // After some errors SQLite has already rolled back. Then this fails, which is harmless.
+        // After some errors SQLite has already rolled back. Then this rollback fails, which is harmless.
         let _ = self.rollback.execute([]);
         if sync_failed {
             self.reject_writes(error.clone());
@@ -458,7 +461,7 @@ impl<'c> Committer<'c> {
             let deletion = CommitRequest { key, compare, op, conditions: Vec::new(), reply };
             self.apply(transaction, deletion, now)?;
             if let Some((_, Err(error))) = transaction.replies.last() {
-                // Not retried: the row is corrupted, for example, and reading it reports that too.
+                // The deletion is not retried: for example, the row may be corrupted, and reading it reports that too.
                 tracing::warn!(%error, %revision, "Failed to delete an expired key");
                 self.shared.index.lock().expiries.retain(|(_, expiring), _| *expiring != revision);
             }
@@ -530,8 +533,8 @@ impl<'c> Committer<'c> {
         Ok(())
     }
 
-    /// The error of a change whose compare does not hold, with the current record. Corruption of one value does not affect the
-    /// other changes in a transaction.
+    /// The error of a change whose compare does not hold, with the current record. Corruption of one value does not
+    /// affect the other changes in a transaction.
     fn conflict(&mut self, current: Option<IndexEntry>) -> Result<Error, FileError> {
         let current = match current.map(|entry| self.reader.row(entry.revision())).transpose() {
             Err(error @ FileError::Corrupted(_)) => return Ok(error.into_error(&self.shared.path)),
@@ -563,7 +566,7 @@ impl<'c> Committer<'c> {
             changes.push(change);
         }
         self.compactor.finish(&mut index, step);
-        // Still holding the lock, so that a feed that subscribes at a revision gets exactly the changes after it.
+        // The lock is still held, so that a feed that subscribes at a revision gets exactly the changes after it.
         self.shared.publisher.publish(changes);
         drop(index);
         for (reply, result) in transaction.replies {
@@ -573,7 +576,7 @@ impl<'c> Committer<'c> {
     }
 }
 
-/// Answers requests that are not committed.
+/// Answers requests that are not committed with an error.
 pub(super) fn reject(requests: VecDeque<CommitRequest>, error: &Error) {
     for request in requests {
         // The caller may have dropped its future.

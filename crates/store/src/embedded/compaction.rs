@@ -1,5 +1,5 @@
-//! Compaction: removes rows that have left the retention, in steps small enough to share a transaction with commits,
-//! and returns free pages to the file system when the store is idle.
+//! Compaction removes rows that have left the retention. Its steps are small enough to share a transaction with
+//! commits. It returns free pages to the file system when the store is idle.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use super::log::{LogReader, LogWriter, RowHeader};
 use super::meta::{Meta, MetaWriter, RevisionSet};
 use crate::{Key, Revision, Timestamp};
 
-/// The number of log rows that a step scans per row that the transaction writes. More than one, so that compaction
-/// catches up with writers.
+/// The number of log rows that a step scans for each row that the transaction writes. It is larger than one, so that
+/// compaction catches up with writers.
 const ROWS_PER_WRITE: usize = 2;
 
 /// The number of rows that a step scans in addition.
@@ -34,11 +34,11 @@ const MIN_FREE_PAGES: i64 = 4096;
 /// The result of a compaction step inside a transaction that is not yet committed.
 #[derive(Debug)]
 pub(super) struct CompactionStep {
-    /// The step changed the file.
+    /// True if the step changed the file.
     pub(super) wrote: bool,
     /// The number of removed rows.
     pub(super) removed: usize,
-    /// The last vacuum step has been done, so the file can be truncated.
+    /// True if the last vacuum step has been done, so the file can be truncated.
     pub(super) vacuum_finished: bool,
     purged_revision: Revision,
     retained: RevisionSet,
@@ -54,7 +54,7 @@ pub(super) struct Compactor<'c> {
     meta: MetaWriter<'c>,
     /// The compact revision that is saved in the file.
     saved_revision: Revision,
-    /// Rows were removed since the free pages were last counted.
+    /// True if rows were removed since the free pages were last counted.
     removed: bool,
     vacuum_running: bool,
 }
@@ -72,7 +72,7 @@ impl<'c> Compactor<'c> {
         })
     }
 
-    /// Returns true if there is something to do now.
+    /// Returns true if a step has something to do now.
     pub(super) fn has_work(&self, index: &KeyIndex) -> bool {
         self.removed
             || index.purged_revision < index.purgeable_revision()
@@ -85,8 +85,8 @@ impl<'c> Compactor<'c> {
         index.compact_revision > self.saved_revision
     }
 
-    /// Runs one step inside the open transaction, which has written `written` rows. With `probe` it writes even if
-    /// there is nothing to compact, to find out whether writes succeed again.
+    /// Runs one step inside the open transaction, which has written `written` rows. With `probe` the step writes even
+    /// if there is nothing to compact, to find out whether writes succeed again.
     pub(super) fn run_step(
         &mut self,
         shared: &EngineState,
@@ -155,7 +155,7 @@ impl<'c> Compactor<'c> {
         Ok(step)
     }
 
-    /// Frees some pages if more than a quarter of the file is free. Returns true if it did.
+    /// Frees some pages if more than a quarter of the file is free. Returns true if it freed pages.
     fn vacuum_step(&mut self) -> Result<bool, FileError> {
         let free: i64 = self.free_pages.query_row([], |row| row.get(0))?;
         let all: i64 = self.all_pages.query_row([], |row| row.get(0))?;

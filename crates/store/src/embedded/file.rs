@@ -1,5 +1,6 @@
-//! The data directory and its one file: locks the directory, creates a new store file and checks an existing one. A new
-//! file gets its name only when it is complete and synced, so that a crash leaves either a store or nothing.
+//! The data directory and its one file. This module locks the directory, creates a new store file and checks an
+//! existing one. A new file gets its name only when it is complete and synced, so that a crash leaves either a store or
+//! nothing.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -24,10 +25,10 @@ const LOCK_FILE: &str = "pintle.lock";
 /// The application id in SQLite's header ("Pntl"), which identifies a Pintle store.
 const APPLICATION_ID: i32 = 0x506e_746c;
 
-/// The version of the schema. Incremented when an older program cannot read or would corrupt the file.
+/// The version of the schema. It is incremented when an older program cannot read the file or would corrupt it.
 pub(super) const FORMAT_VERSION: i64 = 2;
 
-/// The oldest format version that can be read. A file gets the present one when it is opened.
+/// The oldest format version that can be read. Opening a file converts it to the current format.
 const OLDEST_FORMAT_VERSION: i64 = 1;
 
 /// The size of a page.
@@ -39,7 +40,7 @@ const REWRITE_BYTES: usize = 1 << 20;
 /// SQLite's number of the mode `INCREMENTAL` of `auto_vacuum`.
 const INCREMENTAL_VACUUM: i64 = 2;
 
-/// What is encoded in a path that is part of a URI.
+/// The characters that are percent-encoded in the path of a URI.
 const URI_PATH: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS.add(b'%').add(b'?').add(b'#');
 
 /// The first bytes of every SQLite file.
@@ -74,13 +75,13 @@ impl FileError {
         };
         let detail = error.to_string();
         match error {
-            // A column whose type differs from the schema.
+            // A column has another type than the schema says.
             rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::IntegralValueOutOfRange(..)
             | rusqlite::Error::Utf8Error(..)
             | rusqlite::Error::QueryReturnedNoRows => Error::Corrupted { path, detail },
-            // The statements are correct, so the tables are not those of the schema.
+            // The statements are correct, so the tables differ from the schema.
             rusqlite::Error::SqliteFailure(cause, _) if cause.extended_code == ffi::SQLITE_ERROR => {
                 Error::Corrupted { path, detail }
             }
@@ -209,7 +210,7 @@ impl DataDir {
         self.create(&path, durability, None)
     }
 
-    /// Creates a store file whose log begins with this row. The history before it counts as compacted.
+    /// Creates a store file whose log begins with this row. All history before the row counts as compacted.
     pub(super) fn create_store_file(&self, first: &LogRow, durability: Durability) -> Result<(), Error> {
         let path = self.store_file();
         for file in [path.clone(), log_path(&path), acknowledged::path_of(&path)] {
@@ -245,7 +246,7 @@ fn create_schema(path: &Path, durability: Durability, first: Option<&LogRow>) ->
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "synchronous", synchronous(durability))?;
     connection.pragma_update(None, "page_size", PAGE_BYTES as i64)?;
-    // Allows freeing pages in small steps. A full VACUUM would block writers.
+    // This mode allows freeing pages in small steps. A full VACUUM would block writers.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
@@ -262,7 +263,7 @@ fn create_schema(path: &Path, durability: Durability, first: Option<&LogRow>) ->
     Ok(())
 }
 
-/// Checks the header before SQLite reads it, for a better error message.
+/// Checks the header before SQLite reads it. This gives a better error message.
 fn check_header(path: &Path) -> Result<(), Error> {
     let mut header = Vec::with_capacity(100);
     File::open(path).and_then(|file| file.take(100).read_to_end(&mut header)).map_err(io(path))?;
@@ -286,12 +287,12 @@ fn check_header(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// The format version of the file. That in the header of the file may be older, if the log has a newer one.
+/// The format version of the file. The version in the file's header may be older if the log has a newer one.
 pub(super) fn format_version(connection: &Connection) -> Result<i64, FileError> {
     Ok(connection.query_row("PRAGMA user_version", [], |row| row.get(0))?)
 }
 
-/// Checks that the tables are those of the format, so that no statement does something else than it says.
+/// Checks that the tables match the schema of the format, so that each statement has its intended effect.
 pub(super) fn check_schema(connection: &Connection) -> Result<(), FileError> {
     let meta = if format_version(connection)? == FORMAT_VERSION { META_SCHEMA } else { META_SCHEMA_1 };
     for (name, schema) in [("log", LOG_SCHEMA), ("meta", meta)] {
@@ -313,7 +314,7 @@ pub(super) fn check_schema(connection: &Connection) -> Result<(), FileError> {
 /// Opens the store file for the committing thread.
 ///
 /// A commit returns after its part of the WAL is synced (`synchronous=FULL`). SQLite's automatic checkpoint is off: it
-/// ignores errors, and a sync that failed must not be followed by another.
+/// ignores errors, and after a failed sync no other sync may follow.
 pub(super) fn open_writer(path: &Path, access: &FileAccess) -> Result<Connection, FileError> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, access)?;
     let mode: String = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get(0))?;
@@ -331,8 +332,8 @@ pub(super) fn log_path(path: &Path) -> PathBuf {
     path.with_extension("db-wal")
 }
 
-/// Writes the write-ahead log again, in place, and syncs it. SQLite writes to the file what it reads in the log; if the
-/// disk did not have that, a power loss in the middle would leave a part of a transaction in the file.
+/// Writes the write-ahead log again, in place, and syncs it. SQLite copies the pages that it reads from the log to the
+/// file. If the disk did not have the log, a power loss in the middle would leave a part of a transaction in the file.
 pub(super) fn rewrite_log(path: &Path, access: &FileAccess) -> Result<(), FileError> {
     if access.durability == Durability::Unsynced {
         return Ok(());
@@ -345,7 +346,7 @@ pub(super) fn rewrite_log(path: &Path, access: &FileAccess) -> Result<(), FileEr
     rewritten.map_err(FileError::Io)
 }
 
-/// Writes the content of a file again and syncs it. A file that does not exist is not created.
+/// Writes the content of a file again and syncs it. If the file does not exist, it is not created.
 fn rewrite(path: &Path) -> std::io::Result<()> {
     let mut file = match OpenOptions::new().read(true).write(true).open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -363,14 +364,15 @@ fn rewrite(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Copies the whole write-ahead log to the file, which syncs it. Nothing may be written behind a log whose sync has
-/// failed, now or before a restart: a power loss would end the log where the disk does not have it.
+/// Copies the whole write-ahead log to the file, which syncs the log. No transaction may be written after a log whose
+/// sync has failed, now or before a restart. A power loss would end the log at the place that the disk does not have.
 pub(super) fn copy_log(connection: &Connection) -> Result<(), FileError> {
     let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if is_busy { Err(busy()) } else { Ok(()) }
 }
 
-/// Copies the whole write-ahead log to the file, which syncs it, and keeps the log: a file that is open has one.
+/// Copies the whole write-ahead log to the file, which syncs the log, and keeps the log. A store file that is open has
+/// a log.
 pub(super) fn copy_log_without_truncating(connection: &Connection) -> Result<(), FileError> {
     let (is_busy, pages, copied): (bool, i64, i64) =
         connection
@@ -383,7 +385,7 @@ fn busy() -> FileError {
     FileError::Sqlite(rusqlite::Error::SqliteFailure(busy, None))
 }
 
-/// Makes this connection copy the log to the file and delete it when it closes, if it is the last one.
+/// If this connection is the last one, closing it copies the log to the file and deletes the log.
 pub(super) fn checkpoint_on_close(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false) {
         tracing::warn!(%error, "Failed to enable the checkpoint of the write-ahead log when the store closes");
@@ -399,7 +401,7 @@ pub(super) fn open_reader(path: &Path, access: &FileAccess) -> Result<Connection
     Ok(connection)
 }
 
-/// Opens the store file to read what it contains without its log.
+/// Opens the store file to read its content without its log.
 pub(super) fn open_without_log(path: &Path) -> Result<Connection, FileError> {
     let path = path.to_string_lossy();
     let name = format!("file:{}?immutable=1", percent_encoding::utf8_percent_encode(&path, URI_PATH));
@@ -414,10 +416,10 @@ fn open(path: &Path, mode: OpenFlags, access: &FileAccess) -> Result<Connection,
         Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.name.as_str())?,
         None => Connection::open_with_flags(path, flags)?,
     };
-    // SQLite would do it whenever the last connection closes. After a failed sync, only the log has everything.
+    // SQLite would checkpoint whenever the last connection closes. After a failed sync, only the log has everything.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
-    // Both connections sync: the one that reads copies the log to the file.
+    // Both connections sync: the reading connection also copies the log to the file.
     connection.pragma_update(None, "synchronous", synchronous(access.durability))?;
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "trusted_schema", false)?;

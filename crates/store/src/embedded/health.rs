@@ -10,22 +10,22 @@ use crate::Error;
 pub(super) const COMMITTER: &str = "store-committer";
 pub(super) const READER: &str = "store-reader";
 
-/// How long the committing thread may work on one transaction before the store counts as stalled. A transaction takes
-/// milliseconds, so that the rest is time on the disk.
+/// How long the committing thread may work on one transaction before the store counts as stalled. The work takes
+/// milliseconds, so the rest is time on the disk.
 const MAX_TRANSACTION_TIME: Duration = Duration::from_secs(1);
 
-/// Collects what the engine's threads report.
+/// Collects the reports of the engine's threads.
 #[derive(Debug, Default)]
 pub(super) struct EngineHealth(Mutex<HealthState>);
 
 #[derive(Debug, Default)]
 struct HealthState {
     closed: bool,
-    /// The first thread that ended unexpectedly, or its error.
+    /// The error of the first thread that failed or ended unexpectedly.
     thread_error: Option<Error>,
     /// The error of the last transaction, until one succeeds.
     commit_error: Option<Error>,
-    /// When the committing thread began the transaction that it works on.
+    /// When the committing thread began its current transaction.
     transaction_began: Option<Instant>,
 }
 
@@ -37,7 +37,7 @@ impl EngineHealth {
         if let Some(error) = error.or(state.thread_error.as_ref()).or(state.commit_error.as_ref()) {
             return Err(error.clone());
         }
-        // Asked here and not reported by a thread, because a thread that waits for the disk reports nothing.
+        // The caller measures the time, because a thread that waits for the disk reports nothing.
         match state.transaction_began.map(|began| began.elapsed()) {
             Some(elapsed) if elapsed >= MAX_TRANSACTION_TIME => {
                 Err(Error::Stalled { path: path.to_owned(), seconds: elapsed.as_secs() })
@@ -46,12 +46,12 @@ impl EngineHealth {
         }
     }
 
-    /// The committing thread begins or has ended its work on a transaction.
+    /// Records that the committing thread begins a transaction or has ended it.
     pub(super) fn set_in_transaction(&self, in_transaction: bool) {
         self.0.lock().transaction_began = in_transaction.then(Instant::now);
     }
 
-    /// The store is being closed: its threads end as expected.
+    /// Records that the store is being closed, so its threads end as expected.
     pub(super) fn set_closed(&self) {
         self.0.lock().closed = true;
     }

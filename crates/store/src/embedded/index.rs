@@ -14,10 +14,10 @@ use super::meta::{Meta, RevisionSet};
 use crate::retention::RetentionTracker;
 use crate::{Error, HistoryRetention, Key, KeyInterval, Revision, Timestamp};
 
-/// The number of rows from which on they are read by two threads.
+/// The minimum number of rows that two threads read.
 const MIN_PARALLEL_ROWS: u64 = 10_000;
 
-/// The newest row of a key. There is one for every key, so that all is in three numbers.
+/// The newest row of a key. There is one entry for every key, so the entry is packed into three numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IndexEntry {
     /// The mod revision, and the flags in the lowest bits.
@@ -26,7 +26,7 @@ pub(super) struct IndexEntry {
     previous: Option<NonZeroU64>,
 }
 
-/// The flags of an index entry: the row is a tombstone, and it has a time at which the key expires.
+/// The flags of an index entry: the row is a tombstone, and the row has a time at which the key expires.
 const DELETED: u64 = 1;
 const EXPIRES: u64 = 2;
 const FLAG_BITS: u32 = 2;
@@ -62,7 +62,7 @@ impl From<&RowHeader> for IndexEntry {
     fn from(row: &RowHeader) -> IndexEntry {
         let flags = u64::from(row.size.is_none()) * DELETED + u64::from(row.expires.is_some()) * EXPIRES;
         IndexEntry {
-            // SQLite's integers are signed, and far larger than revisions ever are.
+            // SQLite's integers are signed, and their maximum is far larger than any revision.
             revision: row.revision.0 << FLAG_BITS | flags,
             create_revision: row.create_revision,
             previous: row.previous.and_then(|previous| NonZeroU64::new(previous.0)),
@@ -83,18 +83,18 @@ impl SortedEntry for IndexedKey {
     }
 }
 
-/// The state of the engine. It reflects exactly what is durably committed.
+/// The state of the engine. It reflects exactly the durably committed changes.
 #[derive(Debug)]
 pub(super) struct KeyIndex {
     /// The current revision.
     pub(super) revision: Revision,
     /// The compact revision: the oldest revision that can be read.
     pub(super) compact_revision: Revision,
-    /// Rows that are obsolete at this revision have been removed from the file (etcd's finished compaction).
+    /// Rows that are obsolete at this revision have been removed from the file (etcd calls this a finished compaction).
     pub(super) purged_revision: Revision,
-    /// The rows up to the purged revision that are in the file.
+    /// The set of rows up to the purged revision that are in the file.
     pub(super) retained: RevisionSet,
-    /// No row has to follow this revision.
+    /// The index accepts a log without any row after this revision.
     base: Revision,
     keys: SortedEntries<IndexedKey>,
     pub(super) expiries: BTreeMap<(Timestamp, Revision), Key>,
@@ -106,8 +106,8 @@ pub(super) struct KeyIndex {
 }
 
 impl KeyIndex {
-    /// Builds the index from the log, which two connections read. Every row that has to be there is: those up to the
-    /// purged revision are the retained ones, and those after it have consecutive revisions.
+    /// Builds the index from the log, which two connections read. It checks that no row is missing. The rows up to the
+    /// purged revision must be the retained ones, and the later rows must have consecutive revisions.
     pub(super) fn load(
         connections: [&mut Connection; 2],
         retention: HistoryRetention,
@@ -151,7 +151,8 @@ impl KeyIndex {
             let entry = IndexEntry::from(&row);
             rows.push(IndexedKey { key: row.key, entry });
         }
-        // The sort is stable, so that the newest row of a key remains. To sort costs less than to insert in any order.
+        // The sort is stable, so that the newest row of a key remains. Sorting once costs less than inserting in any
+        // order.
         rows.sort_by(|one, other| one.key.cmp(&other.key));
         index.keys = rows.into_iter().collect();
         if meta.retained.is_some_and(|retained| retained != index.retained) {
@@ -167,7 +168,7 @@ impl KeyIndex {
         Ok(index)
     }
 
-    /// The row of `meta` for this state, while the store is open or after it is closed.
+    /// The row of `meta` for this state. `is_open` is false when the store closes.
     pub(super) fn meta(&self, is_open: bool) -> Meta {
         Meta {
             compact_revision: self.compact_revision,
@@ -178,7 +179,7 @@ impl KeyIndex {
         }
     }
 
-    /// The revisions of all rows that are the newest of a key that exists.
+    /// The revisions of the newest rows of all existing keys.
     pub(super) fn live_rows(&self) -> impl Iterator<Item = Revision> {
         self.keys.iter().filter(|indexed| !indexed.entry.is_deleted()).map(|indexed| indexed.entry.revision())
     }
@@ -204,7 +205,7 @@ impl KeyIndex {
         self.keys.get(key).map(|indexed| indexed.entry)
     }
 
-    /// Sets the newest row of a key. A key that is known stays the one that others share.
+    /// Sets the newest row of a key. A known key keeps its text, which other structures share.
     pub(super) fn set_entry(&mut self, key: Key, entry: IndexEntry) {
         match self.keys.get_mut(&key) {
             Some(indexed) => indexed.entry = entry,
@@ -212,14 +213,14 @@ impl KeyIndex {
         }
     }
 
-    /// Removes a key whose newest row is the one of this revision.
+    /// Removes a key if its newest row has this revision.
     pub(super) fn remove_row(&mut self, key: &str, revision: Revision) {
         if self.entry(key).is_some_and(|entry| entry.revision() == revision) {
             self.keys.remove(key);
         }
     }
 
-    /// The revision to read at, or an error if it cannot be read.
+    /// The revision to read at, or an error if the revision cannot be read.
     pub(super) fn resolve_revision(&self, at: Option<Revision>) -> Result<Revision, Error> {
         match at {
             None => Ok(self.revision),
@@ -245,8 +246,8 @@ impl KeyIndex {
         revision < self.compact_revision
     }
 
-    /// The revision up to which rows can be removed: not beyond a running read, and never the newest row, which holds
-    /// the store's current revision.
+    /// The revision up to which rows can be removed. Rows that a running read needs stay. The newest row always stays,
+    /// since it holds the store's current revision.
     pub(super) fn purgeable_revision(&self) -> Revision {
         let newest = Revision(self.revision.0.saturating_sub(1));
         let pinned = self.active_reads.keys().next().copied().unwrap_or(newest);
@@ -279,7 +280,7 @@ impl KeyIndex {
     }
 }
 
-/// Reads the headers of all rows in order: half of them with each connection, at the same time.
+/// Reads the headers of all rows in order. Each connection reads half of them, at the same time.
 fn read_log([first, second]: [&mut Connection; 2]) -> Result<[Vec<RowHeader>; 2], FileError> {
     let middle = match log::extent(first)? {
         Some((oldest, newest)) if newest.0 - oldest.0 >= MIN_PARALLEL_ROWS => {

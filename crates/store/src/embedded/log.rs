@@ -30,13 +30,13 @@ impl LogRow {
         RowHeader { revision, key: key.clone(), create_revision, previous, time, expires, size }
     }
 
-    /// Both checksums in one number: that of the value in the lower half, that of the header in the upper half.
+    /// Both checksums in one number: the value's checksum in the lower half, the header's in the upper half.
     fn checksum(&self) -> u64 {
         both_checksums(self.header().checksum(), self.value.as_deref())
     }
 }
 
-/// Both checksums of a row, given that of its header.
+/// Both checksums of a row, from the header's checksum and the value.
 fn both_checksums(header: u32, value: Option<&[u8]>) -> u64 {
     u64::from(header) << 32 | u64::from(crc32fast::hash(value.unwrap_or_default()))
 }
@@ -75,8 +75,8 @@ impl RowHeader {
     }
 }
 
-/// The change log is one table, so that a value is written only once. `value` is the last column, so that the rest of a
-/// row is read without it. A row without a value is a tombstone.
+/// The change log is one table, so that a value is written only once. `value` is the last column, so that the other
+/// columns are read without it. A row without a value is a tombstone.
 pub(super) const LOG_SCHEMA: &str = "CREATE TABLE log (
     revision INTEGER PRIMARY KEY,
     key TEXT NOT NULL,
@@ -120,13 +120,13 @@ impl<'c> LogReader<'c> {
         self.row_of(revision, None)
     }
 
-    /// Reads the row of a revision, which must exist, and is that of a known key.
+    /// Reads the row of a revision, which must exist. If `key` is given, it is the key of the row.
     fn row_of(&mut self, revision: Revision, key: Option<&Key>) -> Result<LogRow, FileError> {
         let row = self.row.query_row([to_sql_integer(revision.0)], |row| Ok(read_row(row, key))).optional()?;
         row.unwrap_or_else(|| Err(missing_row(revision)))
     }
 
-    /// Reads the rows of these keys, which are at consecutive revisions from the first one on, and must exist.
+    /// Reads the rows of these keys. The rows must exist and have consecutive revisions that begin with `first`.
     pub(super) fn read_run(&mut self, first: Revision, keys: &[&Key]) -> Result<Vec<LogRow>, FileError> {
         if let [key] = keys {
             return Ok(vec![self.row_of(first, Some(key))?]);
@@ -263,14 +263,14 @@ fn optional_unsigned_column(row: &SqlRow<'_>, column: usize) -> rusqlite::Result
     if row.get_ref(column)? == ValueRef::Null { Ok(None) } else { unsigned_column(row, column).map(Some) }
 }
 
-/// The key, which shares the text of the known one if it is the same.
+/// Reads the key. If it equals the known key, the result shares the known key's text.
 fn key_column(row: &SqlRow<'_>, column: usize, known: Option<&Key>) -> rusqlite::Result<Key> {
     let key = row.get_ref(column)?.as_str()?;
     Ok(known.filter(|known| known.as_str() == key).map_or_else(|| Key::from(key), Key::clone))
 }
 
-/// The columns that [`ROW_COLUMNS`] and [`HEADER_COLUMNS`] share, with the size of the value and the checksums, which
-/// are not verified here.
+/// The columns that [`ROW_COLUMNS`] and [`HEADER_COLUMNS`] share, with the size of the value and the checksums. The
+/// checksums are not verified here.
 fn read_columns(row: &SqlRow<'_>, size: Option<usize>, key: Option<&Key>) -> rusqlite::Result<(RowHeader, u64)> {
     let header = RowHeader {
         revision: Revision(unsigned_column(row, 0)?),

@@ -1,6 +1,6 @@
 //! The one row of `meta`: how far the log is compacted, which of its older rows are retained, and whether the store is
-//! open. It has a checksum. Together with the checksums of the rows it tells a complete log from one with missing, repeated
-//! or outdated pages.
+//! open. The row has a checksum. Together with the rows' checksums it distinguishes a complete log from a log with
+//! missing, repeated or outdated pages.
 
 use rusqlite::{Connection, Statement, params};
 
@@ -26,8 +26,8 @@ pub(super) const META_SCHEMA_1: &str = "CREATE TABLE meta (
     swept INTEGER NOT NULL
 ) STRICT";
 
-/// A set of revisions as one number, to which they are added and from which they are removed in any order. Two sets that
-/// differ have the same number with a probability of 2^-64.
+/// A set of revisions as one number. Revisions can be added and removed in any order. Two different sets have the same
+/// number with a probability of 2^-64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RevisionSet(u64);
 
@@ -58,14 +58,14 @@ pub(super) struct Meta {
     pub(super) purged_revision: Revision,
     /// The revisions of the rows up to the purged revision. `None` in files of format 1.
     pub(super) retained: Option<RevisionSet>,
-    /// No row has to follow this revision: the log begins with it, or continues another one.
+    /// The log may have no row after this revision: the log begins with it, or continues another store's revisions.
     pub(super) base: Revision,
-    /// The store was not closed, so that the log goes on in the write-ahead log.
+    /// True if the store was not closed, so that the write-ahead log may continue the log.
     pub(super) is_open: bool,
 }
 
 impl Meta {
-    /// The row of a log that begins after this revision. What came before counts as compacted.
+    /// The row of a log that begins after this revision. All earlier history counts as compacted.
     pub(super) fn beginning_after(base: Revision) -> Meta {
         let retained = Some(RevisionSet::default());
         Meta { compact_revision: base, purged_revision: base, retained, base, is_open: false }
@@ -148,7 +148,8 @@ impl<'c> MetaWriter<'c> {
         Ok(MetaWriter { delete: connection.prepare("DELETE FROM meta")?, insert: connection.prepare(insert)? })
     }
 
-    /// Writes to the file even if nothing changes: SQLite skips an UPDATE with the same values.
+    /// Writes to the file even if nothing changes. It does not use UPDATE, because SQLite skips an UPDATE with the same
+    /// values.
     pub(super) fn write(&mut self, meta: &Meta) -> Result<(), FileError> {
         let columns = meta.columns();
         let [compacted, swept, retained, base, open] = columns;

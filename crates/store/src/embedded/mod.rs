@@ -44,7 +44,7 @@ use crate::{
     ValueTransformer,
 };
 
-/// The maximum size of a key and its value. Far above what the API server accepts and far below SQLite's limit.
+/// The maximum size of a key and its value. It is far above the API server's limit and far below SQLite's limit.
 const MAX_ENTRY_BYTES: usize = 64 << 20;
 
 /// The options of an embedded store.
@@ -56,36 +56,37 @@ pub struct EmbeddedOptions {
     pub transformer: Arc<dyn ValueTransformer>,
     /// The clock for leases and retention.
     pub clock: Arc<dyn Clock>,
-    /// The access to the files, instead of the operating system's. Tests simulate power loss with it.
+    /// The VFS that replaces the operating system's. Tests simulate power loss with it.
     pub vfs: Option<Vfs>,
     /// When a commit is acknowledged.
     pub durability: Durability,
-    /// If acknowledged changes after this revision are found to be lost, the store is opened without them, and skips
-    /// revisions so that none is given out twice. If nothing is lost, this has no effect.
+    /// The revision after which lost acknowledged changes are accepted. If changes after it are lost, the store is
+    /// opened without them. It skips revisions, so that no revision is given out twice. If nothing is lost, this has no
+    /// effect.
     pub accepted_loss: Option<Revision>,
 }
 
 /// When a commit is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// When it is synced to the disk.
+    /// When the change is synced to the disk.
     #[default]
     Synced,
-    /// When the operating system has it. A crash of the process loses nothing. A crash of the machine may lose everything,
-    /// also what is older (as etcd with `--unsafe-no-fsync`).
+    /// When the operating system has the change. A crash of the process loses nothing. A crash of the machine may lose
+    /// everything, also older changes (as etcd with `--unsafe-no-fsync`).
     Unsynced,
 }
 
-/// An access to the files of a store.
+/// A SQLite VFS, and functions that access the store's files with it but without SQLite.
 #[derive(Clone, Debug)]
 pub struct Vfs {
     /// The name of a registered SQLite VFS.
     pub name: String,
-    /// Writes the content of a file again, in place, and syncs it, with the VFS of this name. A file that does not exist
-    /// is not created.
+    /// Writes the content of a file again, in place, with the VFS of this name, and syncs it. If the file does not
+    /// exist, it is not created.
     pub rewrite: fn(vfs: &str, file: &Path) -> std::io::Result<()>,
-    /// Is called before bytes are written to a file without SQLite, at this offset, and whether they are synced then. An
-    /// error fails the write.
+    /// Called before bytes are written to a file without SQLite, at this offset. `sync` tells whether they are synced
+    /// afterwards. An error fails the write.
     pub write: fn(vfs: &str, file: &Path, offset: u64, bytes: &[u8], sync: bool) -> std::io::Result<()>,
 }
 
@@ -153,8 +154,8 @@ impl fmt::Debug for EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a data directory, creates both if they do not exist, and reads the log once. Blocks until
-    /// that is done.
+    /// Opens the store in a data directory, and reads the log once. Creates the directory and the store if they do not
+    /// exist. Blocks until all this is done.
     pub fn open(data_dir: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore, Error> {
         let data_dir = DataDir::lock(data_dir)?;
         data_dir.ensure_store_file(options.durability)?;
@@ -170,9 +171,9 @@ impl EmbeddedStore {
         path.try_exists().map_err(|error| Error::Io { path, detail: error.to_string() })
     }
 
-    /// Creates a store in a data directory that has none, with one value. Its revisions continue those of another store:
-    /// that of the value is the one after `previous`, and what came before counts as compacted. A crash leaves the store
-    /// with the value, or none.
+    /// Creates a store with one value in a data directory that has no store. Its revisions continue another store's
+    /// revisions: the value gets the revision after `previous`, and all earlier history counts as compacted. A crash
+    /// leaves either the store with the value or no store.
     ///
     /// # Errors
     /// The directory has a store, or cannot be written.
@@ -236,7 +237,7 @@ impl EmbeddedStore {
                 let Some(handover) = reader.run(&receiver) else { break };
                 drop(connection);
                 let Some(reopened) = handover.finish() else {
-                    // The committing thread reports why it ends, and ends this thread afterwards. Until then reads fail.
+                    // The committing thread reports why it ends, and then ends this thread. Until then reads fail.
                     while receiver.recv().is_ok() {}
                     break;
                 };
@@ -247,17 +248,19 @@ impl EmbeddedStore {
         let work = move |shared: &EngineState| {
             let mut writer = Some(Writer { connection: write_connection, is_prepared, compact_revision });
             let outcome = {
-                // Dropped before the reading thread ends, so that this thread is reported and not the other one.
+                // The guard is dropped before the reading thread ends, so that this thread is reported and not the
+                // other one.
                 let end_guard = ThreadEndGuard { health: &shared.health, thread: COMMITTER };
                 let _close_guard = CloseOnDrop(shared);
                 let reopener = Reopener { shared, reader: &reader_handle, retention };
                 commit_until_stopped(shared, &reader_handle, &mut writer, &reopener)
                     .inspect_err(|error| end_guard.fail(error.clone()))
             };
-            // Only the last connection to close can checkpoint the whole WAL, so the reading thread closes its one first.
+            // Only the last connection to close can checkpoint the whole WAL, so the reading thread closes its
+            // connection first.
             reader_handle.close();
             join(reader_thread);
-            // Nobody may have noticed that the last checkpoint of the reading thread has failed.
+            // The committing thread may not have noticed that the last checkpoint of the reading thread has failed.
             if let (Some(writer), Ok(true)) = (&writer, &outcome)
                 && !shared.checkpoint_gate.has_failed()
             {
@@ -306,8 +309,8 @@ impl EmbeddedStore {
     }
 }
 
-/// Commits until the queue is stopped and empty, and opens the file again where that is needed. Returns true if the
-/// log may be copied to the file when that is closed.
+/// Commits until the queue is stopped and empty, and opens the file again when necessary. Returns true if the log may
+/// be copied to the file when the file is closed.
 fn commit_until_stopped(
     shared: &EngineState,
     reader: &Arc<ReaderHandle>,
@@ -336,7 +339,7 @@ fn commit_until_stopped(
     Ok(false)
 }
 
-/// Starts a thread that holds the lock on the data directory while it can access the file.
+/// Starts a thread that holds the lock on the data directory for as long as it can access the file.
 fn spawn_thread(
     name: &'static str,
     data_dir: Arc<DataDir>,
@@ -479,7 +482,7 @@ impl Store for EmbeddedStore {
         Box::pin(async {
             let Some(thread) = self.stop() else { return Ok(()) };
             let (closed_sender, closed) = oneshot::channel();
-            // Joining blocks, which a future must not do.
+            // Joining blocks, and a future must not block.
             let joiner = std::thread::Builder::new().name("store-close".to_owned()).spawn(move || {
                 join(thread);
                 // The caller may have dropped its future.

@@ -1,4 +1,5 @@
-//! Opens the file: reads everything, and finds out whether acknowledged changes are missing, before anything is modified.
+//! Opens the file. Before it modifies anything, it reads everything and finds out whether acknowledged changes are
+//! missing.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,8 +15,8 @@ use super::structure;
 use super::wal::{self, WalCheck};
 use crate::{HistoryRetention, Revision};
 
-/// How many revisions are skipped after accepted losses, in addition to the known ones. The newest acknowledged revision is
-/// synced a second late, and the store file is never behind by so many changes.
+/// The number of revisions that are skipped after accepted losses, in addition to the known ones. The newest
+/// acknowledged revision is synced a second late, and the store file is never behind by so many changes.
 const SKIPPED_REVISIONS: u64 = 1_000_000;
 
 /// Acknowledged changes that are not in the file.
@@ -25,7 +26,7 @@ pub(super) struct Loss {
     pub(super) after: Revision,
     /// The newest acknowledged revision, if it is known.
     pub(super) until: Option<Revision>,
-    /// What is wrong.
+    /// A description of the damage.
     pub(super) cause: String,
 }
 
@@ -34,11 +35,12 @@ pub(super) struct OpenedFile {
     pub(super) writer: Connection,
     pub(super) reader: Connection,
     pub(super) index: KeyIndex,
-    /// False if the disk is too full: the store can be read, but nothing may be written before [`prepare`] succeeds.
+    /// False if the disk is too full. Then the store can be read, but nothing may be written before [`prepare`]
+    /// succeeds.
     pub(super) is_prepared: bool,
 }
 
-/// How to open a file.
+/// Opens a store file with these settings.
 pub(super) struct Opener<'o> {
     pub(super) path: &'o Path,
     pub(super) access: &'o FileAccess,
@@ -51,8 +53,8 @@ pub(super) struct Opener<'o> {
 impl Opener<'_> {
     /// Opens the file.
     ///
-    /// The log may hold what an earlier process failed to sync: the file system shows it, but the disk may not have it. So
-    /// the log is written again before SQLite reads it, and copied to the file as a whole.
+    /// The log may hold changes that an earlier process failed to sync: the file system shows them, but the disk may
+    /// not have them. So the log is written again before SQLite reads it, and copied to the file as a whole.
     pub(super) fn open(&self) -> Result<OpenedFile, FileError> {
         let mut is_full = false;
         let mut or_full = |result: Result<(), FileError>| match result {
@@ -73,7 +75,7 @@ impl Opener<'_> {
             return self.accept(opened, loss);
         }
         if meta.is_open && log.is_empty {
-            // Another program has removed the log.
+            // The file is marked as open but has no log, so another program has removed the log.
             check_structure(&opened.writer)?;
         }
         or_full(prepare(self.path, &opened.writer, self.acknowledged, &opened.index))?;
@@ -116,8 +118,8 @@ impl Opener<'_> {
         Ok((until.is_some() || is_incomplete).then_some(Loss { after: newest, until, cause }))
     }
 
-    /// Opens a file whose log goes on after a damaged frame. SQLite reads the log up to that frame; but if pages after it are
-    /// in the file already, only the file without the log may be consistent.
+    /// Opens a file whose log goes on after a damaged frame. SQLite reads the log up to that frame. But if later pages
+    /// of the log are already in the file, only the file without the log may be consistent.
     fn open_damaged(&self, log: &WalCheck, offset: u64) -> Result<OpenedFile, FileError> {
         let log_file = file::log_path(self.path);
         let cause =
@@ -147,7 +149,7 @@ impl Opener<'_> {
         }
     }
 
-    /// The newest revision of the file without its log, if that is consistent.
+    /// The newest revision of the file without its log, if the file alone is consistent.
     fn newest_without_log(&self) -> Option<Revision> {
         let read = || -> Result<Revision, FileError> {
             let mut connections = [file::open_without_log(self.path)?, file::open_without_log(self.path)?];
@@ -163,8 +165,8 @@ impl Opener<'_> {
         if self.accepted_loss == Some(loss.after) { Ok(()) } else { Err(FileError::Lost(loss.clone())) }
     }
 
-    /// Makes sure that no lost revision is given out again, even if this is interrupted. Returns the revision with which the
-    /// store goes on.
+    /// Makes sure that no lost revision is given out again, even if this call is interrupted. Returns the revision with
+    /// which the store goes on.
     fn skip_revisions(&self, loss: &Loss) -> Result<Revision, FileError> {
         let newest = self.acknowledged.read()?.max(loss.until).unwrap_or_default().max(loss.after);
         let base = Revision(newest.0 + SKIPPED_REVISIONS);
@@ -172,8 +174,8 @@ impl Opener<'_> {
         Ok(base)
     }
 
-    /// Goes on without the lost changes if that is accepted. The history ends: what can be read begins with a revision
-    /// that is newer than all that were given out.
+    /// Goes on without the lost changes if the operator accepts the loss. The history ends: the readable revisions
+    /// begin after all revisions that were ever given out.
     fn accept(&self, opened: OpenedFile, loss: Loss) -> Result<OpenedFile, FileError> {
         self.check_accepted(&loss)?;
         let base = self.skip_revisions(&loss)?;
@@ -200,8 +202,9 @@ impl Opener<'_> {
     }
 }
 
-/// Makes a file that was read ready for writes: records its newest revision as acknowledged, copies the log to the file,
-/// checks what only writes need, and marks the file as open, so that it cannot be taken for complete without its log.
+/// Makes a file that was read ready for writes. It records the newest revision as acknowledged, copies the log to the
+/// file, and checks the structure that only writes need. It marks the file as open, so that the file is not taken for
+/// complete without its log.
 pub(super) fn prepare(
     path: &Path,
     connection: &Connection,
@@ -214,7 +217,8 @@ pub(super) fn prepare(
     write_open(connection, |_| Ok(index.meta(true)))
 }
 
-/// Writes the meta record of an open store, and copies it to the file. A file of an older format gets the present one.
+/// Writes the meta record of an open store, and copies it to the file. A file of an older format gets the current
+/// format.
 fn write_open(
     connection: &Connection,
     change: impl FnOnce(&Connection) -> Result<Meta, FileError>,
@@ -230,7 +234,7 @@ fn write_open(
     file::copy_log_without_truncating(connection)
 }
 
-/// Lets SQLite check the whole file, which takes long.
+/// Lets SQLite check the whole file. This takes long.
 fn check_structure(connection: &Connection) -> Result<(), FileError> {
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if found == "ok" { Ok(()) } else { Err(FileError::Corrupted(found)) }

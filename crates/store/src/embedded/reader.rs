@@ -1,5 +1,5 @@
-//! The reading thread. The server reads from its cache and uses the store only at start and when a feed needs history,
-//! so one thread with one connection and little memory is enough. It never blocks the committing thread.
+//! The reading thread. The server reads from its cache and uses the store only at start and when a feed needs history.
+//! So one thread with one connection and little memory is enough. It never blocks the committing thread.
 
 use std::sync::mpsc;
 
@@ -19,7 +19,7 @@ const MAX_CHUNK_KEYS: usize = 1024;
 /// The maximum size of the values in a page of history.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// A read to run on the reading thread. It sends its own result.
+/// A read to run on the reading thread. The read sends its own result.
 pub(super) type ReadRequest = Box<dyn FnOnce(&mut StoreReader<'_>) + Send>;
 
 pub(super) struct StoreReader<'c> {
@@ -40,7 +40,7 @@ pub(super) struct ConnectionHandover {
 }
 
 impl ConnectionHandover {
-    /// Waits for the new connection. The old one must be closed. `None` if the store closes.
+    /// Waits for the new connection. The caller has closed the old connection. Returns `None` if the store closes.
     pub(super) fn finish(self) -> Option<Connection> {
         drop(self.closed);
         self.reopened.recv().ok()
@@ -73,7 +73,7 @@ impl<'c> StoreReader<'c> {
         })
     }
 
-    /// Runs until every sender is dropped, or until the connection has to be closed.
+    /// Runs until every sender is dropped, or until the connection must be closed.
     pub(super) fn run(mut self, requests: &mpsc::Receiver<ReadRequest>) -> Option<ConnectionHandover> {
         while let Ok(request) = requests.recv() {
             request(&mut self);
@@ -158,7 +158,7 @@ impl<'c> StoreReader<'c> {
         Ok(RecordPage { records: self.records(&found)?, is_last: true })
     }
 
-    /// The next keys of an interval, after a key, which is set to the last one of them.
+    /// The next keys of an interval after the key `after`. Sets `after` to the last returned key.
     fn next_keys(&self, interval: &KeyInterval, after: &mut Option<Key>) -> Option<Vec<IndexedKey>> {
         let index = self.shared.index.lock();
         let keys: Vec<_> = index.keys_after(interval, after.as_ref()).take(MAX_CHUNK_KEYS).cloned().collect();
@@ -169,7 +169,8 @@ impl<'c> StoreReader<'c> {
 
     /// Reads the records of these keys at these revisions.
     fn records(&mut self, found: &[(Revision, Key)]) -> Result<Vec<Record>, Error> {
-        // Rows are ordered by revision in the file. Reading in that order reads each page once, and consecutive rows at once.
+        // Rows are ordered by revision in the file. Reading in that order reads each page once, and consecutive rows
+        // together.
         let mut order: Vec<(Revision, usize)> = found.iter().map(|(revision, _)| *revision).zip(0..).collect();
         order.sort_unstable();
         let mut records: Vec<Option<Record>> = Vec::new();
@@ -216,7 +217,7 @@ impl<'c> StoreReader<'c> {
         Ok(StoredChange { revision, key, value: record.map(|record| record.value), stale })
     }
 
-    /// Reads the record of a revision that has a value.
+    /// Reads the record of a revision whose row has a value.
     fn record(&mut self, revision: Revision) -> Result<Record, Error> {
         let row = self.log.row(revision).map_err(|error| self.to_error(error))?;
         self.shared.record(row)
@@ -228,7 +229,7 @@ impl<'c> StoreReader<'c> {
         Ok(exists || self.mod_revision_at(entry, at)?.is_some())
     }
 
-    /// The mod revision of a key at a guarded revision, revisions by following the previous rows from the newest one.
+    /// The mod revision of a key at a guarded revision. It is found by following the previous rows from the newest one.
     fn mod_revision_at(&mut self, entry: IndexEntry, at: Revision) -> Result<Option<Revision>, Error> {
         if entry.revision() <= at {
             return Ok(Some(entry.revision()).filter(|_| !entry.is_deleted()));
@@ -254,14 +255,15 @@ impl<'c> StoreReader<'c> {
     }
 }
 
-/// Makes the reading thread close its connection, and waits until it is closed. Returns the channel for a new one; the
-/// thread reads nothing until it has that. `None` if the store closes: the thread closes its connection some time later.
+/// Makes the reading thread close its connection, and waits until it is closed. Returns the channel for a new
+/// connection; the thread reads nothing until it has that. Returns `None` if the store closes: then the thread closes
+/// its connection some time later.
 pub(super) fn close_connection(reader: &ReaderHandle) -> Option<mpsc::Sender<Connection>> {
     let (closed, wait_closed) = mpsc::channel();
     let (sender, reopened) = mpsc::channel();
     let handover = ConnectionHandover { closed, reopened };
     let sent = reader.send(Box::new(move |reader| reader.handover = Some(handover)));
-    // If nobody closed the handle, the thread has ended, and has no connection.
+    // If nobody has closed the handle, the thread has ended and has no connection.
     if sent.is_err() && reader.is_closed() {
         return None;
     }

@@ -1,12 +1,13 @@
 //! Opens the file again after a failed sync of a checkpoint. The file system then shows pages that the disk may not
-//! have, and the write-ahead log has all of them. So the log is read anew and copied to the file as a whole, as when the
-//! store is opened, and compared with what is committed.
+//! have, and the write-ahead log has all of them. So the log is read again and copied to the file as a whole, as at
+//! every opening of the store. Then it is compared with the committed changes.
 //!
-//! SQLite keeps in the wal-index how much of the log is in the file, and drops that with the last connection. Another
-//! process that has the file open keeps it, so no other process may open the file.
+//! SQLite keeps the number of log pages that are in the file in the wal-index, and drops the wal-index with the last
+//! connection. If another process had the file open, the wal-index would remain. So no other process may open the file.
 //!
-//! The system reports a write-back error once per file descriptor. The reading thread's descriptor may report the error
-//! that the committing thread's has already reported, as another failed sync, from which the store recovers likewise.
+//! The system reports a write-back error once per file descriptor. The committing thread's descriptor may report an
+//! error first, and then the reading thread's descriptor reports it again. This counts as another failed sync, from
+//! which the store recovers in the same way.
 
 use std::time::Instant;
 
@@ -25,7 +26,7 @@ const MAX_REJECTED: usize = 512;
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) connection: Connection,
-    /// False until the log that was found is in the file, and the file may be written.
+    /// False until the log that was found at opening is in the file, and the file may be written.
     pub(super) is_prepared: bool,
     /// The compact revision that is saved in the file.
     pub(super) compact_revision: Revision,
@@ -39,20 +40,20 @@ pub(super) struct Reopener<'c> {
 }
 
 impl Reopener<'_> {
-    /// Closes both connections and opens them again, as often as needed. Meanwhile requests are rejected with the
+    /// Closes both connections and opens them again, as often as necessary. Meanwhile requests are rejected with the
     /// failure. Returns `None` if the store closes.
     ///
     /// # Errors
-    /// The file does not contain what was acknowledged, and only that.
+    /// The content of the file differs from the acknowledged changes.
     pub(super) fn reopen(&self, writer: Option<Writer>, failure: &mut SyncFailure) -> Result<Option<Writer>, Error> {
-        // Both are closed before one is opened, so that SQLite drops the wal-index.
+        // Both connections are closed before one is opened, so that SQLite drops the wal-index.
         let Some(reopened) = reader::close_connection(self.reader) else { return Ok(None) };
         drop(writer);
         loop {
             let error = match self.open() {
                 Ok((writer, connection)) => {
                     self.shared.checkpoint_gate.open();
-                    // A reading thread that has ended needs none.
+                    // A reading thread that has ended needs no connection.
                     let _ = reopened.send(connection);
                     return Ok(Some(writer));
                 }
@@ -79,7 +80,7 @@ impl Reopener<'_> {
         Ok((Writer { connection, is_prepared, compact_revision: read.compact_revision }, reader))
     }
 
-    /// Rejects requests until then. Returns true if the store closes.
+    /// Rejects requests until this time. Returns true if the store closes.
     fn reject_until(&self, until: Instant, failure: &Error) -> bool {
         loop {
             let left = until.saturating_duration_since(Instant::now());

@@ -1,7 +1,7 @@
-//! Checks what SQLite believes when it writes to a store file: which pages are free, and which bytes of a page are. A page or
-//! byte that is in use would be overwritten (upstream: https://www.sqlite.org/fileformat2.html, "B-tree Pages", "The
-//! Freelist" and "Pointer Map or Ptrmap Pages"). SQLite checks all that itself with `PRAGMA quick_check`, which takes
-//! several times as long as reading the log.
+//! Checks the structures that SQLite trusts when it writes to a store file: the list of free pages and the free bytes
+//! of each page. If they were wrong, SQLite would overwrite pages or bytes that are in use. (Upstream:
+//! https://www.sqlite.org/fileformat2.html, "B-tree Pages", "The Freelist" and "Pointer Map or Ptrmap Pages".) SQLite
+//! checks all of this with `PRAGMA quick_check`, which takes several times as long as reading the log.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -17,7 +17,7 @@ const FIRST_OVERFLOW: u8 = 3;
 const OVERFLOW: u8 = 4;
 const TREE: u8 = 5;
 
-/// The size of an entry in the pointer map: a type, and the number of a page.
+/// The size of an entry in the pointer map: a type and the number of a page.
 const ENTRY_BYTES: usize = 5;
 
 /// A page of the pointer map is followed by the pages that it describes.
@@ -38,11 +38,12 @@ pub(super) const TABLE_LEAF: u8 = 0x0d;
 /// The size of the smallest cell, and of the smallest free block.
 const MIN_CELL_BYTES: usize = 4;
 
-/// The most bytes of a row that a leaf has if the rest is on other pages, and if there is no rest.
+/// The limits of the bytes of a row in its leaf. A row up to the maximum is in its leaf as a whole. A larger row has at
+/// least the minimum there, and the rest on other pages.
 const MIN_LOCAL_BYTES: usize = (PAGE_BYTES - 12) * 32 / 255 - 23;
 const MAX_LOCAL_BYTES: usize = PAGE_BYTES - 35;
 
-/// Checks a file whose write-ahead log is copied.
+/// Checks a file whose write-ahead log has been copied to it.
 pub(super) fn check(path: &Path) -> Result<(), FileError> {
     let mut file = PagedFile::open(path)?;
     let mut content = [0; PAGE_BYTES];
@@ -97,7 +98,7 @@ impl PagedFile {
         self.read_next(page, content)
     }
 
-    /// Reads the page after the one that was read before.
+    /// Reads the page after the previously read page.
     fn read_next(&mut self, page: u32, content: &mut [u8]) -> Result<(), FileError> {
         match self.0.read_exact(content) {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(damaged(page, "it is missing")),
@@ -105,8 +106,8 @@ impl PagedFile {
         }
     }
 
-    /// The pages of the list that begins at this page, or is empty if that is 0. Each page of the list names the next one,
-    /// and pages that are free and have no content.
+    /// The pages of the free list that begins at page `first`; the list is empty if `first` is 0. Each page of the list
+    /// names the next one, and free pages without content.
     fn free_pages(&mut self, pages: u32, first: u32) -> Result<HashSet<u32>, FileError> {
         let mut free = HashSet::new();
         let mut add = |page: u32| {
@@ -129,8 +130,8 @@ impl PagedFile {
     }
 }
 
-/// Returns true if the cells and free blocks of a page of a tree do not overlap, and leave as many bytes between them as the
-/// page says. `None` if they exceed the page. `parts` is only memory to use again.
+/// Returns true if the cells and free blocks of a tree's page do not overlap. They must also leave as many bytes
+/// between them as the page says. Returns `None` if they exceed the page. `parts` is memory to use again.
 fn is_laid_out(page: &[u8], parts: &mut Vec<(usize, usize)>) -> Option<bool> {
     let header = match *page.first()? {
         TABLE_LEAF => 8,
@@ -178,8 +179,8 @@ fn cell_bytes(cell: &[u8], is_leaf: bool) -> Option<usize> {
     Some((row_length + key_length + local).max(MIN_CELL_BYTES))
 }
 
-/// Reads a variable-length integer, seven bits a byte, the largest first, and eight in the ninth byte. Returns its length
-/// too.
+/// Reads a variable-length integer and returns it with its length. Each byte has seven bits, the most significant
+/// first; the ninth byte has eight bits.
 pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut number = 0;
     for (index, byte) in bytes.iter().take(9).enumerate() {

@@ -1,10 +1,11 @@
 //! Reads a write-ahead log as SQLite does, and beyond the frame at which SQLite stops (upstream:
 //! https://www.sqlite.org/fileformat2.html, "The WAL File").
 //!
-//! SQLite takes the first frame with a wrong checksum for the end of the log, because a power loss leaves such a frame
-//! where a transaction was being written. But nobody writes a transaction before the one before it is synced. So the log
-//! is damaged if a transaction follows that continues another one which SQLite does not reach. A frame continues another
-//! one if its checksum does. Parts of transactions that were reported as failed, and overwritten since, do not.
+//! SQLite takes the first frame with a wrong checksum for the end of the log. A power loss leaves such a frame in an
+//! incomplete transaction. But a transaction is written only after the transaction before it is synced. So the log is
+//! damaged if, after this frame, a transaction follows another transaction that SQLite does not reach. A frame follows
+//! another frame if its checksum continues the other's. Parts of transactions that were reported as failed and
+//! overwritten since do not follow it.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -21,19 +22,19 @@ const FRAME_BYTES: usize = FRAME_HEADER_BYTES + PAGE_BYTES;
 /// The magic number without its lowest bit, which says that the words of a checksum are big-endian.
 const MAGIC: u32 = 0x377f_0682;
 
-/// The part of a page's header before the offsets of its cells.
+/// The size of a leaf page's header, which precedes the offsets of its cells.
 const LEAF_HEADER_BYTES: usize = 8;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// What a write-ahead log contains besides what SQLite reads.
+/// The result of checking a write-ahead log beyond the frames that SQLite reads.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WalCheck {
     /// The log has no transaction, or does not exist.
     pub(super) is_empty: bool,
     /// The offset of the frame at which SQLite stops, if the log goes on after it.
     pub(super) damaged_at: Option<u64>,
-    /// The header does not match its checksum, so that SQLite ignores the log. A power loss leaves that too, but then the
+    /// The header does not match its checksum, so SQLite ignores the log. A power loss can cause that too, but then the
     /// store file has everything.
     pub(super) is_header_damaged: bool,
     /// The newest revision in the synced transactions that SQLite does not read.
@@ -57,9 +58,9 @@ impl Checksum {
 
 /// A frame that was read.
 struct Frame {
-    /// The last one of a transaction.
+    /// True if this is the last frame of a transaction.
     is_commit: bool,
-    /// The frame continues the one before it.
+    /// True if the frame continues the frame before it.
     is_continued: bool,
     checksum: Checksum,
 }
@@ -99,18 +100,18 @@ fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<bool>
 
 struct WalScan {
     is_big_endian: bool,
-    /// The salts of the frames of this log. Others belong to one that was overwritten.
+    /// The salts of this log's frames. Frames with other salts belong to an overwritten log.
     salts: [u8; 8],
     is_header_valid: bool,
     /// The offset at which SQLite stops.
     end: Option<usize>,
-    /// The frame before, if it belongs to this log.
+    /// The frame before the current one, if it belongs to this log.
     before: Option<Frame>,
     /// The newest revision in the frames after the end.
     newest_read: Option<Revision>,
-    /// The newest revision in those that are synced.
+    /// The newest revision in the synced frames after the end.
     newest_synced: Option<Revision>,
-    /// A transaction after the end is synced.
+    /// True if a transaction after the end is synced.
     goes_on: bool,
 }
 
@@ -162,7 +163,8 @@ impl WalScan {
             self.end.get_or_insert(offset);
         }
         if self.end.is_some() {
-            // The frame before was the last one of a transaction, and this one was written after that was synced.
+            // The frame before was the last one of a transaction, and this frame was written after that transaction was
+            // synced.
             if is_continued && self.before.as_ref().is_some_and(|before| before.is_commit && before.is_continued) {
                 self.goes_on = true;
                 self.newest_synced = self.newest_read;

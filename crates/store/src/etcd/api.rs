@@ -33,7 +33,7 @@ pub(super) struct RangeRequest {
     pub(super) range_end: Bytes,
     #[prost(int64, tag = "3")]
     pub(super) limit: i64,
-    /// Zero is the current one.
+    /// Zero is the current revision.
     #[prost(int64, tag = "4")]
     pub(super) revision: i64,
     #[prost(bool, tag = "9")]
@@ -83,14 +83,14 @@ pub(super) enum Request {
     DeleteRange(DeleteRangeRequest),
 }
 
-/// An answer of a transaction. Those to writes have nothing that is not in its header.
+/// An answer to one operation of a transaction. An answer to a write has nothing that is not in its header.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct ResponseOp {
     #[prost(message, optional, tag = "1")]
     pub(super) range: Option<RangeResponse>,
 }
 
-/// How a compare compares.
+/// The relation that a compare checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub(super) enum CompareResult {
@@ -99,7 +99,7 @@ pub(super) enum CompareResult {
     Less = 2,
 }
 
-/// What a compare compares.
+/// The property of a key that a compare checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub(super) enum CompareTarget {
@@ -117,7 +117,7 @@ pub(super) struct Compare {
     pub(super) key: Bytes,
     #[prost(oneof = "CompareOperand", tags = "4, 6")]
     pub(super) operand: Option<CompareOperand>,
-    /// With an end, the compare has to hold for each key from `key` to it.
+    /// The end of a range. If it is set, the compare must hold for each key from `key` up to it.
     #[prost(bytes = "bytes", tag = "64")]
     pub(super) range_end: Bytes,
 }
@@ -226,7 +226,7 @@ pub(super) struct WatchResponse {
     pub(super) compact_revision: i64,
     #[prost(string, tag = "6")]
     pub(super) cancel_reason: String,
-    /// More events of the same revisions follow.
+    /// True if more events of the same revisions follow.
     #[prost(bool, tag = "7")]
     pub(super) fragment: bool,
     #[prost(message, repeated, tag = "11")]

@@ -1,5 +1,5 @@
-//! The files of the certificates for etcd. They are read again when they change; connections that are open stay open, as those
-//! of upstream's client.
+//! The certificate files for etcd. They are read again when they change. Open connections stay open, as with upstream's
+//! client.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::client::{EtcdClient, text_of};
 use super::connection::MemberConnection;
 use crate::Error;
 
-/// How often the files are compared with what is in use.
+/// How often the files are compared with the contents in use.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The files, in PEM, with which members are verified and with which this client identifies itself.
+/// The files, in PEM. They verify the members and identify this client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EtcdCertificateFiles {
     /// The authority that signs the members' certificates (`--etcd-cafile`).
@@ -24,7 +24,7 @@ pub struct EtcdCertificateFiles {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// What the files contain.
+/// The contents of the files.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct CertificateTexts {
     certificate_authority: Option<Vec<u8>>,
@@ -60,10 +60,10 @@ fn unavailable(detail: String) -> Error {
     Error::Unavailable { detail }
 }
 
-/// A connection with the member at a URL, which is made when it is first needed.
+/// A connection with the member at a URL. It is made when it is first needed.
 pub(super) fn connect(server: &str, certificates: &CertificateTexts) -> Result<MemberConnection, Error> {
     let CertificateTexts { certificate_authority, identity } = certificates;
-    // As upstream's client: without a scheme the certificates decide.
+    // As in upstream's client, the certificates decide if the URL has no scheme.
     let scheme = if *certificates == CertificateTexts::default() { "http" } else { "https" };
     let url = if server.contains("://") { server.to_owned() } else { format!("{scheme}://{server}") };
     let url: Uri = url.parse().map_err(|error| unavailable(format!("{server}: {error}")))?;
@@ -75,8 +75,8 @@ pub(super) fn connect(server: &str, certificates: &CertificateTexts) -> Result<M
     MemberConnection::new(&url, tls).map_err(|error| unavailable(format!("{server}: {error}")))
 }
 
-/// Lets new connections use what the files contain, until the task is aborted. Files that cannot be used, as those that are
-/// being written, are read again; the log says so once.
+/// Lets new connections use the changed files, until the task is aborted. If files cannot be used, for example while
+/// they are being written, they are read again. The log says so once.
 pub(super) async fn follow_certificates(
     client: EtcdClient,
     files: EtcdCertificateFiles,

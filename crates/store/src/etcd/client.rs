@@ -19,19 +19,19 @@ use crate::Error;
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a member may take to open a watch.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a member may take for an idempotent call of a small answer, if there are others.
+/// How long a member may take for an idempotent call with a small answer, if there are other members.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a member may take to read a page of records.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// For how long calls that etcd has not executed, and reads, are repeated. An election takes one or two seconds.
+/// For how long reads, and calls that etcd has not executed, are repeated. An election takes one or two seconds.
 pub(super) const RETRY_TIME: Duration = Duration::from_millis(2500);
-/// The shortest and the longest wait before a call is repeated, when no member could execute it.
+/// The shortest and the longest wait before a call is repeated that no member could execute.
 const RETRY_BACKOFF: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(200);
 
 /// A client of the members of an etcd. Clones share its connections.
 ///
-/// Calls take turns among the members, as in upstream's client. A member that fails, or of which a probe has found that it has
-/// no leader or does not answer, is left out until a probe succeeds.
+/// Calls take turns among the members, as in upstream's client. A member that fails is left out until a probe succeeds.
+/// The same holds for a member that has no leader or does not answer a probe.
 #[derive(Clone)]
 pub(super) struct EtcdClient {
     members: Arc<[Member]>,
@@ -62,19 +62,20 @@ pub(super) enum CallError {
     TooLarge,
     /// The lease has expired.
     NoLease,
-    /// The request was sent, and etcd may have executed it or may do so yet. The reason in words.
+    /// The request was sent. etcd may have executed it, or may still do so. The text is the reason.
     Unknown(String),
-    /// The member could not be reached or cannot execute requests now, so it has not. The reason in words.
+    /// The member could not be reached, or cannot execute requests now, so it has not executed the request. The text is
+    /// the reason.
     NotExecuted(String),
-    /// Anything else, in words. etcd has not executed the request, and another member would not either.
+    /// Any other error, as text. etcd has not executed the request, and another member would refuse it too.
     Refused(String),
 }
 
-/// What is said of a call that takes too long.
+/// The text of the error of a call that takes too long.
 pub(super) const NO_ANSWER: &str = "etcd did not answer in time";
 
 impl CallError {
-    /// The reason of a read that takes too long.
+    /// The error of a read that takes too long.
     pub(super) fn no_answer() -> Self {
         Self::NotExecuted(NO_ANSWER.to_owned())
     }
@@ -85,7 +86,7 @@ impl CallError {
             "etcdserver: mvcc: required revision has been compacted" => Self::Compacted,
             "etcdserver: mvcc: required revision is a future revision" => Self::FutureRevision,
             "etcdserver: request is too large" => Self::TooLarge,
-            // Much larger ones are refused by the server of gRPC.
+            // gRPC's server itself refuses much larger requests.
             text if text.starts_with("grpc: received message larger than max") => Self::TooLarge,
             "etcdserver: requested lease not found" => Self::NoLease,
             "etcdserver: no leader"
@@ -98,15 +99,15 @@ impl CallError {
                 Code::INVALID_ARGUMENT | Code::PERMISSION_DENIED | Code::UNAUTHENTICATED | Code::UNIMPLEMENTED => {
                     Self::Refused(message)
                 }
-                // Also what etcd says of a proposal that is on its way through the cluster, and that there is no space: it
-                // may find so after it has executed a transaction.
+                // etcd also returns these codes for a proposal that is still on its way through the cluster. It also
+                // reports missing space with them, maybe only after it has executed the transaction.
                 Code::DEADLINE_EXCEEDED => Self::Unknown(NO_ANSWER.to_owned()),
                 _ => Self::Unknown(message),
             },
         }
     }
 
-    /// The error in words.
+    /// The text of the error.
     pub(super) fn into_detail(self) -> String {
         match self {
             Self::Unknown(detail) | Self::NotExecuted(detail) | Self::Refused(detail) => detail,
@@ -127,12 +128,12 @@ impl CallError {
     }
 }
 
-/// What it means to execute a request twice.
+/// The effect of executing a request twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
-    /// The same as once.
+    /// The effect is the same as of one execution.
     Idempotent,
-    /// Something else.
+    /// The effect differs, so the request may be executed only once.
     Once,
 }
 
@@ -155,17 +156,18 @@ impl From<CallError> for Error {
 }
 
 impl EtcdClient {
-    /// A client of these members: their URLs, and the ways to them.
+    /// Creates a client of these members: their URLs and the connections with them.
     pub(super) fn new(members: impl IntoIterator<Item = (String, MemberConnection)>) -> Self {
         let member =
             |(url, connection)| Member { url, connection: Mutex::new(connection), is_usable: AtomicBool::new(true) };
         Self { members: members.into_iter().map(member).collect(), turn: Arc::default() }
     }
 
-    /// Replaces the connections with the members, by their URLs. Calls in progress, and watches, keep theirs.
+    /// Replaces the connections with the members, by their URLs. Calls in progress and watches keep their old
+    /// connections.
     ///
     /// # Errors
-    /// One of them cannot be made; then all stay as they are.
+    /// A connection cannot be made. Then all connections stay as they are.
     pub(super) fn reconnect(&self, connect: impl Fn(&str) -> Result<MemberConnection, Error>) -> Result<(), Error> {
         let connections = self.members.iter().map(|member| connect(&member.url)).collect::<Result<Vec<_>, Error>>()?;
         for (member, connection) in self.members.iter().zip(connections) {
@@ -179,7 +181,7 @@ impl EtcdClient {
         self.members.len()
     }
 
-    /// The members in the order in which a call tries them, those at last that are left out.
+    /// The members in the order in which a call tries them. Members that are left out come last.
     pub(super) fn order(&self) -> Vec<usize> {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut order: Vec<usize> = (0..self.len()).map(|offset| (first + offset) % self.len()).collect();
@@ -187,12 +189,12 @@ impl EtcdClient {
         order
     }
 
-    /// The member that is next.
+    /// The member whose turn it is.
     pub(super) fn next_member(&self) -> usize {
         self.order().first().copied().unwrap_or_default()
     }
 
-    /// Leaves a member out, or does so no longer.
+    /// Leaves a member out, or uses it again.
     pub(super) fn set_usable(&self, member: usize, usable: Result<(), &str>) {
         let Member { url, is_usable, .. } = &self.members[member];
         match (is_usable.swap(usable.is_ok(), Ordering::Relaxed), usable) {
@@ -202,7 +204,7 @@ impl EtcdClient {
         }
     }
 
-    /// Calls members until one executes the request, or the time for that is over.
+    /// Calls members until one executes the request, or until the time for the call is over.
     async fn call<A>(&self, method: &'static str, request: &impl Message, effect: Effect) -> Result<A, CallError>
     where
         A: Message + Default,
@@ -214,7 +216,7 @@ impl EtcdClient {
         self.call_within(method, request, effect, attempt).await
     }
 
-    /// As [`call`](Self::call), with the time that one member may take. Each member is asked at least once.
+    /// Like [`call`](Self::call), with the time that one member may take. Each member is asked at least once.
     async fn call_within<A>(
         &self,
         method: &'static str,
@@ -244,7 +246,7 @@ impl EtcdClient {
         }
     }
 
-    /// Calls a member once. One that does not execute the request is left out.
+    /// Calls a member once. A member that does not execute the request is left out.
     async fn call_member<A>(
         &self,
         member: usize,
@@ -311,7 +313,7 @@ impl EtcdClient {
         self.call("/etcdserverpb.Lease/LeaseTimeToLive", &request, Effect::Idempotent).await
     }
 
-    /// What a member says of itself.
+    /// The status that a member reports of itself.
     pub(super) async fn status(&self, member: usize, limit: Duration) -> Result<api::StatusResponse, CallError> {
         let request = EncodedMessage::new(&api::StatusRequest {})?;
         self.call_member(member, "/etcdserverpb.Maintenance/Status", request, Instant::now() + limit).await
@@ -331,7 +333,7 @@ impl EtcdClient {
     }
 }
 
-/// The method that reads.
+/// The path of the method that reads.
 const RANGE: &str = "/etcdserverpb.KV/Range";
 
 /// An error with its causes.

@@ -1,5 +1,5 @@
-//! Compacts etcd's history. Several servers may run this: those that find that another one was faster leave it to that one
-//! (upstream: `storage/etcd3/compact.go`, whose key and protocol these are).
+//! Compacts etcd's history. Several servers may run this. A server that finds that another one was faster leaves the
+//! compaction to it. The key and the protocol are upstream's (`storage/etcd3/compact.go`).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use super::client::{CallError, EtcdClient};
 /// The key whose version counts the compactions, and whose value is the revision of the last one.
 const COMPACT_REVISION_KEY: Bytes = Bytes::from_static(b"compact_rev_key");
 
-/// How the history is compacted.
+/// When the history is compacted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompactionSchedule {
-    /// How often.
+    /// The time between two compactions.
     pub(super) interval: Duration,
-    /// How old the history is at least that is compacted. Servers have the history of this time in memory, and a watch that
-    /// one of them could resume has to go on at another one.
+    /// The minimum age of compacted history. Servers have the history of this time in memory. A watch that one server
+    /// could resume must be able to go on at another server.
     pub(super) min_age: Duration,
 }
 
-/// What is known of the compactions of all servers, and of revisions.
+/// The known compactions of all servers, and the known revisions.
 #[derive(Debug, Default)]
 struct Compactions {
     /// The version of the key when it was read last.
     version: i64,
-    /// Revisions, and when they were the current one, from the oldest to the newest.
+    /// Past current revisions with the times when they were current, from the oldest to the newest.
     seen: VecDeque<(Instant, i64)>,
 }
 
 impl Compactions {
-    /// The newest revision that was the current one long enough ago; zero if there is none.
+    /// The newest revision that was current long enough ago; zero if there is none.
     fn old_enough(&mut self, now: Instant, min_age: Duration) -> i64 {
         let is_old = |(seen, _): &(Instant, i64)| now.duration_since(*seen) >= min_age;
         while self.seen.get(1).is_some_and(is_old) {
@@ -43,7 +43,7 @@ impl Compactions {
     }
 }
 
-/// Compacts the history that is old enough, again and again, until the task is aborted.
+/// Compacts the history that is old enough, at each interval, until the task is aborted.
 pub(super) async fn compact_periodically(client: EtcdClient, schedule: CompactionSchedule) {
     let mut known = Compactions::default();
     loop {
@@ -58,7 +58,8 @@ pub(super) async fn compact_periodically(client: EtcdClient, schedule: Compactio
     }
 }
 
-/// Compacts the newest revision that is old enough, unless another server has compacted since the last call.
+/// Compacts the history before the newest revision that is old enough, unless another server has compacted since the
+/// last call.
 async fn compact(client: &EtcdClient, known: &mut Compactions, schedule: CompactionSchedule) -> Result<(), CallError> {
     let compacted = known.old_enough(Instant::now(), schedule.min_age);
     let compare = api::Compare {

@@ -1,6 +1,7 @@
-//! The way to a member of etcd: one connection of HTTP/2, which is made when it is first needed, and again when it has ended.
+//! A connection with a member of etcd over HTTP/2. It is made when it is first needed, and again when it has ended.
 //!
-//! Calls go from their own task to the connection, and responses back. What several calls send at the same time is written at once.
+//! Calls go from their own task to the connection, and responses go back. The data that several calls send at the same
+//! time is written at once.
 
 use pintle_locks::Mutex;
 use std::fmt;
@@ -23,20 +24,21 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How long connecting to a member may take, with the handshake of TLS. Calls that have not been sent by then are sent to
-/// another one.
+/// How long connecting to a member may take, including the TLS handshake. Calls that are not sent by then go to another
+/// member.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many bytes of a response may be on their way. Pages and histories are large.
 const STREAM_WINDOW: u32 = 2 << 20;
-/// How often a connection is asked whether its other end still answers, and how long that may take (upstream: `keepaliveTime`,
-/// `keepaliveTimeout`). etcd refuses pings on connections without calls, but the probe of the health calls more often.
+/// How often a ping checks whether the other end of a connection still answers, and how long the answer may take.
+/// (Upstream: `keepaliveTime`, `keepaliveTimeout`.) etcd refuses pings on connections without calls, but the probe of
+/// the health calls more often.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a request got no response.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum ConnectionError {
-    /// The member has not got the request, so it has not executed it.
+    /// The member has not received the request, so it has not executed it.
     #[error("{0}")]
     NotSent(String),
     /// The connection or the call failed after the request may have been sent.
@@ -48,9 +50,10 @@ impl ConnectionError {
     /// The error of a request without a response.
     pub(super) fn of_request(error: &h2::Error) -> Self {
         match error.reason() {
-            // The other end says so of streams that it has not looked at (RFC 9113, section 8.7).
+            // The other end says that it has not processed the stream (RFC 9113, section 8.7).
             Some(Reason::REFUSED_STREAM) => Self::NotSent(error.to_string()),
-            // And of those above the last one that it names when it goes away (section 6.8). h2 gives this error to no others.
+            // A GOAWAY names the last stream that the other end processes; it processes no later streams (section 6.8).
+            // h2 returns this error only for later streams.
             _ if error.is_go_away() && error.is_remote() => Self::NotSent(error.to_string()),
             _ => Self::Lost(error.to_string()),
         }
@@ -74,18 +77,18 @@ type Connecting = Shared<BoxFuture<'static, Result<OpenConnection, ConnectionErr
 
 struct SharedConnection {
     target: Target,
-    /// The attempt to connect that is in progress, or the last one. All callers wait for the same.
+    /// The attempt to connect that is in progress, or the last attempt. All callers wait for the same attempt.
     current: Mutex<Option<Connecting>>,
 }
 
-/// A connection that has been made. It may have ended since.
+/// A connection that has been made. It may have ended meanwhile.
 #[derive(Clone)]
 pub(super) struct OpenConnection {
     sender: SendRequest<Bytes>,
     calls: OpenCalls,
 }
 
-/// The number of calls of a connection with one message each way that have no response yet.
+/// The number of calls with one message each way that have no response yet on a connection.
 #[derive(Clone, Debug, Default)]
 struct OpenCalls(Arc<AtomicUsize>);
 
@@ -112,7 +115,7 @@ impl Drop for OpenCallGuard {
     }
 }
 
-/// Where a member is.
+/// The address of a member.
 #[derive(Clone)]
 struct Target {
     host: String,
@@ -127,10 +130,10 @@ impl fmt::Debug for MemberConnection {
 }
 
 impl MemberConnection {
-    /// A connection with the member at a URL. `tls` makes the configuration for those with the scheme `https`.
+    /// A connection with the member at a URL. `tls` makes the TLS configuration for a URL with the scheme `https`.
     ///
     /// # Errors
-    /// The URL is not valid, or what `tls` says.
+    /// The URL is not valid, or `tls` returns an error.
     pub(super) fn new(url: &Uri, tls: impl FnOnce() -> Result<rustls::ClientConfig, String>) -> Result<Self, String> {
         let is_tls = match url.scheme_str() {
             Some("https") => true,
@@ -139,7 +142,7 @@ impl MemberConnection {
         };
         let authority = url.authority().ok_or("the URL has no host")?;
         let host = authority.host();
-        // The host of a URL has brackets around an address of IPv6.
+        // A URL has brackets around an IPv6 address.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = url.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let tls = match is_tls {
@@ -151,7 +154,7 @@ impl MemberConnection {
             }
             false => None,
         };
-        // A path would come before those of the methods.
+        // A path in this URL would come before the methods' paths.
         let scheme = if is_tls { Scheme::HTTPS } else { Scheme::HTTP };
         let origin = Uri::builder().scheme(scheme).authority(authority.clone()).path_and_query("/").build();
         let origin = origin.map_err(|error| error.to_string())?;
@@ -175,7 +178,7 @@ impl MemberConnection {
             match sender.ready().await {
                 Ok(sender) => return Ok(OpenConnection { sender, calls }),
                 Err(error) if is_new => return Err(ConnectionError::NotSent(error.to_string())),
-                // It has ended since. A new one is made, unless somebody else has begun.
+                // The connection has ended meanwhile. A new one is made, unless another caller has begun to make one.
                 Err(_) => self.shared.forget(&connecting),
             }
         }
@@ -188,7 +191,7 @@ impl OpenConnection {
         OpenCallGuard::begin(self.calls.clone())
     }
 
-    /// Begins a request. Its body and its response follow.
+    /// Begins a request. The caller sends the body and waits for the response.
     ///
     /// # Errors
     /// [`ConnectionError::NotSent`].
@@ -207,13 +210,14 @@ pub(super) struct SentRequest {
 }
 
 impl SharedConnection {
-    /// The attempt to connect that is in progress or has succeeded, or else a new one; and whether it is new.
+    /// The attempt to connect that is in progress or has succeeded, or else a new attempt. The flag tells whether the
+    /// attempt is new.
     fn connecting(&self) -> (Connecting, bool) {
         let mut current = self.current.lock();
         match &*current {
             Some(connecting) if !matches!(connecting.peek(), Some(Err(_))) => (connecting.clone(), false),
             _ => {
-                // A task of its own: it goes on if nobody waits for it any more.
+                // The connection is made in its own task, so that it goes on if nobody waits for it any more.
                 let connecting = tokio::spawn(connect(self.target.clone()));
                 let connecting = connecting
                     .map(|ended| ended.unwrap_or_else(|error| Err(ConnectionError::NotSent(error.to_string()))))
@@ -234,7 +238,7 @@ impl SharedConnection {
     }
 }
 
-/// Connects within the time for that, of which each address of the name has a share.
+/// Connects within [`CONNECT_TIMEOUT`]. Each address of the name gets a share of this time.
 async fn connect(target: Target) -> Result<OpenConnection, ConnectionError> {
     let Target { host, port, .. } = &target;
     let failed =
@@ -280,20 +284,20 @@ where
     Ok(OpenConnection { sender, calls })
 }
 
-/// Serves a connection until it ends, or its other end does not answer. Then all calls in progress fail.
+/// Serves a connection until it ends or its other end does not answer. Then all calls in progress fail.
 async fn serve<T>(mut connection: Connection<T, Bytes>)
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
     let ping_pong = connection.ping_pong();
     tokio::select! {
-        // Calls in progress tell why it has ended.
+        // The calls in progress report why the connection has ended.
         _ = connection => {}
         () = until_silent(ping_pong) => {}
     }
 }
 
-/// Waits until a ping is not answered.
+/// Returns when a ping is not answered.
 async fn until_silent(ping_pong: Option<PingPong>) {
     let Some(mut ping_pong) = ping_pong else { return std::future::pending().await };
     loop {

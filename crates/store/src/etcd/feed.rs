@@ -1,6 +1,6 @@
-//! The change feed of an etcd: a watch. The previous values are not asked for, which would double what is sent: watch caches
-//! have them. What etcd has delivered is known from the events, and, while there are none, from its progress notifications,
-//! which the feed asks for when somebody waits for a newer revision.
+//! The change feed of an etcd: a watch. It does not request previous values: they would double the sent data, and the
+//! watch caches have them. The feed knows from the events how far etcd has delivered. While there are no events, it
+//! knows this from progress notifications, which it requests when a caller waits for a newer revision.
 
 use pintle_locks::Mutex;
 use std::fmt;
@@ -18,41 +18,42 @@ use crate::{ChangeBatch, ChangeFeed, Error, Key, KeyInterval, Revision, StoreFut
 /// The shortest time between two requests for a progress notification (upstream: `progressRequestPeriod`).
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 
-/// How often a feed looks whether it has missed a change that this process has committed. Nobody tells it of them, because
-/// their events come by themselves.
+/// How often a feed checks whether it has missed a change that this process has committed. No request is made for such
+/// a change, because its event comes by itself.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a member may be silent that was asked for a progress notification. Then another member is watched.
+/// How long a member may be silent after a request for a progress notification. Then another member is watched.
 const MAX_SILENCE: Duration = Duration::from_secs(3);
 
-/// How long it may be silent before its first answer: etcd reads the whole history first, and answers nothing meanwhile.
+/// How long a member may be silent before its first answer. etcd first reads the whole history, and answers nothing
+/// meanwhile.
 const MAX_FIRST_SILENCE: Duration = Duration::from_secs(60);
 
-/// How far a member may be behind before another one is watched.
+/// How far a member may be behind before another member is watched.
 const MAX_MEMBER_LAG: Duration = Duration::from_secs(5);
 
-/// What all feeds of a store share.
+/// The state that all feeds of a store share.
 #[derive(Debug)]
 pub(super) struct FeedContext {
     pub(super) client: EtcdClient,
     pub(super) codec: Codec,
     /// The keys that the feeds watch.
     pub(super) interval: KeyInterval,
-    /// The newest revision that somebody has seen, which feeds should reach.
+    /// The newest revision that a caller has seen. The feeds should reach it.
     pub(super) wanted: watch::Sender<u64>,
     pub(super) closed: watch::Sender<bool>,
     pub(super) arrival: Mutex<Arrival>,
 }
 
-/// How far the feeds have come, and what they have to reach.
+/// The revision that the feeds have reached, and the revisions that they must reach.
 #[derive(Debug, Default)]
 pub(super) struct Arrival {
     reached: Revision,
     /// The newest revision for which the feeds were woken.
     told: Revision,
-    /// A revision that is to be reached, and since when.
+    /// A revision that the feeds must reach, and since when.
     target: Option<(Revision, Instant)>,
-    /// The newest revision that is to be reached, and since when.
+    /// The newest revision that the feeds must reach, and since when.
     newest: Option<(Revision, Instant)>,
 }
 
@@ -78,17 +79,17 @@ impl FeedContext {
         self.wanted.receiver_count() > 0 && self.interval.contains(key)
     }
 
-    /// For how long a revision that somebody has seen has not been reached.
+    /// How long ago a caller has seen a revision that the feeds have not reached.
     pub(super) fn lag(&self) -> Duration {
         self.arrival.lock().target.map_or(Duration::ZERO, |(_, since)| since.elapsed())
     }
 
-    /// Tells the feeds that somebody waits for a revision.
+    /// Tells the feeds that a caller waits for a revision.
     pub(super) fn want(&self, revision: Revision) {
         self.set_wanted(revision, true);
     }
 
-    /// Notes a revision at which this process has changed a key of the feeds, so that its event is on its way.
+    /// Records a revision at which this process has changed a key of the feeds, so that its event is on its way.
     pub(super) fn expect(&self, revision: Revision) {
         self.set_wanted(revision, false);
     }
@@ -108,12 +109,13 @@ impl FeedContext {
     }
 }
 
-/// A feed of the changes after a revision. A watch that fails is opened again by the next call, where it has ended.
+/// A feed of the changes after a revision. If the watch fails, the next call opens it again at the position where it
+/// has ended.
 pub(super) struct EtcdFeed {
     context: Arc<FeedContext>,
     position: Revision,
     watch: Option<OpenWatch>,
-    /// How many watches have failed in a row.
+    /// The number of watches that have failed in a row.
     failures: usize,
     wanted: watch::Receiver<u64>,
     closed: watch::Receiver<bool>,
@@ -131,13 +133,14 @@ struct OpenWatch {
     stream: GrpcStream,
     /// The events of revisions that are not complete yet.
     fragments: Vec<api::Event>,
-    /// Whether the member has told that it created the watch. It holds events back until then, but no progress notification,
-    /// so an earlier request for one could be answered before events that it includes.
+    /// Whether the member has reported that it created the watch. Until then it holds events back, but no progress
+    /// notification. So an earlier request for a notification could be answered before events that the notification
+    /// includes.
     is_created: bool,
     next_progress_request: Instant,
     /// Since when the member has not answered a request for a progress notification.
     asked_since: Option<Instant>,
-    /// Whether there was an event or a notification.
+    /// Whether the member has sent an event or a notification.
     has_answered: bool,
 }
 
@@ -146,7 +149,7 @@ impl OpenWatch {
     fn request_progress(&mut self) {
         if self.is_created {
             let progress = api::WatchAction::Progress(api::WatchProgressRequest {});
-            // The next answer tells that the stream has ended.
+            // If sending fails, the next answer reports that the stream has ended.
             let _ = self.stream.send(&api::WatchRequest { action: Some(progress) });
         }
     }
@@ -159,7 +162,7 @@ impl EtcdFeed {
         Self { context, position, watch: None, failures: 0, wanted, closed }
     }
 
-    /// Everything up to a revision has been delivered.
+    /// Records that everything up to a revision has been delivered.
     fn reach(&mut self, revision: Revision) {
         self.position = revision;
         self.context.arrival.lock().reach(revision);
@@ -187,7 +190,7 @@ impl EtcdFeed {
         })
     }
 
-    /// Reads from one member after the other, until there is something to return or all have failed.
+    /// Reads from one member after the other, until there is a batch to return or all members have failed.
     async fn read_batch(&mut self) -> Result<ChangeBatch, Error> {
         loop {
             match self.read_watch().await {
@@ -216,7 +219,7 @@ impl EtcdFeed {
         }
     }
 
-    /// Reads from the open watch, or from one that it opens.
+    /// Reads from the open watch, or opens one and reads from it.
     async fn read_watch(&mut self) -> Result<ChangeBatch, Error> {
         loop {
             let is_behind = *self.wanted.borrow_and_update() > self.position.get();
@@ -257,7 +260,7 @@ impl EtcdFeed {
         }
     }
 
-    /// Takes a response. Returns what is complete.
+    /// Takes a response. Returns the changes of the revisions that are complete.
     fn receive(&mut self, response: api::WatchResponse) -> Result<Option<ChangeBatch>, Error> {
         let Some(watch) = &mut self.watch else { return Ok(None) };
         if response.canceled {
@@ -268,7 +271,7 @@ impl EtcdFeed {
         }
         if response.created {
             watch.is_created = true;
-            // The answer tells that the member serves the watch, so that a later silence is noticed.
+            // The answer to this request shows that the member serves the watch, so that a later silence is noticed.
             watch.request_progress();
             return Ok(None);
         }

@@ -1,8 +1,8 @@
-//! Calls of gRPC, written to the connection as they are: with one message each way, or with a stream of messages each way.
+//! Calls of gRPC, written directly to the connection: with one message each way, or with a stream of messages each way.
 //!
-//! The clients of gRPC pass messages through bodies, buffers and layers of middleware, which cost more than the rest of a call.
-//! The format is gRPC's over HTTP/2 (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>), without compression,
-//! which nobody is offered.
+//! General gRPC clients pass messages through bodies, buffers and layers of middleware, which cost more than the rest
+//! of a call. The format is gRPC's over HTTP/2 (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>).
+//! Compression is neither offered nor accepted.
 
 use std::borrow::Cow;
 
@@ -17,11 +17,11 @@ use prost::Message;
 
 use super::connection::{ConnectionError, MemberConnection, SentRequest};
 
-/// What comes before a message: whether it is compressed, and its length in four bytes.
+/// The length of a message's prefix: a byte that tells whether the message is compressed, and the length in four bytes.
 const PREFIX_LENGTH: usize = 5;
-/// How much memory a message gets at once, in bytes, whatever length it says it has.
+/// The maximum memory that is reserved for a message at once, in bytes, whatever length its prefix says.
 const MAX_RESERVED: usize = 16 << 20;
-/// The header with the code of a status, and the one with its text.
+/// The headers with the code and the text of a status.
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const STATUS_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
@@ -34,7 +34,7 @@ pub(super) enum GrpcError {
     /// The member answered with an error.
     #[error("{0}")]
     Status(Status),
-    /// The response is not one of gRPC, or not the message that is expected. The reason in words.
+    /// The response is no gRPC response, or not the expected message. The text is the reason.
     #[error("{0}")]
     Malformed(String),
     /// A message is longer than gRPC allows.
@@ -65,7 +65,7 @@ impl Code {
 }
 
 impl Status {
-    /// The status in the headers before or after a body, if they have one.
+    /// The status in the headers before or after a body, if the headers have one.
     fn find(headers: &HeaderMap) -> Option<Result<(), Self>> {
         let code = headers.get(STATUS)?.to_str().ok().and_then(|code| code.parse().ok());
         let code = code.map_or(Code::UNKNOWN, Code);
@@ -78,13 +78,13 @@ impl Status {
     }
 }
 
-/// A message as it is sent. It can be sent again.
+/// A message in its wire form. It can be sent again.
 #[derive(Clone, Debug)]
 pub(super) struct EncodedMessage(Bytes);
 
 impl EncodedMessage {
     /// # Errors
-    /// It is too large.
+    /// The message is too large.
     pub(super) fn new(message: &impl Message) -> Result<Self, GrpcError> {
         let length = message.encoded_len();
         let prefix = u32::try_from(length).map_err(|_| GrpcError::TooLarge)?;
@@ -124,7 +124,7 @@ pub(super) async fn call<A: Message + Default>(
     let connection = connection.open().await?;
     let _open = connection.begin_call();
     let SentRequest { mut body, response } = connection.send(head)?;
-    // After an error the response tells it.
+    // If sending fails, the response has the error.
     let _ = body.send_data(message.0, true);
     let mut responses = ResponseStream::of(response).await?;
     let response =
@@ -135,7 +135,7 @@ pub(super) async fn call<A: Message + Default>(
     }
 }
 
-/// A call with a stream of messages each way. It ends when it is dropped.
+/// A call with a stream of messages each way. The call ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct GrpcStream {
     requests: SendStream<Bytes>,
@@ -159,12 +159,12 @@ impl GrpcStream {
         }
         let message = EncodedMessage::new(first)?;
         let SentRequest { body: mut requests, response } = connection.open().await?.send(head)?;
-        // After an error the response tells it.
+        // If sending fails, the response has the error.
         let _ = requests.send_data(message.0, false);
         Ok(Self { requests, responses: ResponseStream::of(response).await? })
     }
 
-    /// Sends a message. It waits in the connection while the other end does not take it.
+    /// Sends a message. The message waits in the connection until the other end takes it.
     ///
     /// # Errors
     /// The stream has ended, or the message is too large.
@@ -176,7 +176,7 @@ impl GrpcStream {
     /// The next response, or `None` at the end. No response is lost if the future is dropped.
     ///
     /// # Errors
-    /// The status with which the stream ended, and see [`GrpcError`].
+    /// The status with which the stream ended. See also [`GrpcError`].
     pub(super) async fn next<A: Message + Default>(&mut self) -> Result<Option<A>, GrpcError> {
         self.responses.next().await
     }
@@ -242,7 +242,7 @@ impl ResponseStream {
     }
 }
 
-/// Received bytes. A message that arrives in one piece, as most do, is not copied.
+/// Received bytes. A message that arrives in one piece, as most messages do, is not copied.
 #[derive(Debug, Default)]
 struct ReceiveBuffer {
     piece: Bytes,
@@ -285,7 +285,7 @@ impl ReceiveBuffer {
     }
 }
 
-/// The length of a message with its prefix, once that is complete.
+/// The length of a message with its prefix, once the prefix is complete.
 fn length_with_prefix(bytes: &[u8]) -> Option<usize> {
     let length = bytes.get(1..)?.first_chunk::<4>()?;
     usize::try_from(u32::from_be_bytes(*length)).ok()?.checked_add(PREFIX_LENGTH)
@@ -318,10 +318,10 @@ mod tests {
         Nothing,
     }
 
-    /// The only message of the responses: five is its one field.
+    /// The only message of the responses. Its one field is five.
     const FIVE: &[u8] = &[0, 0, 0, 0, 2, 8, 5];
 
-    /// A member that gives these responses to the calls of its connection, and keeps those without one open.
+    /// A member that gives these responses to the calls of its connection. It keeps calls without a response open.
     async fn member(responses: &'static [FakeResponse]) -> (MemberConnection, JoinHandle<()>) {
         let (connection, listener) = listening().await;
         let serve = async move {
@@ -344,7 +344,7 @@ mod tests {
         (MemberConnection::new(&url, || Err(String::new())).expect("a connection"), listener)
     }
 
-    /// True if the frame of a call's head is among what a client has sent.
+    /// True if the bytes that a client has sent contain the frame of a call's head.
     fn has_call(mut received: &[u8]) -> bool {
         const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
         const HEADERS: u8 = 1;
@@ -382,7 +382,7 @@ mod tests {
             FakeResponse::Reset(reason, true) => {
                 let mut body = respond.send_response(grpc().body(()).unwrap(), false).unwrap();
                 tokio::spawn(async move {
-                    // A reset discards what was not yet sent.
+                    // A reset discards data that was not yet sent.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     body.send_reset(reason);
                 });

@@ -1,5 +1,5 @@
-//! The health of etcd: a probe asks every member again and again, so that calls leave out those that cannot serve, and nobody
-//! who asks for the health waits.
+//! The health of etcd. A probe asks every member again and again, so that calls leave out members that cannot serve. A
+//! caller that asks for the health does not wait.
 
 use pintle_locks::Mutex;
 use std::sync::Arc;
@@ -17,20 +17,21 @@ use crate::Error;
 /// How often the members are asked.
 const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The releases of etcd 3.5 before this one deliver progress notifications too early, with which reads would miss changes, or lose
-/// changes after a compaction (etcd issues 15220, 17507, 17529; upstream: `FeatureSupportChecker`).
+/// The first release of etcd 3.5 that is sound. Earlier releases deliver progress notifications too early, so reads
+/// would miss changes, or they lose changes after a compaction. (etcd issues 15220, 17507, 17529; upstream:
+/// `FeatureSupportChecker`.)
 const FIRST_SOUND_3_5: u64 = 13;
 
 /// How long a member may take to answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbeLimits {
-    /// Before it counts as unhealthy (`--etcd-healthcheck-timeout`).
+    /// The limit before a member counts as unhealthy (`--etcd-healthcheck-timeout`).
     pub(super) health: Duration,
-    /// Before it counts as not ready (`--etcd-readycheck-timeout`).
+    /// The limit before a member counts as not ready (`--etcd-readycheck-timeout`).
     pub(super) readiness: Duration,
 }
 
-/// What the last probe has found.
+/// The result of the last probe.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     unhealthy: Mutex<Option<Error>>,
@@ -47,21 +48,21 @@ impl Health {
         self.unready.lock().clone().map_or(Ok(()), Err)
     }
 
-    /// The size of the database of a member, in bytes; zero if it is not known.
+    /// The database size of a member, in bytes; zero if it is not known.
     pub(super) fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
     }
 }
 
-/// What a member says of itself, and how long it took.
+/// The answer of a member to a probe, and how long it took.
 #[derive(Debug)]
 struct Answer {
     time: Duration,
-    /// The alarms, or why it cannot serve.
+    /// The alarms, or the reason why the member cannot serve.
     alarms: Result<String, String>,
 }
 
-/// Checks again and again which members can serve, and whether the feed reaches what etcd has, until the task is aborted.
+/// Checks again and again which members can serve and whether the feed keeps up with etcd, until the task is aborted.
 pub(super) async fn probe(context: Arc<FeedContext>, health: Arc<Health>, limits: ProbeLimits) {
     let mut alarms = String::new();
     loop {
@@ -82,10 +83,10 @@ pub(super) async fn probe(context: Arc<FeedContext>, health: Arc<Health>, limits
     }
 }
 
-/// The alarm with which nothing that etcd says can be trusted. With the other one, that there is no space, reads go on.
+/// The alarm after which no answer of etcd can be trusted. With the other alarm, that there is no space, reads go on.
 const CORRUPT: &str = "alarm:CORRUPT";
 
-/// Why no member can serve, of those that have answered in time; or that the data is corrupt.
+/// The error if no member that answered in time can serve, or if the data is corrupt.
 fn failure(answers: &[Answer], limit: Duration) -> Option<Error> {
     let in_time = |answer: &Answer| match &answer.alarms {
         Ok(_) if answer.time > limit => Err(NO_ANSWER.to_owned()),

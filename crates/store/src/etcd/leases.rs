@@ -1,4 +1,5 @@
-//! Leases for keys that expire. Keys whose times are close together share one (upstream: `storage/etcd3/lease_manager.go`).
+//! Leases for keys that expire. Keys with similar expiry times share a lease (upstream:
+//! `storage/etcd3/lease_manager.go`).
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tokio::time::Instant;
 
 use super::client::{CallError, EtcdClient};
 
-/// The part of a time to live by which a key may live longer, so that keys can share a lease.
+/// The part of its time to live, in percent, by which a key may live longer, so that keys can share a lease.
 const REUSE_PERCENT: u64 = 5;
 /// The maximum number of keys of a lease.
 const MAX_KEYS: usize = 1000;
@@ -16,7 +17,7 @@ const MAX_KEYS: usize = 1000;
 #[derive(Debug)]
 pub(super) struct Leases {
     client: EtcdClient,
-    /// How much longer than asked a key lives at most (`--lease-reuse-duration-seconds`).
+    /// The maximum time by which a key may live longer than asked (`--lease-reuse-duration-seconds`).
     reuse: Duration,
     state: Mutex<LeaseState>,
 }
@@ -24,7 +25,7 @@ pub(super) struct Leases {
 #[derive(Debug, Default)]
 struct LeaseState {
     current: Option<Lease>,
-    /// The last call that failed: when, and why.
+    /// The last call that failed: its time and its error.
     failure: Option<(Instant, CallError)>,
 }
 
@@ -40,8 +41,8 @@ impl Leases {
         Self { client, reuse, state: Mutex::default() }
     }
 
-    /// A lease for a key that lives at least this long. Granting one may take long: others wait meanwhile, and then share the
-    /// lease, or the failure.
+    /// A lease for a key that lives at least this long. Granting a lease may take long. Other callers wait meanwhile,
+    /// and then share the lease or the failure.
     pub(super) async fn lease(&self, ttl: Duration) -> Result<i64, CallError> {
         let began = Instant::now();
         let mut state = self.state.lock().await;
@@ -63,7 +64,7 @@ impl Leases {
         let seconds = granted.as_secs() + u64::from(granted.subsec_nanos() > 0);
         let granting = self.client.grant_lease(i64::try_from(seconds.max(1)).unwrap_or(i64::MAX)).await;
         let id = granting.inspect_err(|error| {
-            // Another time to live is not refused for that.
+            // Other errors do not stop a request for another time to live.
             if matches!(error, CallError::Unknown(_) | CallError::NotExecuted(_)) {
                 *failure = Some((Instant::now(), error.clone()));
             }
@@ -72,7 +73,7 @@ impl Leases {
         Ok(id)
     }
 
-    /// Forgets a lease that etcd does not have any more.
+    /// Forgets a lease that etcd no longer has.
     pub(super) async fn forget(&self, id: i64) {
         let mut state = self.state.lock().await;
         state.current.take_if(|lease| lease.id == id);

@@ -1,5 +1,5 @@
-//! The engine over etcd, for several servers that share one store. Revisions are etcd's; a commit is one transaction; the
-//! change feed is a watch (upstream: `apiserver/pkg/storage/etcd3`).
+//! The engine over etcd, for several servers that share one store. Revisions are etcd's. A commit is one transaction,
+//! and the change feed is a watch (upstream: `apiserver/pkg/storage/etcd3`).
 
 mod api;
 mod certificates;
@@ -41,7 +41,7 @@ use crate::{
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
 const MAX_REQUEST_BYTES: usize = 1_572_864;
-/// Of how many written values one is decoded all the same when the watch returns it.
+/// One of so many written values is decoded all the same when the watch returns it.
 const CHECKED_VALUES: i64 = 256;
 /// Every key, or everything after the last key, in etcd's API.
 const ZERO: Bytes = Bytes::from_static(b"\0");
@@ -51,23 +51,24 @@ const ZERO: Bytes = Bytes::from_static(b"\0");
 pub struct EtcdOptions {
     /// The URLs of the members (`--etcd-servers`).
     pub servers: Vec<String>,
-    /// The files of the certificates, for members with `https` URLs. They are read again when they change.
+    /// The certificate files, for members with `https` URLs. They are read again when they change.
     pub certificates: EtcdCertificateFiles,
-    /// The keys of the feeds.
+    /// The keys that the feeds deliver.
     pub interval: KeyInterval,
     /// Converts values to and from their stored form.
     pub transformer: Arc<dyn ValueTransformer>,
     /// How much longer than asked a key may live, so that keys can share a lease (`--lease-reuse-duration-seconds`).
     pub lease_reuse: Duration,
-    /// How often the history is compacted that is older than this (`--etcd-compaction-interval`); zero for never.
+    /// The interval between compactions of history that is older than the interval (`--etcd-compaction-interval`); zero
+    /// for never.
     pub compaction_interval: Duration,
-    /// How old history is at least before it is compacted, however often that happens.
+    /// The minimum age of history before it is compacted, whatever the interval is.
     pub min_history: Duration,
     /// How long etcd may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
     pub health_timeout: Duration,
     /// How long etcd may take to answer before it counts as not ready (`--etcd-readycheck-timeout`).
     pub ready_timeout: Duration,
-    /// How late changes may arrive before the store is not ready (`--max-feed-lag`); zero for any time.
+    /// How late changes may arrive before the store is not ready (`--max-feed-lag`); zero for no limit.
     pub max_feed_lag: Duration,
 }
 
@@ -96,7 +97,7 @@ pub struct EtcdStore {
     health: Arc<Health>,
     max_feed_lag: Duration,
     metrics: StoreMetrics,
-    /// The probe of the health, the compactions, and what follows the files of certificates.
+    /// The tasks that probe the health, compact the history and follow the certificate files.
     tasks: Vec<JoinHandle<()>>,
     is_closed: AtomicBool,
 }
@@ -113,7 +114,7 @@ impl Drop for EtcdStore {
     }
 }
 
-/// Converts between etcd's messages and those of the contract.
+/// Converts between etcd's messages and the contract's types.
 #[derive(Debug)]
 struct Codec {
     transformer: Arc<dyn ValueTransformer>,
@@ -128,12 +129,12 @@ fn to_i64(revision: Revision) -> i64 {
     i64::try_from(revision.get()).unwrap_or(i64::MAX)
 }
 
-/// Adds the compares of etcd for one on the changed key.
+/// Adds etcd's compares for a compare on the changed key.
 fn push_compare(compares: &mut Vec<api::Compare>, key: Bytes, compare: Compare) {
     match compare {
         Compare::Absent => compares.push(api::Compare::mod_revision(key, api::CompareResult::Equal, 0)),
         Compare::ModRevision(seen) => {
-            // etcd takes zero for a key that does not exist.
+            // For etcd, zero means a key that does not exist.
             if seen == Revision(0) {
                 compares.push(api::Compare::exists(key.clone()));
             }
@@ -143,7 +144,7 @@ fn push_compare(compares: &mut Vec<api::Compare>, key: Bytes, compare: Compare) 
     }
 }
 
-/// Adds the compares of etcd for a condition on other keys.
+/// Adds etcd's compares for a condition on other keys.
 fn push_condition(compares: &mut Vec<api::Compare>, condition: &Condition) {
     match condition {
         Condition::Unchanged(key, revision) => {
@@ -166,14 +167,14 @@ fn etcd_range(interval: &KeyInterval) -> (Bytes, Bytes) {
 }
 
 impl Codec {
-    /// A key, unless it is not UTF-8. Then it is logged and left out.
+    /// A key. If it is not UTF-8, it is logged and left out.
     fn key(bytes: &[u8]) -> Option<Key> {
         let text = std::str::from_utf8(bytes);
         let log = |_: &_| tracing::error!(key = %bytes.escape_ascii(), "etcd has a key that is not UTF-8");
         text.map(Key::from).inspect_err(log).ok()
     }
 
-    /// The stored form of a value, which the caller may have encoded.
+    /// The stored form of a value. The caller may have encoded the value.
     fn stored(&self, key: &Key, value: &Bytes, encoded: Option<StoredValue>) -> Result<StoredValue, Error> {
         let stored = match encoded {
             Some(encoded) => self.transformer.transform_encoded_to_storage(key, value.clone(), encoded),
@@ -182,14 +183,15 @@ impl Codec {
         stored.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })
     }
 
-    /// A record. A value that cannot be transformed is an error.
+    /// A record. If its value cannot be transformed, this is an error.
     fn readable_record(&self, key: Key, found: api::KeyValue) -> Result<Record, Error> {
         let value = self.transformer.transform_from_storage(&key, found.value.clone());
         let value = value.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })?;
         Ok(record(key, &found, value))
     }
 
-    /// Records. What stands for a value that cannot be transformed tells why, so that the others can be read.
+    /// Records. If a value cannot be transformed, a placeholder with the reason replaces it, so that the other records
+    /// can be read.
     fn records(&self, found: Vec<api::KeyValue>) -> Vec<Record> {
         let (stored, found): (Vec<(Key, Bytes)>, Vec<api::KeyValue>) = found
             .into_iter()
@@ -233,8 +235,8 @@ impl Codec {
         changes
     }
 
-    /// The value of a stored form that this process has written. Some are decoded all the same, and in debug builds all, to
-    /// notice if others would see another value.
+    /// The value of a stored form that this process has written. Some stored forms are decoded all the same, and in
+    /// debug builds all. This detects values that other servers would read differently.
     fn take_written(&self, key: &Key, stored: &Bytes, revision: i64) -> Option<Bytes> {
         let value = self.written.take(key, stored)?;
         if cfg!(debug_assertions) || revision % CHECKED_VALUES == 0 {
@@ -257,7 +259,7 @@ fn record(key: Key, found: &api::KeyValue, TransformedValue { value, stale }: Tr
 }
 
 impl EtcdStore {
-    /// Opens a store. Connections are made when they are needed.
+    /// Opens a store. Connections are made when they are first needed.
     ///
     /// # Errors
     /// An address or a certificate is not valid, or a file cannot be read.
@@ -332,7 +334,7 @@ impl EtcdStore {
 
     async fn read(&self, request: api::RangeRequest, at: Option<Revision>) -> Result<api::RangeResponse, Error> {
         self.check_open()?;
-        // etcd takes zero for the current one.
+        // For etcd, zero means the current revision.
         if at == Some(Revision(0)) {
             return Err(self.read_error(CallError::Compacted).await);
         }
@@ -356,7 +358,7 @@ impl EtcdStore {
         limit: Option<usize>,
     ) -> Result<RangeResponse, Error> {
         let (key, range_end) = etcd_range(&interval);
-        // etcd takes zero for no limit.
+        // For etcd, zero means no limit.
         let count_only = limit == Some(0);
         let limit = limit.map_or(0, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
         let mut request = api::RangeRequest { key, range_end, limit, count_only, ..api::RangeRequest::default() };
@@ -369,7 +371,7 @@ impl EtcdStore {
             let last = found.kvs.last().map(|last| last.key.clone());
             let records = self.context.codec.records(found.kvs);
             match last {
-                // Callers go on after the last record, so there has to be one.
+                // Callers go on after the last record, so there must be one.
                 Some(last) if records.is_empty() && remaining > 0 => {
                     request.key = [&last[..], b"\0"].concat().into();
                     at = Some(revision);
@@ -379,7 +381,7 @@ impl EtcdStore {
         }
     }
 
-    /// The oldest revision that etcd has not compacted. It tells which one only in the answer to a watch.
+    /// The oldest revision that etcd has not compacted. etcd reports it only in the answer to a watch.
     async fn read_oldest_revision(&self) -> Result<Revision, Error> {
         self.check_open()?;
         let (key, _) = etcd_range(&self.context.interval);
@@ -501,7 +503,7 @@ impl EtcdStore {
         let mut expiries = Vec::new();
         for lease in self.context.client.leases().await? {
             let lease = self.context.client.lease_time_to_live(lease.id).await?;
-            // It is negative when the lease has expired and its keys are about to go.
+            // The time to live is negative when the lease has expired and its keys are about to be deleted.
             let seconds = u64::try_from(lease.ttl).unwrap_or_default();
             let due = crate::Clock::now(&crate::SystemClock).after(Duration::from_secs(seconds));
             for key in &lease.keys {

@@ -1,4 +1,4 @@
-//! Consistent reads of the current revision: one linearizable read serves all callers that wait when it begins.
+//! Consistent reads of the current revision. One linearizable read serves all callers that wait when it begins.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::client::{CallError, EtcdClient, NO_ANSWER, RETRY_TIME};
 use super::revision;
 use crate::{Error, Revision};
 
-/// How long a member may take before another one is asked, too. Callers wait for the first answer.
+/// How long a member may take before another member is asked too. Callers wait for the first answer.
 const HEDGE_AFTER: Duration = Duration::from_secs(1);
 
-/// How long to wait before members are asked again, when none could answer.
+/// How long to wait before members are asked again if none could answer.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reads the current revision for concurrent callers.
@@ -27,18 +27,18 @@ pub(super) struct RevisionReader {
 }
 
 impl RevisionReader {
-    /// Starts the task of the reader, which ends with it. `key` is any key.
+    /// Starts the task of the reader. The task ends when the reader is dropped. `key` is any key.
     pub(super) fn start(client: EtcdClient, key: Bytes) -> Self {
         let (callers, mut waiting) = mpsc::unbounded_channel::<oneshot::Sender<_>>();
         tokio::spawn(async move {
             let mut callers = Vec::new();
             while waiting.recv_many(&mut callers, usize::MAX).await > 0 {
-                // Those that the last answer has woken, and requests that have arrived meanwhile, share this read.
+                // Callers that the last answer has woken, and requests that have arrived meanwhile, share this read.
                 tokio::task::yield_now().await;
                 while let Ok(caller) = waiting.try_recv() {
                     callers.push(caller);
                 }
-                // It has to begin after the calls, so those that come meanwhile wait for the next one.
+                // The read must begin after the calls, so later callers wait for the next read.
                 let request = api::RangeRequest { key: key.clone(), count_only: true, ..api::RangeRequest::default() };
                 let read = read(&client, request).await;
                 let read = read.map(|found| revision(found.header.unwrap_or_default().revision)).map_err(Error::from);
@@ -50,7 +50,7 @@ impl RevisionReader {
         Self { callers }
     }
 
-    /// The revision of the last change that was committed before the call, or of a later one.
+    /// The revision of the last change that was committed before the call, or of a later change.
     pub(super) async fn current(&self) -> Result<Revision, Error> {
         let (sender, receiver) = oneshot::channel();
         let _ = self.callers.send(sender);
@@ -58,7 +58,7 @@ impl RevisionReader {
     }
 }
 
-/// Reads from any member. One that does not answer delays nobody for longer than [`HEDGE_AFTER`].
+/// Reads from any member. A member that does not answer delays nobody for longer than [`HEDGE_AFTER`].
 async fn read(client: &EtcdClient, request: api::RangeRequest) -> Result<api::RangeResponse, CallError> {
     let give_up = Instant::now() + RETRY_TIME;
     let mut order = VecDeque::from(client.order());

@@ -1,4 +1,4 @@
-//! The values that this process has written, kept until the watch returns them, which saves decoding them.
+//! The values that this process has written. They are kept until the watch returns them, which saves decoding them.
 
 use pintle_locks::Mutex;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::Key;
 
-/// How much may be kept, in bytes. A watch that is behind has to decode what it receives.
+/// The maximum size of the kept values, in bytes. A watch that is behind must decode the values that it receives.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Written values by their keys.
@@ -20,7 +20,7 @@ struct Inner {
     bytes: usize,
 }
 
-/// A value whose stored form is decoded to the same bytes.
+/// A value with its stored form, which is decoded to the same bytes.
 #[derive(Debug)]
 struct Written {
     stored: Bytes,
@@ -42,7 +42,7 @@ impl Inner {
 }
 
 impl WrittenValues {
-    /// Keeps a value that is about to be written, instead of an earlier one of the key.
+    /// Keeps a value that is about to be written, instead of an earlier value of the key.
     pub(super) fn insert(&self, key: Key, stored: Bytes, value: Bytes) {
         let written = Written { stored, value };
         let mut inner = self.0.lock();
@@ -57,12 +57,12 @@ impl WrittenValues {
         inner.by_key.insert(key, written);
     }
 
-    /// Forgets the value of a key, because it was not written, or nobody knows whether it was.
+    /// Forgets the value of a key, because it was not written, or because nobody knows whether it was written.
     pub(super) fn remove(&self, key: &Key) {
         self.0.lock().remove(key);
     }
 
-    /// The value of a stored form, if it is kept. It is returned once.
+    /// The value of a stored form, if it is kept. Each value is returned once.
     pub(super) fn take(&self, key: &Key, stored: &Bytes) -> Option<Bytes> {
         let mut inner = self.0.lock();
         inner.by_key.get(key).filter(|written| written.stored == *stored)?;

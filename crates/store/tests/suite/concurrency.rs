@@ -55,7 +55,7 @@ async fn check(engine: EngineUnderTest) {
                     let key = Key::from(format!("/counters/{}", (writer + round) % 3));
                     let revision = increment(&*store, &key).await;
                     assert!(store.current_revision().await.unwrap() >= revision);
-                    // A feed from the previous revision delivers this change first, without waiting for another one.
+                    // A feed from the previous revision delivers this change first, without waiting for another change.
                     let mut feed = store.changes(Revision(revision.get() - 1)).await.unwrap();
                     let first = feed.next_batch().await.unwrap().changes.remove(0);
                     assert_eq!((first.revision, &first.key), (revision, &key));
@@ -93,8 +93,8 @@ async fn concurrent_writers_lose_no_change() {
     check(EngineUnderTest::etcd()).await;
 }
 
-/// Changes that are committed at the same time, most of them in one transaction. The last change of a key decides whether
-/// and when it expires, at once and after a restart.
+/// Commits changes at the same time, most of them in one transaction. The last change of a key decides whether and when
+/// the key expires, at once and after a restart.
 async fn check_expiries(mut engine: EngineUnderTest) {
     let writes = (0..30).map(|number| {
         let change = Change::put(format!("/keys/{}", number % 3), number.to_string());

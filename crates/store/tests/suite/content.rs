@@ -25,7 +25,7 @@ pub(crate) struct Content {
     pub(crate) revision: Revision,
 }
 
-/// Nothing is synced, since no power is lost and there are many stores. The history stays however long a test takes.
+/// Nothing is synced, since no power is lost and there are many stores. The retention is longer than any test takes.
 pub(crate) fn options() -> EmbeddedOptions {
     let retention = HistoryRetention { duration: Duration::from_secs(1_000_000), ..HistoryRetention::default() };
     EmbeddedOptions { durability: Durability::Unsynced, retention, ..EmbeddedOptions::default() }
@@ -49,7 +49,7 @@ pub(crate) fn folder_with(files: &Files) -> tempfile::TempDir {
     folder
 }
 
-/// The files of an open store, as a kill would leave them, once nothing is written any more.
+/// The files of an open store, as a kill would leave them. Waits until the store writes nothing any more.
 pub(crate) fn files_after_kill(folder: &Path) -> Files {
     let mut files = read_files(folder);
     loop {
@@ -61,7 +61,7 @@ pub(crate) fn files_after_kill(folder: &Path) -> Files {
     }
 }
 
-/// Reads everything that a store has.
+/// Reads the whole content of a store.
 pub(crate) async fn read_everything(store: &EmbeddedStore) -> Result<Content, Error> {
     let range = store.range(KeyInterval::all(), None, None).await?;
     let state =
@@ -76,7 +76,7 @@ pub(crate) async fn read_everything(store: &EmbeddedStore) -> Result<Content, Er
     Ok(Content { state, history, revision: range.revision })
 }
 
-/// Writes `count` changes, of which some are deletions and some do not fit into a page, and compacts some of them.
+/// Writes `count` changes and compacts some of them. Some are deletions, and some do not fit into a page.
 pub(crate) async fn fill(store: &EmbeddedStore, seed: u64, count: u64) {
     for number in 0..count {
         let key = format!("/registry/things/{:02}", (seed + number) * 7 % 41);

@@ -1,4 +1,4 @@
-//! A new store whose revisions continue those of another one.
+//! A new store whose revisions continue another store's revisions.
 
 use bytes::Bytes;
 use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, KeyInterval, Revision, Store};
@@ -32,7 +32,7 @@ async fn a_new_store_continues_the_revisions_of_another_one() {
                 store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
             }
         }
-        // It goes on as any other store.
+        // The store goes on like any other store.
         let next = store.commit(Change::create("/b", "1")).await.unwrap();
         assert_eq!(next, first.next());
         store.commit(Change::delete("/a", pintle_store::Compare::Any)).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_new_store_continues_the_revisions_of_another_one() {
         let found = store.range(KeyInterval::all(), None, None).await.unwrap();
         assert_eq!((found.records.len(), found.revision), (1, Revision(next.get() + 1)));
         store.close().await.unwrap();
-        // There is only one store in a directory.
+        // A directory has only one store.
         let error = create(&folder, previous).expect_err("a store exists").to_string();
         assert!(error.contains("pintle.db exists"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! The store's contract as scripts that run on every engine. Read from top to bottom, this is the specification.
+//! The store's contract as scripts that run on every engine. Read from top to bottom, they are the specification.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Corrupted and foreign files: opening or reading them returns an actionable error and never wrong data.
+//! Corrupted and foreign files. Opening or reading them returns an actionable error and never wrong data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ async fn a_modified_row_fails_its_checksum() {
     assert!(error.to_string().contains("revision 40"), "{error}");
     assert!(store.range(KeyInterval::all(), None, None).await.is_err());
     assert!(store.get(key(41), None).await.unwrap().is_some());
-    // A conflict returns the current value.
+    // A conflict returns the current value, so the commit reads it.
     let (corrupted, intact) =
         tokio::join!(store.commit(Change::create(key(40), "new")), store.commit(Change::put(key(41), "new")));
     assert!(matches!(corrupted, Err(Error::Corrupted { .. })), "{corrupted:?}");

@@ -1,4 +1,4 @@
-//! Damaged files of a store: every damage is noticed, or nothing is lost. `PINTLE_DAMAGE` multiplies the number of the
+//! Damaged files of a store: either the damage is noticed, or nothing is lost. `PINTLE_DAMAGE` multiplies the number of
 //! flipped bits (default 1).
 
 use pintle_store::{Change, Error, Revision, Store};
@@ -30,7 +30,7 @@ impl Sample {
         Sample { files: read_files(folder.path()), content }
     }
 
-    /// A store that was opened again, written to and killed: a part is in its log only.
+    /// A store that was opened again, written to and killed: some of its changes are in its log only.
     async fn killed() -> Sample {
         Sample::killed_after(100).await
     }
@@ -43,7 +43,7 @@ impl Sample {
         Sample { files: files_after_kill(folder.path()), content }
     }
 
-    /// Opens damaged files. Returns true if the damage was noticed: at the start, or whenever it matters.
+    /// Opens damaged files. Returns true if the damage was noticed, at the start or whenever it matters.
     async fn is_noticed(&self, files: &Files, what: &str) -> bool {
         let folder = folder_with(files);
         let noticed = |error: &Error| {
@@ -73,7 +73,7 @@ impl Sample {
             found.revision,
             self.content.revision
         );
-        // The store goes on: what was not noticed does no harm later, even if a write notices it.
+        // The store goes on: damage that was not noticed does no harm later, even if a write notices it.
         let mut expected = self.content.state.clone();
         let mut is_noticed = false;
         for number in 0..12_u64 {
@@ -94,7 +94,7 @@ impl Sample {
         is_noticed
     }
 
-    /// Damages a file in these ways, and expects that so many are noticed.
+    /// Damages a file in these ways, and expects that at least `min_noticed` damages are noticed.
     async fn check(&self, name: &str, damages: impl IntoIterator<Item = (String, Vec<u8>)>, min_noticed: usize) {
         let (mut noticed, mut all) = (0, 0);
         for (what, damaged) in damages {
@@ -108,7 +108,7 @@ impl Sample {
     }
 }
 
-/// Some bits of each unit of a file: those at its start, where its structure is, and others.
+/// Some bits of each unit of a file: bits at its start, where its structure is, and others.
 fn bits(content: &[u8], start: usize, unit: usize, structure: usize) -> Vec<usize> {
     let factor: usize = std::env::var("PINTLE_DAMAGE").map_or(1, |factor| factor.parse().unwrap());
     let mut bits = Vec::new();
@@ -135,7 +135,7 @@ fn flipped(content: &[u8], bits: Vec<usize>) -> impl Iterator<Item = (String, Ve
     })
 }
 
-/// Cuts a file off, and swaps, repeats and clears its units.
+/// Damages of a file that cut it off, or swap, repeat or clear its units.
 fn rearranged(content: &[u8], start: usize, unit: usize) -> Vec<(String, Vec<u8>)> {
     let mut damages = Vec::new();
     let starts: Vec<usize> = (start..content.len()).step_by(unit).collect();
@@ -172,7 +172,7 @@ async fn a_flipped_bit_of_a_closed_store_is_noticed_or_loses_nothing() {
     sample.check(MAIN, header.chain(flipped(content, bits(content, 0, PAGE, 64))), 100).await;
 }
 
-/// SQLite writes to the pages of this list without a look at what they have.
+/// SQLite writes to the pages of this list without reading their content.
 #[tokio::test]
 async fn a_flipped_bit_in_the_list_of_free_pages_is_noticed_or_loses_nothing() {
     let sample = Sample::closed().await;
@@ -212,8 +212,8 @@ async fn a_flipped_bit_of_a_killed_store_is_noticed_or_loses_nothing() {
     sample.check(MAIN, flipped(content, bits(content, 0, PAGE, 64)), 20).await;
 }
 
-/// Without the file that has the newest acknowledged revision, as after a power loss, only the last transaction cannot be
-/// told from one that was being written.
+/// The file that has the newest acknowledged revision is missing, as after a power loss. Only the last transaction
+/// cannot be told from an incomplete transaction.
 #[tokio::test]
 async fn a_flipped_bit_in_the_middle_of_a_log_is_noticed_from_the_log_alone() {
     let mut sample = Sample::killed().await;
@@ -264,10 +264,10 @@ async fn files_that_are_left_out_or_older_than_others_are_noticed_or_nothing_is_
     assert!(older.is_noticed(&files, "an older store").await);
 }
 
-/// A log whose pages are in the file already, or only some of them.
+/// The pages of the log, or some of them, are already in the file.
 #[tokio::test]
 async fn a_damaged_log_that_was_copied_to_the_file_is_noticed() {
-    // More than a checkpoint waits for.
+    // So many changes that a checkpoint runs.
     let sample = Sample::killed_after(1200).await;
     let content = &sample.files[LOG];
     let step = content.len() / FRAME / 12;

@@ -1,4 +1,4 @@
-//! What only the engine over etcd has to keep to, with an etcd of one member.
+//! Behaviour that only the engine over etcd must have, tested with an etcd of one member.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,14 +41,14 @@ async fn stores_share_an_etcd() {
     assert_eq!(two.current_revision().await.unwrap(), committed);
     let conflict = two.commit(Change::create("/a", "2")).await.unwrap_err();
     assert!(matches!(conflict, Error::Conflict { current: Some(_) }), "{conflict}");
-    // The end of one is not the end of the other.
+    // Closing one store does not close the other.
     one.close().await.unwrap();
     assert!(matches!(one.get(Key::from("/a"), None).await, Err(Error::Closed)));
     assert!(two.get(Key::from("/a"), None).await.unwrap().is_some());
 }
 
-/// etcd holds the events of a watch back until it has told that it created the watch, but not the answers to requests for
-/// progress notifications.
+/// etcd holds the events of a watch back until it has reported that it created the watch. It does not hold back the
+/// answers to requests for progress notifications.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn feeds_that_are_opened_while_others_write_miss_nothing() {
     let server = EtcdServer::start();
@@ -65,7 +65,7 @@ async fn feeds_that_are_opened_while_others_write_miss_nothing() {
         let read = join_all(feeds.iter_mut().map(|feed| async { feed.as_mut().unwrap().next_batch().await.unwrap() }));
         let (written, batches) = tokio::join!(write, read);
         for batch in batches {
-            // A notification may tell that there was nothing before.
+            // A notification may report that there was no change before.
             let is_first = batch.complete_to < written || batch.changes.len() == 1;
             assert!(is_first, "revision {written} is missing before {}", batch.complete_to);
         }
@@ -121,7 +121,7 @@ async fn values_that_are_too_large_are_refused() {
     let store = server.open();
     let error = store.commit(Change::create("/a", vec![b'x'; 2 << 20])).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
-    // Many large ones are one answer and, to a feed, several messages.
+    // Many large values are one answer to a read and several messages to a feed.
     for number in 0..8 {
         store.commit(Change::create(format!("/a/{number}"), vec![b'x'; 1 << 20])).await.unwrap();
     }
@@ -157,7 +157,7 @@ async fn a_store_is_ready_while_changes_arrive() {
     let server = EtcdServer::start();
     let store = EtcdStore::open(EtcdOptions { max_feed_lag: Duration::from_millis(300), ..server.options() }).unwrap();
     let mut feed = store.changes(Revision::EMPTY).await.unwrap();
-    // Nobody takes them from the feed, and nobody reads.
+    // Nobody takes the changes from the feed, and nobody reads.
     let committed = server.open().commit(Change::create("/a", "1")).await.unwrap();
     let error = loop {
         match store.readiness() {
@@ -189,23 +189,23 @@ async fn one_of_several_stores_compacts_what_is_old() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
         let put = stores[0].commit(Change::put("/a", "2")).await.unwrap();
-        // What is new is not compacted.
+        // New changes are not compacted.
         while feed.complete_to() < put {
             feed.next_batch().await.unwrap();
         }
     }
     assert!(compacted.is_sorted() && compacted[2] > old, "{compacted:?}");
-    // Upstream's key has the revision of the last one.
+    // Upstream's key has the revision of the last compaction.
     loop {
         let key = stores[0].get(Key::from("compact_rev_key"), None).await.unwrap().expect("a key");
-        // The compaction follows the key.
+        // The compaction comes after the write of the key.
         if String::from_utf8_lossy(&key.value).parse() == Ok(stores[0].oldest_revision().await.unwrap().get()) {
             break;
         }
     }
 }
 
-/// Cannot read values that begin with `?`.
+/// A transformer that cannot read values that begin with `?`.
 #[derive(Debug)]
 struct Choosy;
 
@@ -249,7 +249,7 @@ async fn a_value_that_cannot_be_read_does_not_hide_others() {
     }
     let found: Vec<String> = values(changes.into_iter().flat_map(|change| change.value).collect());
     assert_eq!(found, expect);
-    // It can be written anew.
+    // The unreadable value can be overwritten.
     store.commit(Change::put("/b", "2")).await.unwrap();
     assert!(store.get(Key::from("/b"), None).await.unwrap().is_some());
 }
@@ -275,7 +275,7 @@ async fn what_others_write_is_delivered_and_keys_that_are_no_text_are_left_out()
     let found = store.range(KeyInterval::prefix("/a/"), None, None).await.unwrap();
     let keys: Vec<&str> = found.records.iter().map(|record| record.key.as_str()).collect();
     assert_eq!((keys, found.remaining), (vec!["/a/3", "/a/4", "/a/5"], 0));
-    // A page has a record if there is one.
+    // A page has at least one record if there is one.
     let page = store.range(KeyInterval::prefix("/a/"), None, Some(1)).await.unwrap();
     assert_eq!((&*page.records[0].key, page.remaining), ("/a/3", 3));
     let mut changes = Vec::new();

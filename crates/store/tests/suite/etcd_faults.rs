@@ -1,4 +1,4 @@
-//! What the engine over etcd does while members, or the connections to them, fail.
+//! Behaviour of the engine over etcd while members, or the connections to them, fail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use pintle_etcd_process::{EtcdCluster, EtcdProcess, EtcdSettings, EtcdTls, Link,
 use pintle_store::{Change, Error, EtcdCertificateFiles, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store};
 use serde_json::json;
 
-/// Three members, and a store that reaches each through a proxy.
+/// Three members, and a store that reaches each member through a proxy.
 fn cluster() -> (EtcdCluster, Vec<Proxy>, Arc<EtcdStore>) {
     let cluster = EtcdCluster::start(3, &EtcdSettings::default());
     let links = cluster.client_proxies();
@@ -20,7 +20,7 @@ fn open(links: &[Proxy]) -> EtcdStore {
     EtcdStore::open(EtcdOptions { servers, ..EtcdOptions::default() }).unwrap()
 }
 
-/// Writes keys, and checks that reads and a feed of the store show each at once.
+/// Writes keys, and checks that reads and a feed of the store show each key at once.
 async fn check_all_works(store: &EtcdStore, prefix: &str) {
     let mut feed = store.changes(store.current_revision().await.unwrap()).await.unwrap();
     for number in 0..20 {
@@ -60,12 +60,12 @@ async fn a_member_that_hangs_stops_neither_reads_nor_feeds() {
     }
     for member in 0..3 {
         cluster.member(member).pause();
-        // Other clients write, at members that work.
+        // Other clients write at members that work.
         let others = [(member + 1) % 3, (member + 2) % 3];
         let servers = others.iter().map(|member| cluster.member(*member).url()).collect();
         let other = EtcdStore::open(EtcdOptions { servers, ..EtcdOptions::default() }).unwrap();
         let written = loop {
-            // There is no leader for a while, if it was the one.
+            // If the paused member was the leader, there is no leader for a while.
             match other.commit(Change::put("/a", "2")).await {
                 Ok(committed) => break committed,
                 Err(error) => {
@@ -96,7 +96,7 @@ async fn a_write_without_an_answer_has_an_unknown_outcome() {
             break found.unwrap();
         }
     };
-    // It was executed once.
+    // The change was executed once.
     assert_eq!((&*found.value, found.mod_revision), (&b"2"[..], Revision(3)));
 }
 
@@ -130,13 +130,13 @@ async fn a_store_without_space_can_be_read_and_recovers() {
             Err(error) => break error,
         }
     };
-    // etcd may notice it after it has executed the transaction.
+    // etcd may notice that there is no space only after it has executed the transaction.
     let expect = "whether the change is stored is not known: etcdserver: mvcc: database space exceeded";
     assert_eq!(error.to_string(), expect);
     store.health().unwrap();
     let stored = store.range(KeyInterval::all(), None, None).await.unwrap().records[0].mod_revision;
     assert!([last, last.next()].contains(&stored), "{stored} after {last}");
-    // What `etcdctl` does for the operator.
+    // The calls that an operator makes with `etcdctl`.
     let compaction = json!({"revision": last.get().to_string(), "physical": true});
     let member = etcd.call("kv/compaction", &compaction)["header"]["member_id"].clone();
     let _ = etcd.call("maintenance/defragment", &json!({}));
@@ -153,7 +153,7 @@ async fn a_store_is_opened_while_a_member_hangs() {
         for member in &links {
             member.set(link);
             let store = open(&links);
-            // Each of them is the first in turn for one.
+            // Each member is the first in turn for one read.
             for _ in 0..3 {
                 assert!(store.get(Key::from("/a"), None).await.unwrap().is_some());
             }
@@ -214,7 +214,7 @@ async fn certificates_that_change_are_used_by_new_connections() {
     })
     .unwrap();
     assert!(store.current_revision().await.is_err());
-    // A file that is not complete changes nothing.
+    // An incomplete file changes nothing.
     std::fs::write(file("certificate"), "-----BEGIN CERTIFICATE-----").unwrap();
     copy_from(&tls);
     let give_up = std::time::Instant::now() + Duration::from_secs(30);
@@ -241,7 +241,7 @@ async fn writes_that_wait_for_a_lease_of_an_etcd_that_hangs_fail_together() {
     for write in writes {
         assert!(write.await.unwrap().is_err());
     }
-    // One takes 10 seconds.
+    // One call takes 10 seconds.
     assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
     etcd.resume();
     let change = Change::create("/events/last", "1").with_ttl(Duration::from_secs(60));

@@ -10,7 +10,7 @@ use pintle_store::{
 
 use crate::script::EngineUnderTest;
 
-/// Panics on the thread that reads a value.
+/// A transformer that panics on the thread that reads a value.
 #[derive(Debug)]
 struct PanickingTransformer;
 
@@ -63,7 +63,7 @@ async fn an_open_store_is_healthy_and_a_closed_one_is_not() {
 async fn an_ended_committing_thread_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let store = open_panicking(&folder).await;
-    // A conflict returns the current value.
+    // A conflict returns the current value, so the committing thread reads it.
     assert!(store.commit(Change::create("/a", "2")).await.is_err());
     assert_eq!(ended_thread(&store).await, "store-committer");
     store.close().await.unwrap();

@@ -1,4 +1,5 @@
-//! Lost acknowledged changes: the error says which, and the loss can be accepted without giving a revision out twice.
+//! Lost acknowledged changes: the error says which changes are lost. The loss can be accepted, and no revision is given
+//! out twice.
 
 use std::path::Path;
 
@@ -27,7 +28,7 @@ async fn killed() -> (Files, Content) {
     (files_after_kill(folder.path()), content)
 }
 
-/// The content at an earlier revision, which is not compacted.
+/// The content at an earlier revision that is not compacted.
 async fn state_at(files: &Files, at: Revision) -> Vec<(String, Revision, Vec<u8>)> {
     let folder = folder_with(files);
     let store = open(folder.path()).unwrap();
@@ -57,7 +58,7 @@ async fn check(files: &Files, undamaged: &Files, content: &Content, what: &str) 
     assert!(until.is_none_or(|until| until == content.revision), "{what}: {until:?}");
     let unmodified = || {
         let mut found = read_files(folder.path());
-        // SQLite creates a log.
+        // SQLite creates an empty log.
         found.retain(|name, content| files.contains_key(name) || !content.is_empty());
         found == *files
     };
@@ -87,7 +88,7 @@ async fn check(files: &Files, undamaged: &Files, content: &Content, what: &str) 
     }
     store.close().await.unwrap();
     drop(store);
-    // Afterwards the store is as any other, with the flag or without.
+    // Afterwards the store behaves like any other, with the flag or without.
     for accepted in [true, false] {
         let store = if accepted { open_accepting(folder.path(), after) } else { open(folder.path()) }.unwrap();
         let before = store.current_revision().await.unwrap();
@@ -140,7 +141,7 @@ async fn changes_in_a_log_that_is_left_out_are_named_and_can_be_given_up() {
     assert_eq!(without.keys().copied().collect::<Vec<_>>(), [MAIN]);
 }
 
-/// What the next start finds if accepting is interrupted: never revisions that were given out.
+/// If accepting a loss is interrupted, the next start never gives a revision out twice.
 #[tokio::test]
 async fn a_loss_that_was_accepted_by_halves_is_still_a_loss() {
     let (files, content) = killed().await;
@@ -161,7 +162,7 @@ async fn a_loss_that_was_accepted_by_halves_is_still_a_loss() {
     assert!(store.commit(Change::put("/next", "1")).await.unwrap() > first);
 }
 
-/// The pages of a log are in the file already, so that only the file without the log is consistent.
+/// Some pages of the log are already in the file, so that only the file without the log is consistent.
 #[tokio::test]
 async fn a_damaged_log_that_is_in_the_file_already_is_put_aside() {
     let (files, content) = killed().await;

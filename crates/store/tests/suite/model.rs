@@ -1,4 +1,4 @@
-//! Property test: random operations on every engine, compared with a model that keeps every past state.
+//! A property test: random operations on every engine, compared with a model that keeps every past state.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 /// The history of all changes and states.
 #[derive(Debug)]
 struct Model {
-    /// The state at revision 1, 2, …
+    /// The states at the revisions 1, 2, …
     states: Vec<BTreeMap<Key, Record>>,
     changes: Vec<StoredChange>,
     compacted: Revision,
@@ -145,7 +145,7 @@ async fn check(mut engine: EngineUnderTest, operations: &[Operation]) {
             Operation::Write { key, compare, value, condition } => {
                 let key = key_name(key);
                 let condition = condition.map(|(from, to, revision)| {
-                    // The newest revision is of more interest than others.
+                    // The newest revision is the most interesting one.
                     let newest = model.states.last().unwrap().get(&key_name(from)).map(|record| record.mod_revision);
                     let revision =
                         newest.filter(|_| revision % 2 == 0).unwrap_or_else(|| model.pick_revision(revision));

@@ -12,7 +12,7 @@ use pintle_store::{
 };
 use pintle_store_powerloss::{Disk, DiskFailure};
 
-/// Small enough that compaction runs all the time.
+/// The retention is so small that compaction runs all the time.
 const RETENTION: HistoryRetention = HistoryRetention { duration: std::time::Duration::from_secs(3600), bytes: 200_000 };
 
 /// The committed changes by revision: the key and its new value.
@@ -63,7 +63,7 @@ async fn write(store: &Arc<EmbeddedStore>, disk: &Disk, changes: u64) -> CommitL
     log.clone()
 }
 
-/// The feed of all changes that are there. Compaction may go on meanwhile.
+/// A feed of all retained changes. Compaction may go on meanwhile.
 async fn oldest_changes(store: &EmbeddedStore) -> Box<dyn ChangeFeed> {
     loop {
         let oldest = store.oldest_revision().await.unwrap();
@@ -93,7 +93,7 @@ async fn check(store: &EmbeddedStore, log: &CommitLog, what: &str) -> Revision {
     let mut feed = oldest_changes(store).await;
     while feed.complete_to() < current {
         let batch = match feed.next_batch().await {
-            // Compaction has passed the feed.
+            // Compaction has overtaken the feed.
             Err(Error::Compacted { .. }) => {
                 feed = oldest_changes(store).await;
                 continue;
@@ -108,7 +108,7 @@ async fn check(store: &EmbeddedStore, log: &CommitLog, what: &str) -> Revision {
     current
 }
 
-/// A folder with the files that are left if the power fails after so many operations.
+/// A folder with the files that a power loss after so many operations leaves.
 fn folder_after_power_loss(disk: &Disk, operations: usize, seed: u64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (path, content) in disk.image_after_power_loss(operations, seed) {
@@ -147,7 +147,7 @@ async fn acknowledged_changes_survive_a_power_loss() {
     assert!(lost > cuts / 2, "no power loss lost an unacknowledged change, so the test proves nothing");
 }
 
-/// Makes the disk fail while writers run. Returns, among others, the error of a later commit.
+/// Makes the disk fail while writers run. Returns, among other results, the error of a later commit.
 async fn run_until_failure(
     name: &str,
     failure: DiskFailure,
@@ -182,7 +182,7 @@ async fn writes_fail_on_a_full_disk_and_recover() {
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     assert!(error.to_string().contains("no space left on device for"), "{error}");
     assert!(matches!(store.health(), Err(Error::DiskFull { .. })), "{:?}", store.health());
-    // Attempts to find out whether the disk works again do not succeed by writing nothing.
+    // A recovery attempt does not succeed by writing nothing.
     let failed = store.metrics().unwrap().commit_errors.get();
     while store.metrics().unwrap().commit_errors.get() < failed + 2 {
         assert!(store.health().is_err());
@@ -208,7 +208,7 @@ async fn a_failed_write_is_reported() {
     assert_eq!(check(&store, &log, "reopened").await, *log.last_key_value().unwrap().0);
 }
 
-/// Waits until some more syncs have failed: attempts to recover, while nobody writes.
+/// Waits until `more` further syncs have failed. They are attempts to recover, since nobody writes.
 async fn wait_for_failed_syncs(disk: &Disk, more: usize) {
     let expected = disk.failed_syncs() + more;
     while disk.failed_syncs() < expected {
@@ -227,7 +227,7 @@ async fn a_store_rejects_writes_while_syncs_fail_and_recovers() {
         assert!(matches!(error, Error::SyncFailed { .. }), "{error}");
         disk.fail(DiskFailure::None);
         wait_until_healthy(&store).await;
-        // What was rejected does not show up any more.
+        // Rejected changes do not appear later.
         assert_eq!(check(&store, &log, "recovered").await, *log.last_key_value().unwrap().0);
         log.extend(write(&store, &disk, 200).await);
         disk.fail(failure);
@@ -241,12 +241,12 @@ async fn a_store_rejects_writes_while_syncs_fail_and_recovers() {
     assert_eq!(check(&store, &log, "reopened").await, *log.last_key_value().unwrap().0);
 }
 
-/// After a failed sync the disk fails in another way, so that the recovery fails with that error.
+/// After a failed sync the disk fails in another way, so that the recovery fails with the other error.
 async fn check_recovery_with_other_failure(name: &str, sync_failure: DiskFailure, other: DiskFailure, cause: &str) {
     let (folder, disk, store, mut log, error) = run_until_failure(name, sync_failure).await;
     assert!(matches!(error, Error::SyncFailed { .. }), "{error}");
     disk.fail(other);
-    // Both errors are reported, without the path, which clients do not get.
+    // Both errors are reported, without the path: clients do not get paths.
     let expected = format!("disk I/O error; recovery failed: {cause}");
     let reported = |error: &Error| matches!(error, Error::SyncFailed { detail, .. } if *detail == expected);
     while !store.health().is_err_and(|error| reported(&error)) {
@@ -284,7 +284,7 @@ async fn a_recovery_that_fails_with_another_error_is_not_retried_without_a_pause
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::register(name).unwrap();
         let store = Arc::new(open(folder.path(), name));
-        // Too few for a checkpoint: only a commit fails, or only a checkpoint.
+        // These changes are too few for a checkpoint, so that only a commit fails, or only a checkpoint.
         write(&store, &disk, 10).await;
         disk.fail(sync_failure);
         write(&store, &disk, 1_000_000).await;
@@ -299,7 +299,7 @@ async fn a_recovery_that_fails_with_another_error_is_not_retried_without_a_pause
         wait_for_errors(1).await;
         let started = std::time::Instant::now();
         wait_for_errors(2).await;
-        // A slow machine only makes it longer.
+        // A slow machine only makes the pause longer.
         let paused = started.elapsed();
         assert!(paused > std::time::Duration::from_millis(250), "{name}: two attempts in {paused:?}");
     }
@@ -339,7 +339,7 @@ async fn add_unacknowledged(store: &EmbeddedStore, log: &mut CommitLog) {
     }
 }
 
-/// Expects the acknowledged state in the files that a power loss leaves, at some moments after so many operations.
+/// Expects the acknowledged state in the files that power losses after `start` or more operations leave.
 async fn check_power_losses(disk: &Disk, log: &CommitLog, start: usize, cuts: u64) {
     for cut in 0..cuts {
         let operations = start + ((disk.operation_count() - start) as u64 * (cut + 1) / cuts) as usize;
@@ -349,7 +349,8 @@ async fn check_power_losses(disk: &Disk, log: &CommitLog, start: usize, cuts: u6
         let current = store.current_revision().await.unwrap();
         let acknowledged = Revision(disk.acknowledged(operations).into_iter().max().unwrap_or(1));
         assert!(current >= acknowledged, "{what}: {acknowledged} was acknowledged, and {current} is left");
-        // Changes whose sync has failed may show up after a power loss, if the store had not yet recovered from it.
+        // Changes whose sync has failed may appear after a power loss, if the store had not yet recovered from the
+        // failure.
         let mut log = log.range(..=acknowledged).map(|(at, change)| (*at, change.clone())).collect();
         add_unacknowledged(&store, &mut log).await;
         check(&store, &log, &what).await;
@@ -357,8 +358,8 @@ async fn check_power_losses(disk: &Disk, log: &CommitLog, start: usize, cuts: u6
     }
 }
 
-/// After a failed sync, the file system shows what the disk does not have, and a later sync succeeds without it. The
-/// store must not build on it, whether it is opened again or recovers by itself.
+/// After a failed sync, the file system shows data that the disk does not have, and a later sync succeeds without it.
+/// The store must not build on such data, whether it is opened again or recovers by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
     let folder = tempfile::tempdir().unwrap();
@@ -367,7 +368,7 @@ async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
     for round in 0..6 {
         let store = Arc::new(open(folder.path(), "fsyncgate"));
         add_unacknowledged(&store, &mut log).await;
-        // The store is open: what it shows now, it has to keep.
+        // The store is open, so it must keep all the changes that it shows now.
         let current = store.current_revision().await.unwrap();
         disk.acknowledge(current.0);
         check(&store, &log, &format!("round {round}")).await;
@@ -391,8 +392,8 @@ async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
     check_power_losses(&disk, &log, 0, 60).await;
 }
 
-/// The log ends with a transaction that the file system shows and the disk does not have. The next start copies it to
-/// the file, and the power fails meanwhile.
+/// The log ends with a transaction that the file system shows and the disk does not have. The next start copies the
+/// transaction to the file, and the power fails meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_changes_survive_a_power_loss_at_the_start_after_a_failed_sync() {
     for round in 0..4 {
@@ -400,10 +401,10 @@ async fn acknowledged_changes_survive_a_power_loss_at_the_start_after_a_failed_s
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::register(&name).unwrap();
         let store = Arc::new(open(folder.path(), &name));
-        // Enough that each transaction compacts, and so changes pages that are not in the log.
+        // There are enough changes that each transaction compacts, and so changes pages that are not in the log.
         let mut log = write(&store, &disk, 1000).await;
         store.close().await.unwrap();
-        // The log has only a few pages besides those of the transaction that fails.
+        // Besides the pages of the transaction that fails, the log has only a few pages.
         let store = Arc::new(open(folder.path(), &name));
         log.extend(write(&store, &disk, 5 * round).await);
         disk.fail(DiskFailure::Sync);
@@ -418,7 +419,7 @@ async fn acknowledged_changes_survive_a_power_loss_at_the_start_after_a_failed_s
     }
 }
 
-/// Makes the disk fail while writers run, and returns what they have committed until then.
+/// Makes the disk fail while writers run, and returns the changes that they have committed until then.
 async fn write_until_failure(store: &Arc<EmbeddedStore>, disk: &Disk, failure: DiskFailure) -> CommitLog {
     let (log, ()) = tokio::join!(write(store, disk, 1_000_000), async {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -427,7 +428,7 @@ async fn write_until_failure(store: &Arc<EmbeddedStore>, disk: &Disk, failure: D
     log
 }
 
-/// A disk that is full when the store is opened: nothing is written behind the log, whose last sync may have failed.
+/// The disk is full when the store is opened. Nothing is written after the log, whose last sync may have failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_opened_on_a_full_disk_recovers_before_it_writes() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Key, Revision, Store};
 
-/// The environment variable that makes this process the child, with its data directory.
+/// The environment variable with the data directory. It makes this process the child.
 const DATA_DIR_VARIABLE: &str = "PINTLE_STORE_KILL_FOLDER";
 
 /// The number of kills before the test starts over with an empty store.
@@ -24,7 +24,7 @@ fn value(key: u64, seed: u64) -> String {
     format!("{key} {seed} {}", "x".repeat((seed % 700) as usize))
 }
 
-/// Does nothing unless it runs in the child.
+/// Writes until this process is killed. Does nothing unless it runs in the child.
 #[test]
 fn write_until_killed() {
     let Some(folder) = std::env::var_os(DATA_DIR_VARIABLE) else { return };
@@ -69,7 +69,7 @@ fn run_child_and_kill(folder: &Path, delay: Duration) -> BTreeMap<Revision, (u64
         if output.read_line(&mut line).unwrap() == 0 {
             break;
         }
-        // The last line may be cut off, and the test harness prints lines of its own.
+        // The last line may be cut off, and the test harness prints its own lines.
         if let Some(numbers) = line.strip_prefix("acknowledged ").and_then(|rest| rest.strip_suffix('\n')) {
             let numbers: Vec<u64> = numbers.split(' ').map(|number| number.parse().unwrap()).collect();
             acknowledged_changes.insert(Revision(numbers[0]), (numbers[1], numbers[2]));

@@ -1,5 +1,5 @@
 //! A small script language for stores: one operation per line, `operation => expected result`. Every script runs on all
-//! engines, and once more on those that are durable with a restart after every line.
+//! engines. On durable engines it also runs with a restart after every line.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl EngineUnderTest {
         EngineUnderTest { store, clock, folder: Some(folder), etcd: None, retention }
     }
 
-    /// A store in an empty etcd. It has a clock of its own.
+    /// A store in an empty etcd. etcd uses its own clock.
     pub(crate) fn etcd() -> EngineUnderTest {
         let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
         let server = EtcdServer::start();
@@ -140,7 +140,7 @@ async fn execute(engine: &mut EngineUnderTest, operation: &str) -> Result<String
             engine.clock.advance(Duration::from_millis(millis.parse().unwrap()));
             return Ok(String::new());
         }
-        // Waits until the store reaches the revision by itself.
+        // Waits until the store reaches the revision without further requests.
         ["until", what, revision] => {
             let revision = Revision(revision.parse().unwrap());
             loop {

@@ -10,7 +10,7 @@ use pintle_store::{
     TransformError, TransformedValue, ValueTransformer,
 };
 
-/// A toy cipher. The first byte of the stored form identifies the key.
+/// A toy cipher. The first byte of the stored form identifies the cipher key.
 #[derive(Debug)]
 struct MaskTransformer {
     current: u8,
@@ -80,7 +80,7 @@ async fn values_are_stored_transformed_and_stale_ones_are_reported() {
     store.compact(Revision(3)).await.unwrap();
     store.close().await.unwrap();
 
-    // The same bytes were really written with the new key: the old one is not needed any more.
+    // The same bytes were really written with the new key: the old key is no longer needed.
     let store = open(folder.path(), 0x52, &[0x52]);
     let record = store.get(Key::from("/secrets/a"), None).await.unwrap().unwrap();
     assert_eq!((record.value.as_ref(), record.stale), (&b"the plain text"[..], false));

@@ -1,4 +1,4 @@
-//! Files that an earlier version has written.
+//! Store files that an earlier version has written.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use pintle_store::{Revision, Store};
 
 use crate::content::{ACKNOWLEDGED, LOG, MAIN, fill, folder_with, open, read_everything, read_files};
 
-/// Makes the file of a closed store one of format 1.
+/// Converts the file of a closed store to format 1.
 const TO_FORMAT_1: &str = "
     CREATE TABLE old (
         id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -33,7 +33,7 @@ async fn a_store_of_format_1_is_upgraded() {
     fs::remove_file(folder.path().join(ACKNOWLEDGED)).unwrap();
     let connection = rusqlite::Connection::open(folder.path().join(MAIN)).unwrap();
     connection.execute_batch(&format!("PRAGMA writable_schema = ON; BEGIN; {TO_FORMAT_1} COMMIT")).unwrap();
-    // A store that was killed has its last changes in the log, and here its format.
+    // A store that was killed has its last changes in the log, and here also its format.
     let killed = read_files(folder.path());
     assert!(killed[LOG].len() > 4096);
     drop(connection);
