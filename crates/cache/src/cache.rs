@@ -31,19 +31,19 @@ use crate::{Event, Key, Object, ObjectIndex};
 pub const FEED_TASK: &str = "watch-cache";
 /// The maximum number of changes that are appended to a watch cache under one lock.
 const MAX_RUN: usize = 64;
-/// How much a pin may retain beyond the history limits. A list that takes longer, or during which more is written,
-/// fails.
+/// How much a pin may retain beyond the history limits. A list fails if it takes longer, or if more is written during
+/// it.
 const PINNED_EXTRA: HistoryLimits = HistoryLimits { duration: Duration::from_secs(300), bytes: 256 << 20 };
 
-/// Extracts what the cache needs to know of stored values. Runs once per change, outside the commit path.
+/// Extracts from stored values the data that the cache needs. It runs once per change, outside the commit path.
 pub trait Indexer: Send + Sync + 'static {
-    /// Returns the form in which the cache keeps a stored value. Called for the changes of a collection in their order, and
-    /// before [`index`](Self::index).
+    /// Returns the form in which the cache keeps a stored value. It is called for the changes of a collection in their
+    /// order, and before [`index`](Self::index).
     fn kept(&self, _prefix: &str, _key: &str, _revision: u64, value: Bytes) -> Bytes {
         value
     }
 
-    /// Returns what selectors and encoders need to know of a stored object.
+    /// Returns the index of a stored object, which selectors and encoders use.
     ///
     /// # Errors
     /// Returns an error if the value is not an object that can be served. Reads of it fail with this text.
@@ -66,7 +66,7 @@ impl dyn Indexer {
     }
 }
 
-/// How much history is retained in memory: until either limit is reached.
+/// How much history is retained in memory. The limit that is reached first applies.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
     /// The maximum age of an event.
@@ -91,15 +91,15 @@ impl Default for HistoryLimits {
     }
 }
 
-/// The numbers of the history that all watch caches keep together, for metrics.
+/// The numbers of the history that all watch caches share, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryStats {
     /// The number of events.
     pub events: usize,
     /// The size of the objects that only the history retains, in bytes.
     pub retained_bytes: usize,
-    /// The age of the oldest event; zero if there is none. Of a packed run of events it is that of the newest one, which is at most
-    /// about three seconds younger.
+    /// The age of the oldest event; zero if there is none. For a packed run of events it is the age of the newest event
+    /// in the run, which is at most about three seconds younger.
     pub oldest_age: Duration,
 }
 
@@ -139,7 +139,7 @@ struct CacheState {
     start_revision: u64,
     history: Mutex<EventHistory>,
     pins: Arc<Mutex<BTreeMap<u64, usize>>>,
-    /// The task that follows the change feed. It has failed while the feed cannot be read or changes are missing.
+    /// The task that follows the change feed. It counts as failed while the feed cannot be read or changes are missing.
     feed_task: BackgroundTask,
 }
 
@@ -149,8 +149,8 @@ struct WatchCaches {
     by_prefix: HashMap<Str, Arc<WatchCache>>,
     /// Incremented when a watch cache is added or removed.
     generation: u64,
-    /// A revision after which a collection without a watch cache has no changes, for those that have had some since the
-    /// oldest revision of the history.
+    /// For each collection without a watch cache, a revision after which it has no changes. Only collections with
+    /// changes since the oldest revision of the history are here.
     unchanged_since: HashMap<Str, u64>,
 }
 
@@ -205,8 +205,8 @@ impl fmt::Debug for Cache {
 }
 
 impl Cache {
-    /// Adds the watch cache of a collection, loaded with what is already stored. The collection must not be written to
-    /// meanwhile. Does nothing if it exists.
+    /// Adds the watch cache of a collection, loaded with the stored objects. The collection must not be written to
+    /// meanwhile. Does nothing if the watch cache exists.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -233,12 +233,12 @@ impl Cache {
         Ok(())
     }
 
-    /// Runs the indexer again for all objects of a collection, after its result has changed.
+    /// Runs the indexer again for all objects of a collection, because its result has changed.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
     pub async fn reindex(&self, prefix: &str) -> Result<(), CacheError> {
-        // Changes that were on their way may have been indexed by the old rules.
+        // Changes that are on their way may be indexed by the old rules.
         let now = self.shared.store.current_revision().await?;
         self.wait_until_fresh(now.get()).await;
         if let Some(watch_cache) = self.watch_cache(prefix) {
@@ -252,7 +252,7 @@ impl Cache {
         self.shared.watch_caches.write().remove(prefix, self.applied_revision());
     }
 
-    /// The watch cache of a collection, by its key prefix.
+    /// The watch cache of a collection, found by its key prefix.
     #[must_use]
     pub fn watch_cache(&self, prefix: &str) -> Option<Arc<WatchCache>> {
         self.shared.watch_caches.read().get(prefix).cloned()
@@ -300,14 +300,14 @@ impl Cache {
         self.shared.progress.wait_until_fresh(revision).await;
     }
 
-    /// Caches encodings of objects and events, or gives them up because memory is short.
+    /// Starts or stops caching encodings of objects and events. The server stops it while memory is short.
     pub fn set_encodings_cached(&self, cached: bool) {
         self.encoding_cache.set_enabled(cached);
         self.shared.history.lock().frame_budget.set_small(!cached);
     }
 
-    /// Drops the older half of the history, down to a minimum size, and retains no more than that from now on, not even
-    /// for reads that have pinned a revision. Returns the revision up to which events are gone.
+    /// Drops the older half of the history, down to a minimum size. From now on it retains no more than that, not even
+    /// for reads that have pinned a revision. Returns the revision up to which events are dropped.
     pub fn halve_history(&self, min_bytes: usize) -> u64 {
         {
             let mut history = self.shared.history.lock();
@@ -329,7 +329,7 @@ impl Cache {
         &self.encoding_cache
     }
 
-    /// Keeps the state at a revision readable until the pin is dropped, if it is readable now.
+    /// Keeps the state at a revision readable until the pin is dropped, if the state is readable now.
     #[must_use]
     pub fn pin(&self, revision: u64) -> RevisionPin {
         *self.shared.pins.lock().entry(revision).or_default() += 1;
@@ -350,14 +350,14 @@ impl Drop for Cache {
 }
 
 impl CacheState {
-    /// The watch cache of a store key, its prefix and the rest.
+    /// The watch cache of a store key, the key prefix, and the rest of the key.
     fn locate<'k>(&self, store_key: &'k str) -> Option<(Arc<WatchCache>, &'k str, &'k str)> {
         let watch_caches = self.watch_caches.read();
         self.possible_prefixes(store_key)
             .find_map(|(prefix, rest)| Some((watch_caches.get(prefix)?.clone(), prefix, rest)))
     }
 
-    /// The prefixes that a store key may have, and the rests: a prefix has one segment (`pods`) or two
+    /// The prefixes that a store key may have, each with the rest of the key. A prefix has one segment (`pods`) or two
     /// (`services/specs`).
     fn possible_prefixes<'k>(&self, store_key: &'k str) -> impl Iterator<Item = (&'k str, &'k str)> {
         let path =
@@ -365,8 +365,8 @@ impl CacheState {
         path.match_indices('/').take(2).map(|(end, _)| (&path[..end], &path[end + 1..]))
     }
 
-    /// A change in the form in which its watch cache takes it, or the change itself if its key does not belong to a
-    /// collection.
+    /// Converts a change into the form that its watch cache takes. If the key belongs to no collection, returns the
+    /// change itself.
     fn pending_change(&self, change: StoredChange) -> LocatedChange {
         let Some((watch_cache, prefix, rest)) = self.locate(&change.key) else { return Err(change) };
         let (key, revision) = (Key::at_end_of(&change.key, rest.len()), change.revision.get());
@@ -374,13 +374,14 @@ impl CacheState {
         Ok((watch_cache, PendingChange { key, revision, new_state }))
     }
 
-    /// Applies a batch of live changes and wakes waiting reads and watchers. Packs as many events as are due, but not so many
-    /// that the next batch has to wait. Returns whether there may be more.
+    /// Applies a batch of live changes and wakes waiting reads and watchers. Packs as many events as are due, but not
+    /// so many that the next batch must wait. Returns whether more events may be due.
     fn apply(&self, ChangeBatch { changes, complete_to }: ChangeBatch) -> bool {
         let packed = (PACKED_PER_CHANGE * changes.len()).min(PACK_BATCH);
         let (appended, _) = self.apply_changes(changes, map_sequential);
         self.progress.advance(complete_to.get());
-        // Only after waking those who wait for progress: a write is answered before its watchers are notified.
+        // The watchers are woken after the reads that wait for progress: a write is answered before its watchers are
+        // notified.
         for (watch_cache, events) in appended {
             watch_cache.wake(&events);
         }
@@ -388,8 +389,8 @@ impl CacheState {
         packed > 0 && self.pack(packed) == packed
     }
 
-    /// Packs up to `max` of the events that live watchers have received: what the history retains is mostly in versions that
-    /// differ little from the next one. Returns their number.
+    /// Packs up to `max` of the events that live watchers have received. The history retains mostly versions that
+    /// differ little from the next version. Returns the number of packed events.
     fn pack(&self, max: usize) -> usize {
         let (before, events) = self.history.lock().next_to_pack(self.clock.now(), max);
         let mut sizes = Vec::with_capacity(events.len());
@@ -401,14 +402,16 @@ impl CacheState {
         events.len()
     }
 
-    /// Applies changes to their watch caches, and returns those of no collection. `map` runs the indexer on them.
+    /// Applies changes to their watch caches, and returns the changes that belong to no collection. `map` runs the
+    /// indexer on the changes.
     fn apply_changes(
         &self,
         changes: Vec<StoredChange>,
         map: MapFn<StoredChange, LocatedChange>,
     ) -> (Vec<AppendedEvents>, Vec<StoredChange>) {
         let now = self.clock.now();
-        // Consecutive changes of one collection are appended together, to lock it and wake its watchers only once.
+        // Consecutive changes of one collection are appended together, so that it is locked, and its watchers are
+        // woken, only once.
         let mut run: Option<(Arc<WatchCache>, Vec<PendingChange>)> = None;
         let (mut appended, mut unclaimed) = (Vec::new(), Vec::new());
         for located in map(changes, &|change| self.pending_change(change)) {
@@ -478,13 +481,13 @@ impl CacheState {
 /// The events that were appended to a watch cache.
 type AppendedEvents = (Arc<WatchCache>, Vec<Arc<Event>>);
 
-/// A change with its watch cache, or one that belongs to no collection.
+/// A change with its watch cache, or a change that belongs to no collection.
 type LocatedChange = Result<(Arc<WatchCache>, PendingChange), StoredChange>;
 
 /// Maps items, sequentially or in parallel.
 type MapFn<T, R> = fn(Vec<T>, &(dyn Fn(T) -> R + Sync)) -> Vec<R>;
 
-/// Maps sequentially: for live changes, while requests use the other processors.
+/// Maps sequentially. It is for live changes, while requests use the other processors.
 fn map_sequential<T, R>(items: Vec<T>, each: &(dyn Fn(T) -> R + Sync)) -> Vec<R> {
     items.into_iter().map(each).collect()
 }
@@ -504,7 +507,7 @@ mod tests {
         }
     }
 
-    /// The cache of a collection `things`.
+    /// A cache of a collection `things`.
     async fn load(store: &Arc<MemoryStore>) -> Cache {
         let (indexer, clock) = (Arc::new(NullIndexer), Arc::new(SystemClock));
         let load = Cache::load(store.clone(), "/registry", ["things".into()], indexer, clock, HistoryLimits::default());
@@ -561,7 +564,7 @@ mod tests {
         };
         let all = write(64).await;
         let first = cache.applied_revision() - 63;
-        // A list in progress does not keep it.
+        // A list in progress does not keep the older half.
         let _pin = cache.pin(first);
         assert!(cache.halve_history(10_000) >= first);
         assert!((10_000..=all / 2).contains(&cache.history_stats().retained_bytes));
@@ -609,7 +612,7 @@ mod tests {
         assert!((1..20).contains(&remembered), "{remembered}");
         let evicted_to = shared.history.lock().evicted_to;
         assert_eq!((shared.unchanged_since("things0"), shared.unchanged_since("things49")), (evicted_to, last_change));
-        // What is forgotten is no longer known to have been empty.
+        // For a forgotten collection it is no longer known that it was empty.
         cache.open("things0").await.expect("a watch cache");
         let watch_cache = cache.watch_cache("things0").expect("a watch cache");
         let is_readable = |at: u64| watch_cache.page(&KeyRange::All, None, at, 1).is_ok();

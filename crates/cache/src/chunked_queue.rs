@@ -1,6 +1,6 @@
-//! A queue in chunks of a fixed size. It grows without moving more than a chunk, so that it can grow while a lock is held, and
-//! has unused room in its first and its last chunk only: a `VecDeque` copies all of its entries and then has room for twice as
-//! many.
+//! A queue in chunks of a fixed size. It grows without moving more than a chunk, so that it can grow while a lock is
+//! held. Only its first and its last chunk have unused room. A `VecDeque` copies all of its entries when it grows, and
+//! then has room for twice as many.
 
 use std::collections::VecDeque;
 use std::iter::repeat_with;
@@ -11,7 +11,7 @@ const CHUNK: usize = 1024;
 /// A queue whose entries have an index.
 #[derive(Debug)]
 pub(crate) struct ChunkedQueue<T> {
-    /// All chunks but the first and the last one are full. None is empty.
+    /// All chunks except the first and the last are full. No chunk is empty.
     chunks: VecDeque<VecDeque<T>>,
 }
 
@@ -47,7 +47,7 @@ impl<T> ChunkedQueue<T> {
     pub(crate) fn push_back(&mut self, entry: T) {
         match self.chunks.back_mut().filter(|last| last.len() < CHUNK) {
             Some(last) => last.push_back(entry),
-            // The first chunk of a queue grows from nothing, because many queues stay short.
+            // The first chunk of a queue starts without capacity, because many queues stay short.
             None => {
                 let capacity = if self.chunks.is_empty() { 0 } else { CHUNK };
                 let mut chunk = VecDeque::with_capacity(capacity);
@@ -66,7 +66,7 @@ impl<T> ChunkedQueue<T> {
         entry
     }
 
-    /// The chunk of an index, and the index in it.
+    /// The chunk of an index, and the index within the chunk.
     fn position(&self, index: usize) -> (usize, usize) {
         let first = self.chunks.front().map_or(0, VecDeque::len);
         match index.checked_sub(first) {
@@ -89,7 +89,7 @@ impl<T> ChunkedQueue<T> {
     pub(crate) fn iter_from(&self, index: usize) -> impl Iterator<Item = &T> {
         let (chunk, index) = self.position(index);
         let chunks = self.chunks.range(chunk.min(self.chunks.len())..);
-        // Of the first of these chunks only a part, of the others all.
+        // The iteration begins in the middle of the first chunk, and at the start of the others.
         let starts = std::iter::once(index).chain(repeat_with(|| 0));
         chunks.zip(starts).flat_map(|(chunk, start)| chunk.range(start.min(chunk.len())..))
     }
@@ -98,7 +98,8 @@ impl<T> ChunkedQueue<T> {
         self.chunks.iter_mut().flatten()
     }
 
-    /// The index of the first entry that does not satisfy a condition, which a number of entries at the front do.
+    /// The index of the first entry that does not satisfy the condition. All entries before it must satisfy it, and no
+    /// entries after it.
     pub(crate) fn partition_point(&self, mut condition: impl FnMut(&T) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -111,7 +112,7 @@ impl<T> ChunkedQueue<T> {
         low
     }
 
-    /// Brings the entries into the order of a key. Those with the same one keep their order.
+    /// Sorts the entries by a key. Entries with the same key keep their order.
     pub(crate) fn sort_by_key<K: Ord>(&mut self, key: impl FnMut(&T) -> K) {
         let mut entries: Vec<T> = std::mem::take(&mut self.chunks).into_iter().flatten().collect();
         entries.sort_by_key(key);
@@ -176,7 +177,7 @@ mod tests {
         }
         queue.iter_mut().for_each(|entry| entry.0 += 1);
         queue.sort_by_key(|entry| entry.0);
-        // By the number, too, although it is not part of the key.
+        // Sorted by the number, too, although it is not part of the key.
         let mut expected: Vec<_> =
             (0..3000).map(|number| (if number == 2000 { 7001 } else { number % 1500 + 1 }, number)).collect();
         expected.sort_unstable();

@@ -1,5 +1,5 @@
-//! Stored objects that cannot be decoded: from when to when, and why. A watch cache keeps them apart from its object
-//! versions, so that they cost decodable objects nothing.
+//! Stored objects that cannot be decoded: the revisions between which they are corrupt, and the reason. A watch cache
+//! keeps them apart from its object versions, so that they cost decodable objects nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::{Key, KeyRange, Object};
 /// A stored object that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorruptObject {
-    /// `namespace/name`, or `name` in the cluster's scope.
+    /// `namespace/name`, or `name` if the kind is cluster-scoped.
     pub key: Key,
-    /// The revision that wrote it.
+    /// The revision that wrote the object.
     pub revision: u64,
-    /// Why it cannot be decoded.
+    /// The reason why the object cannot be decoded.
     pub reason: Str,
 }
 
@@ -23,7 +23,7 @@ pub struct CorruptObject {
 #[derive(Debug)]
 struct CorruptPeriod {
     since: u64,
-    /// The revision of the write that ended it; `u64::MAX` while it lasts.
+    /// The revision of the write that ended the period; `u64::MAX` while it lasts.
     until: u64,
     reason: Str,
     /// The last object before the period.
@@ -33,7 +33,7 @@ struct CorruptPeriod {
 /// The corrupt objects of a watch cache.
 #[derive(Debug, Default)]
 pub(crate) struct CorruptObjects {
-    /// Ascending by revision for each key.
+    /// The periods of each key, ascending by revision.
     by_key: BTreeMap<Key, Vec<CorruptPeriod>>,
     /// The number of objects that are corrupt now.
     corrupt_count: usize,
@@ -45,13 +45,13 @@ impl CorruptObjects {
         self.corrupt_count
     }
 
-    /// Records that an object is corrupt from a revision on. `last_object` is the one before.
+    /// Records that an object is corrupt from a revision on. `last_object` is the object before that revision.
     pub(crate) fn insert(&mut self, key: Key, since: u64, reason: Str, last_object: Option<Arc<Object>>) {
         self.corrupt_count += 1;
         self.by_key.entry(key).or_default().push(CorruptPeriod { since, until: u64::MAX, reason, last_object });
     }
 
-    /// Records a write to a key. If the key was corrupt up to now, returns the last object before.
+    /// Records a write to a key. If the key was corrupt up to now, returns the last object before the corruption.
     pub(crate) fn resolve(&mut self, key: &str, revision: u64) -> Option<Option<Arc<Object>>> {
         if self.corrupt_count == 0 {
             return None;

@@ -1,12 +1,12 @@
-//! Differences between two texts that have most in common, as successive versions of an object have. What counts is that
-//! they are made and applied fast; they need not be the smallest ones.
+//! Differences between two similar texts, such as successive versions of an object. Making and applying a difference
+//! must be fast; the difference need not be the smallest.
 //!
-//! A difference is a list of steps, each of four parts: how many bytes are new, these bytes, how many of the base are passed
-//! over, how many are copied. Numbers are varints: seven bits per byte, the lowest first.
+//! A difference is a list of steps. Each step has four parts: the number of new bytes, these bytes, the number of
+//! skipped base bytes, and the number of copied base bytes. Numbers are varints: seven bits per byte, the lowest first.
 
-/// The length of the text that has to be found in the base to go on there. Shorter ones are found by chance.
+/// The length of the text that must be found in the base to continue there. Shorter texts would be found by chance.
 const ANCHOR: usize = 16;
-/// How far the same place in the base is compared before the text is searched elsewhere.
+/// How many bytes are compared at the same offset in the base before the text is searched elsewhere.
 const NEARBY: usize = 64;
 /// How far ahead in the base a part of the text is searched.
 const WINDOW: usize = 16 * 1024;
@@ -20,7 +20,7 @@ pub(crate) fn push_number(out: &mut Vec<u8>, mut number: usize) {
     out.push(number as u8);
 }
 
-/// Takes a number off the front.
+/// Takes a number from the front.
 pub(crate) fn take_number(bytes: &mut &[u8]) -> usize {
     let mut number = 0;
     let mut shift = 0;
@@ -35,20 +35,21 @@ pub(crate) fn take_number(bytes: &mut &[u8]) -> usize {
     number
 }
 
-/// Takes bytes off the front.
+/// Takes bytes from the front.
 pub(crate) fn take_bytes<'b>(bytes: &mut &'b [u8], length: usize) -> &'b [u8] {
     let (taken, rest) = bytes.split_at(length);
     *bytes = rest;
     taken
 }
 
-/// Appends what makes `text` of `base`. False if that would be longer than `max` bytes; then it is not complete.
+/// Appends the difference that makes `text` from `base`. Returns false if it would be longer than `max` bytes; then it
+/// is not complete.
 ///
-/// It takes time in proportion to the texts: no more than twice their length is searched.
+/// The time is proportional to the length of the texts: at most twice their length is searched.
 pub(crate) fn push_difference(out: &mut Vec<u8>, mut text: &[u8], mut base: &[u8], max: usize) -> bool {
     let max = out.len() + max;
     let mut budget = 2 * (text.len() + base.len());
-    // What both end with is copied by the last step.
+    // The last step copies the common end of both texts.
     let end = common_suffix(text, base);
     while !text.is_empty() {
         let (middle, base_middle) = (&text[..text.len() - end], &base[..base.len() - end]);
@@ -70,7 +71,7 @@ pub(crate) fn push_difference(out: &mut Vec<u8>, mut text: &[u8], mut base: &[u8
     out.len() <= max
 }
 
-/// Makes a text of a difference and its base.
+/// Makes a text from a difference and its base.
 pub(crate) fn apply_difference(mut difference: &[u8], mut base: &[u8], out: &mut Vec<u8>) {
     while !difference.is_empty() {
         let new = take_number(&mut difference);
@@ -82,10 +83,10 @@ pub(crate) fn apply_difference(mut difference: &[u8], mut base: &[u8], out: &mut
     }
 }
 
-/// Where the texts are equal again: offsets in the text and in the base, or their ends. `budget` is how many bytes may be
-/// searched.
+/// The offsets in the text and in the base where the texts are equal again, or their ends. `budget` is the number of
+/// bytes that may still be searched.
 fn next_anchor(text: &[u8], base: &[u8], budget: &mut usize) -> (usize, usize) {
-    // Most changes keep the length: times, numbers.
+    // Most changes, such as times and numbers, keep the length.
     let mut equal = 0;
     for at in 0..text.len().min(base.len()).min(NEARBY) {
         equal = if text[at] == base[at] { equal + 1 } else { 0 };
@@ -93,7 +94,7 @@ fn next_anchor(text: &[u8], base: &[u8], budget: &mut usize) -> (usize, usize) {
             return (at + 1 - equal, at + 1 - equal);
         }
     }
-    // Else parts of the text are searched, at distances that grow, so that little is searched for if nothing is found.
+    // Otherwise parts of the text are searched at growing distances, so that few searches are made if nothing is found.
     let window = &base[..base.len().min(WINDOW)];
     let mut at = 0;
     while let Some(anchor) = text.get(at..at + ANCHOR) {
@@ -108,7 +109,7 @@ fn next_anchor(text: &[u8], base: &[u8], budget: &mut usize) -> (usize, usize) {
     (text.len(), base.len())
 }
 
-/// How many bytes are compared at once.
+/// The number of bytes that are compared at once.
 const BLOCK: usize = 32;
 
 fn common_prefix(one: &[u8], other: &[u8]) -> usize {
@@ -128,7 +129,7 @@ fn common_suffix(one: &[u8], other: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// The length of the difference, after a check that it makes the text.
+    /// The length of the difference. Also checks that the difference makes the text.
     fn difference(text: &[u8], base: &[u8]) -> usize {
         let mut difference = Vec::new();
         assert!(push_difference(&mut difference, text, base, usize::MAX / 2));
@@ -151,14 +152,14 @@ mod tests {
         for (text, at_most) in [
             (base.clone(), 5),
             (lease("2026-01-01T00:00:10.123456Z", 9), 40),
-            // Here the lengths differ.
+            // These lengths differ.
             (lease("2026-01-01T00:00:10.123456Z", 10), 50),
             (lease("", 9), 60),
         ] {
             let length = difference(text.as_bytes(), base.as_bytes());
             assert!(length <= at_most, "{length} bytes for {text}");
         }
-        // What was in between may come back.
+        // A text may also have more in its middle than the base.
         difference(base.as_bytes(), lease("", 100).as_bytes());
     }
 
@@ -171,7 +172,7 @@ mod tests {
                 difference(text.as_bytes(), base.as_bytes());
             }
         }
-        // Pieces of one text in another order and number, by a simple generator.
+        // Pieces of one text, in random order and number, from a simple generator.
         let mut state = 12345_u64;
         let mut random = |below: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Entries that all change are the most expensive: each is searched for.
+    /// Changing every entry is the most expensive case: each entry is searched for.
     #[test]
     fn it_takes_time_in_proportion_to_the_texts() {
         let entries = |salt: u64, count: u64| {

@@ -1,7 +1,7 @@
 //! Caches a second encoding of objects besides their JSON, within a size limit over all objects. A cached encoding is
 //! stored in its object and freed with it. Encodings that are not requested for a while are evicted. If the requested
-//! ones do not fit, most of the cached ones stay: otherwise a client that repeatedly lists more than fits would never
-//! get a hit.
+//! encodings do not fit, most cached encodings stay. Otherwise a client that repeatedly lists more than fits would
+//! never get a hit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -15,9 +15,9 @@ use crate::Object;
 const OVERHEAD: usize = 64;
 /// When the cache is full, one in this many encodings is admitted and others are evicted for it.
 const ADMIT_ONE_IN: u32 = 16;
-/// The maximum number of encodings to check for eviction per admitted one.
+/// The maximum number of encodings to check for eviction per admitted encoding.
 const MAX_EVICTION_ATTEMPTS: usize = 64;
-/// The number of entries to check for dropped objects per inserted one.
+/// The number of entries to check for dropped objects per inserted entry.
 const DEAD_CHECKS_PER_INSERT: usize = 3;
 /// The number of ticks per round over the ring. An encoding that is not requested for a round is evicted.
 const TICKS_PER_ROUND: usize = 60;
@@ -35,9 +35,9 @@ pub struct Encoding {
 #[derive(Debug)]
 struct CachedBytes {
     bytes: Box<[u8]>,
-    /// Requested since the clock hand last passed it.
+    /// True if the encoding was requested since the clock hand last passed it.
     referenced: bool,
-    /// The total size of the cache, which this is counted in.
+    /// The total size of the cache, which includes this encoding.
     size: Arc<AtomicUsize>,
 }
 
@@ -51,7 +51,7 @@ impl Encoding {
     /// The length of the encoding, if it is known.
     #[must_use]
     pub fn length(&self) -> Option<usize> {
-        // No encoding is empty.
+        // An encoding is never empty.
         Some(self.length.load(Ordering::Relaxed) as usize).filter(|length| *length > 0)
     }
 
@@ -101,7 +101,7 @@ impl EncodingCache {
     }
 
     /// Caches the encoding of an object if there is room for it, otherwise only its length. Does nothing if nobody else
-    /// holds the object, such as the response to a write: it would be dropped with the response.
+    /// holds the object. The response to a write is such an object: the encoding would be dropped with the response.
     pub fn insert(&self, object: &Arc<Object>, bytes: &[u8]) {
         let Ok(length) = u32::try_from(bytes.len()) else { return };
         if Arc::strong_count(object) == 1 {
@@ -165,7 +165,7 @@ impl EncodingCache {
 }
 
 impl EvictionRing {
-    /// Removes a few entries whose objects are dropped, so that they never far outnumber the others.
+    /// Removes a few entries whose objects are dropped, so that such entries never far outnumber the others.
     fn drop_dead(&mut self) {
         for _ in 0..DEAD_CHECKS_PER_INSERT {
             if let Some(object) = self.objects.pop_front()

@@ -1,4 +1,4 @@
-//! The entries of the log of a watch cache: events, or what the versions of a key tell of them.
+//! The entries of a watch cache's log. An entry holds an event, or the key whose versions contain the event.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ pub(crate) struct LogEntry {
     pub(crate) content: LogContent,
 }
 
-/// What the log keeps of an event.
+/// The content that the log keeps of an event.
 #[derive(Debug)]
 pub(crate) enum LogContent {
     Event(Arc<Event>),
-    /// The key. Its versions tell the rest.
+    /// The key. The versions of the key tell the rest.
     Packed(Key),
 }
 
@@ -34,7 +34,7 @@ impl LogEntry {
         }
     }
 
-    /// True if it has this event.
+    /// True if the entry holds this event.
     pub(crate) fn is(&self, event: &Event) -> bool {
         matches!(&self.content, LogContent::Event(own) if std::ptr::eq(&raw const **own, event))
     }
@@ -44,14 +44,14 @@ impl LogEntry {
     }
 }
 
-/// An event that was found in the log, or what it is made of, so that nothing is locked while it is made.
+/// An event that was found in the log, or the packed versions from which it is made. The event is made without a lock.
 pub(crate) enum FoundEvent {
     Event(Arc<Event>),
     Packed { key: Key, revision: u64, object: Option<FoundVersion>, previous: Option<FoundVersion> },
 }
 
 impl FoundEvent {
-    /// The approximate size of the objects that have to be made for it.
+    /// The approximate size of the objects that must be made for the event.
     pub(crate) fn packed_bytes(&self) -> usize {
         match self {
             Self::Event(_) => 0,
@@ -70,7 +70,8 @@ impl FoundEvent {
         }
     }
 
-    /// The events, in their order. They are made from the newest one on: each object is made of the next one.
+    /// The events, in their order. They are made from the newest to the oldest, because each object is made from the
+    /// next version.
     pub(crate) fn into_events(found: Vec<Self>) -> Vec<Arc<Event>> {
         let mut unpacked = UnpackedObjects::default();
         let mut events: Vec<_> = found.into_iter().rev().map(|found| found.into_event(&mut unpacked)).collect();

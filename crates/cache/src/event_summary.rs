@@ -1,6 +1,7 @@
-//! Hashes of an event's key, namespace and selectable fields, 8 bytes in the log beside it. A watch that begins at an old revision
-//! looks at every event since then, and most are not of its scope. The hashes tell so without touching events, keys and objects,
-//! which are scattered over the memory. An event whose hashes match is compared as a whole.
+//! Hashes of an event's key, namespace and selectable fields, in 8 bytes beside the event in the log. A watch that
+//! begins at an old revision checks every later event, and most events are outside its scope. The hashes show that
+//! without touching events, keys and objects, which are scattered over the memory. An event whose hashes match is
+//! compared as a whole.
 
 use std::hash::{DefaultHasher, Hasher as _};
 
@@ -8,9 +9,9 @@ use crate::object::namespace_of;
 use crate::selectable_values::values_of;
 use crate::{Event, Object, WatchScope};
 
-/// How many selectable fields have a place. The others may have any value.
+/// The number of selectable fields that have a hash. The other fields match any value.
 const FIELDS: usize = 5;
-/// The place of a field that may have any value.
+/// The hash that stands for any value.
 const ANY: u8 = 0;
 
 /// Hashes of the key, the namespace and the selectable fields of an event.
@@ -18,11 +19,11 @@ const ANY: u8 = 0;
 pub(crate) struct EventSummary {
     key: u16,
     namespace: u8,
-    /// Of fields with the same value before and after the change.
+    /// The hashes of fields with the same value before and after the change.
     fields: [u8; FIELDS],
 }
 
-/// The hash of what a scope selects by.
+/// The hash of the value by which a scope selects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScopeSummary {
     All,
@@ -31,7 +32,7 @@ pub(crate) enum ScopeSummary {
     Field(usize, u8),
 }
 
-/// Equal hashes of different texts cost time and nothing else.
+/// Different texts with equal hashes cost time and nothing else.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
@@ -50,9 +51,9 @@ fn hash_of_field(value: &[u8]) -> u8 {
     (hash(value) as u8).max(ANY + 1)
 }
 
-/// The places of the fields of an object.
+/// The hashes of an object's selectable fields.
 fn fields_of(object: &Object) -> [u8; FIELDS] {
-    // A field that an object does not have is empty.
+    // A field that an object does not have counts as empty.
     let values = values_of(object.index.fields.packed()).chain(std::iter::repeat(&[][..]));
     let mut fields = [ANY; FIELDS];
     fields.iter_mut().zip(values).for_each(|(field, value)| *field = hash_of_field(value));
@@ -74,7 +75,7 @@ impl EventSummary {
         Self { key: hash_of_key(key), namespace: hash_of_namespace(namespace_of(key)), fields }
     }
 
-    /// The summary after the selectable fields of the kind have changed and are not known here.
+    /// The summary after the selectable fields of the kind have changed. The new fields of the event are not known.
     pub(crate) fn with_any_fields(self) -> Self {
         Self { fields: [ANY; FIELDS], ..self }
     }
@@ -90,7 +91,7 @@ impl ScopeSummary {
         }
     }
 
-    /// False if an event with this summary is not of the scope.
+    /// False if an event with this summary is outside the scope.
     pub(crate) fn may_match(self, event: &EventSummary) -> bool {
         match self {
             Self::All => true,
@@ -114,13 +115,13 @@ mod tests {
         Arc::new(Object::new("ns/name".into(), 1, "{}".into(), index))
     }
 
-    /// The scopes which an event with these fields may match.
+    /// The scopes that an event with these fields may match.
     fn matching(scopes: &[WatchScope], object: Option<&[&str]>, previous: Option<&[&str]>) -> Vec<WatchScope> {
         let event = Event::new("ns/name".into(), 2, object.map(self::object), previous.map(self::object));
         let summary = EventSummary::of(&event);
         let found: Vec<_> =
             scopes.iter().filter(|scope| ScopeSummary::of(scope).may_match(&summary)).cloned().collect();
-        // All that do match are among them.
+        // All scopes that do match are among the found scopes.
         assert!(scopes.iter().all(|scope| !scope.matches(&event) || found.contains(scope)), "{found:?}");
         found
     }
@@ -140,7 +141,7 @@ mod tests {
         let many: Vec<String> = (0..FIELDS + 2).map(|number| format!("v{number}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let scopes = [field(0, "a-node"), field(0, ""), field(1, "b"), field(FIELDS, "anything"), field(1, "")];
-        // The fourth scope is of a field without a place, so every event may match it.
+        // The fourth scope selects by a field without a hash, so every event may match it.
         let expect = |indices: &[usize]| indices.iter().map(|index| scopes[*index].clone()).collect::<Vec<_>>();
         for (object, previous, matches) in [
             (Some(&["a-node", "b"][..]), None, &[0, 2, 3][..]),
@@ -161,7 +162,7 @@ mod tests {
         let names: Vec<String> = (0..1000).map(|number| format!("ip-10-0-{number}")).collect();
         let fields: HashSet<u8> = names.iter().map(|name| hash_of_field(name.as_bytes())).collect();
         let keys: HashSet<u16> = names.iter().map(|name| hash_of_key(name)).collect();
-        // As many as of random numbers: 250 of 255, and 992 of 65,536.
+        // The expected number for random hashes: 250 of 255, and 992 of 65,536.
         assert!(fields.len() > 240 && keys.len() > 980, "{} {}", fields.len(), keys.len());
     }
 

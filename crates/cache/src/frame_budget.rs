@@ -1,4 +1,4 @@
-//! Decides which events keep their encoded frames: the newest ones, within a size limit. A frame is as long as its
+//! Decides which events keep their encoded frames: the newest events, within a size limit. A frame is as long as its
 //! object, so frames for the whole history would double the memory of the cache. A watcher that lags further behind
 //! encodes its own frames.
 
@@ -9,13 +9,13 @@ use crate::chunked_queue::ChunkedQueue;
 
 /// The maximum size of the objects whose events keep frames. There may be one frame per watched format.
 const LIMIT: usize = 16 << 20;
-/// The same while memory is short. Without any frames each watcher would encode its own.
+/// The same limit while memory is short. Without any frames each watcher would encode its own.
 const SMALL_LIMIT: usize = 1 << 20;
 
 /// The events of all watch caches that keep their frames.
 #[derive(Debug)]
 pub(crate) struct FrameBudget {
-    /// Oldest first, each with the size of a frame. The history may drop events earlier.
+    /// The events, oldest first, each with the size of a frame. The history may drop events earlier.
     events: ChunkedQueue<(usize, Weak<Event>)>,
     bytes: usize,
     limit: usize,
@@ -66,7 +66,7 @@ mod tests {
         Arc::new(Event::new("key".into(), revision, Some(object), None))
     }
 
-    /// Renders a frame of each event twice and checks for which events the first one was kept.
+    /// Renders a frame of each event twice and checks for which events the first frame was kept.
     fn check(lengths: &[usize], kept: &[bool]) {
         let mut frame_budget = FrameBudget { limit: 2000, ..FrameBudget::default() };
         let events: Vec<_> = lengths.iter().zip(1..).map(|(length, revision)| event(revision, *length)).collect();
@@ -78,7 +78,7 @@ mod tests {
         let found: Vec<_> =
             events.iter().map(|event| event.frame(FrameKey::default(), second) == b"first"[..]).collect();
         assert_eq!(found, kept);
-        // An event that has dropped its frames keeps no new ones, because they would not be counted.
+        // An event that has dropped its frames keeps no new frames, because they would not be counted.
         let third = || Bytes::from_static(b"third");
         for (event, kept) in events.iter().zip(kept) {
             assert_eq!(event.frame(FrameKey::default(), third), if *kept { &b"first"[..] } else { &b"third"[..] });

@@ -1,4 +1,4 @@
-//! The keys of objects. There is one for every object, so it shares its text with the key of the store.
+//! The keys of objects. Every object has a key, so the key shares its text with the store's key.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -17,7 +17,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key at the end of a store key, given its length.
+    /// The key at the end of a store key. `length` is the length of the key.
     pub(crate) fn at_end_of(store_key: &pintle_store::Key, length: usize) -> Self {
         match store_key.len().checked_sub(length).map(u32::try_from) {
             Some(Ok(start)) if store_key.is_char_boundary(start as usize) => {

@@ -11,7 +11,7 @@ use crate::Key;
 use crate::encoding_cache::Encoding;
 use crate::selectable_values::SelectableValues;
 
-/// What selectors and encoders need to know of an object without decoding it. Every object in memory has one, so it
+/// The data that selectors and encoders use without decoding the object. Every object in memory has an index, so it
 /// holds offsets into the JSON instead of copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectIndex {
@@ -33,16 +33,16 @@ pub struct Object {
     pub key: Key,
     /// The revision that wrote this version: its resourceVersion.
     pub revision: u64,
-    /// The JSON at the storage version, without the resourceVersion. It takes no more memory than it is long.
+    /// The JSON at the storage version, without the resourceVersion. Its memory is exactly as large as the JSON.
     pub json: Box<[u8]>,
-    /// What is known without decoding.
+    /// The index of the object.
     pub index: ObjectIndex,
     /// The cached encoding in another format, at the same version and with the resourceVersion.
     pub encoding: Encoding,
 }
 
 impl Object {
-    /// Creates a version of an object. Takes the JSON as it is if nobody shares it, or else copies it.
+    /// Creates a version of an object. Takes the JSON without a copy if nobody shares it; otherwise copies it.
     #[must_use]
     pub fn new(key: Key, revision: u64, json: Bytes, index: ObjectIndex) -> Self {
         let json = Vec::from(json).into_boxed_slice();
@@ -75,13 +75,13 @@ impl Object {
         self.key.split_once('/').map_or(&self.key, |(_, name)| name)
     }
 
-    /// The uid, which is a neighbour of the resourceVersion. Empty if the stored object has none.
+    /// The uid. Its member is next to the offset of the resourceVersion. Empty if the stored object has none.
     #[must_use]
     pub fn uid(&self) -> &str {
         let offset = (self.index.resource_version_offset as usize).min(self.json.len());
         let (before, after) = self.json.split_at(offset);
         const MEMBER: &[u8] = b"\"uid\":\"";
-        // In declaration order it precedes the resourceVersion.
+        // In declaration order, the uid precedes the resourceVersion.
         let value = match after.strip_prefix(MEMBER) {
             Some(value) => memchr::memchr(b'"', value).map(|end| &value[..end]),
             None => before.strip_suffix(b",").unwrap_or(before).strip_suffix(b"\"").and_then(|before| {
@@ -126,8 +126,8 @@ impl Object {
         self.index.fields.get(index)
     }
 
-    /// Appends the JSON with a resourceVersion to `out`, from the offset `start` (0 or [`ObjectIndex::item_offset`])
-    /// on.
+    /// Appends the JSON with a resourceVersion to `out`. It begins at the offset `start` (0 or
+    /// [`ObjectIndex::item_offset`]).
     pub fn write_json(&self, start: u32, revision: u64, out: &mut Vec<u8>) {
         self.write_range(start as usize..self.json.len(), revision, out);
     }
@@ -151,8 +151,8 @@ impl Object {
 }
 
 impl ObjectIndex {
-    /// Appends a part of the JSON that ends at the offset of the resourceVersion, and then the resourceVersion with the value
-    /// that `write` appends.
+    /// Appends a part of the JSON that ends at the resourceVersion's offset, and then the resourceVersion. `write`
+    /// appends its value.
     pub fn write_with_resource_version(
         &self,
         json: &[u8],
@@ -199,7 +199,7 @@ fn push_decimal(out: &mut Vec<u8>, mut n: u64) {
 pub struct FrameKey {
     /// The format and the content.
     pub format: u32,
-    /// The group and version of the object, if they are not those that it is stored at.
+    /// The group and version of the object, if they differ from its storage version.
     pub version: Option<[Str; 2]>,
 }
 
@@ -238,8 +238,8 @@ impl Event {
         Self { key, revision, object, previous, frames: Mutex::new(None) }
     }
 
-    /// The frame of this key. The first caller makes it with `render`; if the event is too old to keep frames, every
-    /// caller does.
+    /// The frame of this key. The first caller makes the frame with `render`. If the event is too old to keep frames,
+    /// every caller makes its own.
     pub fn frame(&self, key: FrameKey, render: impl FnOnce() -> Frame) -> Frame {
         let find = |frames: &Option<Vec<(FrameKey, Frame)>>| {
             frames.iter().flatten().find(|(k, _)| *k == key).map(|(_, frame)| frame.clone())
@@ -247,7 +247,7 @@ impl Event {
         if let Some(frame) = find(&self.frames.lock()) {
             return frame;
         }
-        // Rendered outside the lock: two watchers may both render it, but neither waits for the other.
+        // The frame is rendered without the lock: two watchers may both render it, but neither waits for the other.
         let frame = render();
         let mut frames = self.frames.lock();
         if let Some(first) = find(&frames) {
@@ -304,9 +304,10 @@ mod tests {
         let object = Object::new("k".into(), 1, Bytes::new(), ObjectIndex::default());
         assert!(!object.is_stale() && object.with_stale(true).is_stale());
         let fields = size_of::<Key>() + size_of::<u64>() + size_of::<Box<[u8]>>() + size_of::<ObjectIndex>();
-        // An encoding was a mutex (8 bytes with padding) around a length and a pointer (16 bytes with a tag).
+        // Without the stale flag, an encoding would be a mutex (8 bytes with padding) around a length and a pointer (16
+        // bytes with a tag).
         assert_eq!(size_of::<Object>(), fields + 24);
-        // With the counts of an `Arc` it fits into an allocation of 112 bytes; the next size is 128.
+        // With the counts of an `Arc` the object fits into an allocation of 112 bytes; the next allocation size is 128.
         assert!(size_of::<Object>() <= 112 - 16);
     }
 
@@ -343,7 +344,7 @@ mod tests {
             let mut out = Vec::new();
             object.write_json(0, 7, &mut out);
             assert_eq!(String::from_utf8_lossy(&out), expect);
-            // A part that begins there, and one that ends there.
+            // A part that begins at the offset, and a part that ends at it.
             let mut out = Vec::new();
             object.write_json_range(offset..offset, 7, &mut out);
             assert!(String::from_utf8_lossy(&out).contains(r#""resourceVersion":"7""#));
@@ -352,7 +353,7 @@ mod tests {
 
     #[test]
     fn the_uid_is_a_neighbour_of_the_resource_version() {
-        // The place of the resourceVersion is marked, in declaration order and in sorted order.
+        // `^` marks the offset of the resourceVersion, in declaration order and in sorted order.
         for (json, expect) in [
             (r#"{"metadata":{"name":"a","uid":"u",^"labels":{}}}"#, "u"),
             (r#"{"metadata":{"name":"a",^"uid":"u"}}"#, "u"),

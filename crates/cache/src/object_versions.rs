@@ -1,5 +1,5 @@
-//! The versions of one key in a watch cache. A hot key has as many as the history has events, so nothing here may cost
-//! more the more there are: the watch cache is locked meanwhile.
+//! The versions of one key in a watch cache. A hot key has as many versions as the history has events. The watch cache
+//! is locked during these operations, so their cost must not grow with the number of versions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::packed_version::{FoundVersion, PackedVersion};
 use crate::selectable_values::value_at;
 use crate::{Key, Object, ObjectIndex};
 
-/// The capacity below which the memory of the older versions of a key is not given back as they are trimmed.
+/// The capacity below which trimming keeps the memory of a key's older versions.
 const MIN_CAPACITY: usize = 64;
 
 /// A version of a key: the revision and the object, or `None` for a tombstone.
 pub(crate) type ObjectVersion = (u64, Option<Arc<Object>>);
 
-/// The most versions in a row that are packed, so that to read one of them does not take longer the more there are.
+/// The maximum number of consecutive packed versions. It bounds the time to read one of them.
 const MAX_PACKED_RUN: u8 = 15;
 
-/// The retained versions of a key. Most keys have one version, which is an object, and has the key.
+/// The retained versions of a key. Most keys have one version, which is an object that contains the key.
 #[derive(Debug)]
 pub(crate) struct ObjectVersions(Versions);
 
@@ -38,12 +38,12 @@ struct SeveralVersions {
     older: OlderVersions,
 }
 
-/// The older versions of a key, ascending by revision. New versions are added at the end and the history is trimmed from
-/// the front, so the cost of each does not depend on their number.
+/// The older versions of a key, ascending by revision. New versions are added at the end, and the history is trimmed
+/// from the front. So the cost of each operation does not depend on the number of versions.
 #[derive(Debug, Default)]
 struct OlderVersions {
     versions: VecDeque<OlderVersion>,
-    /// How many in a row were packed last.
+    /// The number of consecutive versions that were packed last.
     packed_run: u8,
 }
 
@@ -53,12 +53,12 @@ struct OlderVersion {
     state: VersionState,
 }
 
-/// What a key had at an older version.
+/// The state of a key at an older version.
 #[derive(Debug)]
 enum VersionState {
-    /// An object, or none.
+    /// An object, or `None` for a tombstone.
     Object(Option<Arc<Object>>),
-    /// An object, as its difference from the next version.
+    /// An object, stored as its difference from the next version.
     Packed(PackedVersion),
 }
 
@@ -76,7 +76,7 @@ impl OlderVersions {
 }
 
 impl ObjectVersions {
-    /// The versions of a key that has only one. That of an object has its revision and the key.
+    /// The versions of a key that has only one version. An object contains its revision and the key.
     pub(crate) fn new(key: Key, newest: ObjectVersion) -> Self {
         Self(match newest {
             (_, Some(object)) => Versions::Only(object),
@@ -147,7 +147,7 @@ impl ObjectVersions {
         older.is_some_and(|older| older.index_at(revision).is_some_and(|index| !older.versions[index].is_tombstone()))
     }
 
-    /// Adds a version, which becomes the newest one.
+    /// Adds a version, which becomes the newest version.
     pub(crate) fn push(&mut self, version: ObjectVersion) {
         let versions = match &mut self.0 {
             Versions::Only(object) => {
@@ -162,14 +162,14 @@ impl ObjectVersions {
         };
         let before = std::mem::replace(&mut versions.newest, version);
         let OlderVersions { versions: older, .. } = &mut versions.older;
-        // Reads between two tombstones find nothing either, so only the first and the last of a run are kept.
+        // Reads between two tombstones find nothing either. So only the first and the last tombstone of a run are kept.
         let is_repeated = before.1.is_none() && versions.newest.1.is_none();
         if !is_repeated || older.back().is_none_or(|last| !last.is_tombstone()) {
             older.push_back(OlderVersion { revision: before.0, state: VersionState::Object(before.1) });
         }
     }
 
-    /// True if the change at a revision was that from one of these objects to the other, and neither is packed.
+    /// True if the change at a revision replaced `previous` by `object`, and neither of them is packed.
     pub(crate) fn has_change(&self, revision: u64, previous: Option<&Object>, object: Option<&Object>) -> bool {
         let is_same = |found: Option<FoundVersion>, expected: Option<&Object>| match (found, expected) {
             (Some(found), Some(expected)) => found.unpacked_revision() == Some(expected.revision),
@@ -178,7 +178,7 @@ impl ObjectVersions {
         is_same(self.at(revision), object) && is_same(self.at(revision.saturating_sub(1)), previous)
     }
 
-    /// True if there is an object at a revision whose selectable field has a value.
+    /// True if there is an object at a revision, and its selectable field has this value.
     pub(crate) fn has_field(&self, revision: u64, field: usize, value: &str) -> bool {
         let of_object = |object: Option<&Arc<Object>>| object.is_some_and(|object| object.field(field) == value);
         if self.newest_revision() <= revision {
@@ -199,8 +199,8 @@ impl ObjectVersions {
         of_object(self.newest_object())
     }
 
-    /// Packs the version before the one at a revision, unless so many in a row are packed that the next one stays as it is.
-    /// The version at the revision is an object. Returns whether it did.
+    /// Packs the version before the version at a revision. If too many consecutive versions are packed already, the
+    /// version stays unpacked. The version at the revision must be an object. Returns whether the version was packed.
     pub(crate) fn pack_before(&mut self, revision: u64, packed: PackedVersion) -> bool {
         let Versions::Several(versions) = &mut self.0 else { return false };
         let older = &mut versions.older;
@@ -214,7 +214,7 @@ impl ObjectVersions {
         true
     }
 
-    /// Makes the index of all versions again. Objects for which it fails keep theirs.
+    /// Runs the indexer again for all versions. Objects for which it fails keep their index.
     pub(crate) fn reindex(&mut self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
         let reindexed = |object: &Arc<Object>| reindexed(object, &index);
         let versions = match &mut self.0 {
@@ -231,7 +231,7 @@ impl ObjectVersions {
             let object = match (&*state, &next) {
                 (VersionState::Object(object), _) => object.clone(),
                 (VersionState::Packed(packed), Some(next)) => Some(Arc::new(packed.unpack(*revision, next))),
-                // There is always a next one.
+                // A packed version always has a next version.
                 (VersionState::Packed(_), None) => None,
             };
             let new_object = object.as_ref().map(reindexed);
@@ -244,13 +244,13 @@ impl ObjectVersions {
         }
     }
 
-    /// Drops the versions before that of a revision, at which the key has changed. Visits the versions that it drops and
-    /// one more, and returns their number.
+    /// Drops the versions before the version of a revision, at which the key has changed. Visits the dropped versions
+    /// and one more, and returns the number of visited versions.
     pub(crate) fn trim_before(&mut self, revision: u64) -> usize {
         let Versions::Several(several) = &mut self.0 else { return 0 };
         let OlderVersions { versions, .. } = &mut several.older;
         let mut visited = 1;
-        // A tombstone at the front says the same as no version.
+        // A tombstone at the front means the same as no version.
         while versions.front().is_some_and(|version| version.revision < revision || version.is_tombstone()) {
             versions.pop_front();
             visited += 1;
@@ -265,14 +265,14 @@ impl ObjectVersions {
         visited
     }
 
-    /// True if there are versions besides the newest one.
+    /// True if there are versions besides the newest.
     pub(crate) fn has_older(&self) -> bool {
         self.older().is_some_and(|older| !older.versions.is_empty())
     }
 
     /// True if no version has an object.
     pub(crate) fn has_no_object(&self) -> bool {
-        // Of consecutive tombstones at most two are kept, so that this ends soon.
+        // At most two consecutive tombstones are kept, so this loop is short.
         let mut older = self.older().into_iter().flat_map(|older| &older.versions);
         self.newest_object().is_none() && older.all(OlderVersion::is_tombstone)
     }
@@ -284,7 +284,7 @@ impl SortedEntry for ObjectVersions {
     }
 }
 
-/// An object with its index made again, if that is possible.
+/// An object with a new index, if the indexer succeeds.
 pub(crate) fn reindexed(object: &Arc<Object>, index: impl Fn(&[u8]) -> Option<ObjectIndex>) -> Arc<Object> {
     let Some(index) = index(&object.json) else { return object.clone() };
     let (key, revision, json) = (object.key.clone(), object.revision, Bytes::copy_from_slice(&object.json));
@@ -338,7 +338,7 @@ mod tests {
         let read = |versions: &ObjectVersions| (1..=9).map(|at| revision_at(versions, at)).collect::<Vec<_>>();
         let (two, four, eight) = (Some(2), Some(4), Some(8));
         assert_eq!(read(&versions), [None, two, two, four, four, None, None, eight, eight]);
-        // From the revision on that is trimmed to, all reads stay as they are.
+        // After trimming to a revision, all reads from this revision on return the same as before.
         versions.trim_before(4);
         assert_eq!(read(&versions)[2..], [None, four, four, None, None, eight, eight]);
         versions.trim_before(6);

@@ -1,4 +1,4 @@
-//! Older versions of objects, packed: each is kept as its difference from the next one.
+//! Packed older versions of objects. Each is stored as its difference from the next version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use crate::difference::{apply_difference, push_difference, push_number, take_byt
 use crate::selectable_values::SelectableValues;
 use crate::{Object, ObjectIndex};
 
-/// The flags in the first byte of a packed version: the stored form was stale, and the selectable fields have the values
-/// that they have in the next version.
+/// The flags in the first byte of a packed version. `STALE`: the stored form was stale. `SAME_FIELDS`: the selectable
+/// fields have the same values as in the next version.
 const STALE: u8 = 1;
 const SAME_FIELDS: u8 = 2;
 
 /// A version of an object as its difference from the next version.
 ///
-/// After the flags: the offsets of the index, the selectable fields with their length if they differ, the length of the JSON,
-/// and its difference.
+/// The flags are followed by the offsets of the index, the length of the JSON and its difference. The selectable fields
+/// with their length come after the offsets if they differ.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedVersion(Arc<[u8]>);
 
 impl PackedVersion {
-    /// Packs a version. `None` if that saves little.
+    /// Packs a version. Returns `None` if packing saves little.
     pub(crate) fn new(object: &Object, next: &Object) -> Option<Self> {
         let ObjectIndex { resource_version_offset, item_offset, labels, fields } = &object.index;
         let has_same_fields = *fields == next.index.fields;
@@ -38,7 +38,7 @@ impl PackedVersion {
         push_difference(&mut packed, &object.json, &next.json, max).then(|| Self(packed.into()))
     }
 
-    /// Makes the version again. `next` is the one that it was packed with, or an equal one.
+    /// Makes the version again. `next` must be the object that the version was packed with, or an equal object.
     pub(crate) fn unpack(&self, revision: u64, next: &Object) -> Object {
         let (flags, mut rest) = self.0.split_first().map_or((0, &[][..]), |(flags, rest)| (*flags, rest));
         let [resource_version_offset, item_offset, labels_start, labels_end] =
@@ -56,7 +56,7 @@ impl PackedVersion {
         Object::new(next.key.clone(), revision, json.into(), index).with_stale(flags & STALE != 0)
     }
 
-    /// The selectable fields, if they are not those of the next version.
+    /// The selectable fields, if they differ from the next version's.
     pub(crate) fn own_fields(&self) -> Option<&[u8]> {
         let (flags, mut rest) = self.0.split_first()?;
         if flags & SAME_FIELDS != 0 {
@@ -69,18 +69,19 @@ impl PackedVersion {
         Some(take_bytes(&mut rest, length))
     }
 
-    /// The memory that it takes.
+    /// The memory that the packed version takes.
     pub(crate) fn size(&self) -> usize {
         2 * size_of::<usize>() + self.0.len()
     }
 }
 
-/// A version that was found: an object, or what it is made of, so that nothing is locked while it is made.
+/// A version that was found: an object, or the packed versions from which it is made. The object is made without a
+/// lock.
 #[derive(Clone, Debug)]
 pub(crate) enum FoundVersion {
     /// The object.
     Object(Arc<Object>),
-    /// The nearest later version that is not packed, and those from it back to the one that was found.
+    /// The nearest later version that is not packed, and the packed versions from it back to the found version.
     Packed(Arc<Object>, Vec<(u64, PackedVersion)>),
 }
 
@@ -90,7 +91,7 @@ impl FoundVersion {
         self.into_object_with(&mut UnpackedObjects::default())
     }
 
-    /// The object. Those that are made on the way are taken from and added to `unpacked`.
+    /// The object. Objects that are made on the way are taken from `unpacked` and added to it.
     pub(crate) fn into_object_with(self, unpacked: &mut UnpackedObjects) -> Arc<Object> {
         let (base, versions) = match self {
             Self::Object(object) => return object,
@@ -108,7 +109,7 @@ impl FoundVersion {
         object
     }
 
-    /// The approximate length of its JSON.
+    /// The approximate length of the object's JSON.
     pub(crate) fn json_length(&self) -> usize {
         match self {
             Self::Object(object) | Self::Packed(object, _) => object.json.len(),
@@ -124,8 +125,8 @@ impl FoundVersion {
     }
 }
 
-/// Objects that were made of packed versions, by the address of their key and the revision, so that consecutive events of a key
-/// share them.
+/// Objects that were made from packed versions, by the address of their key and their revision. Consecutive events of a
+/// key share them.
 #[derive(Debug, Default)]
 pub(crate) struct UnpackedObjects(HashMap<(*const u8, u64), Arc<Object>>);
 

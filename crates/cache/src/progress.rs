@@ -1,4 +1,4 @@
-//! The progress of the cache, and waiting for it.
+//! The progress of the cache, and waiting for a revision.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,8 +10,8 @@ use pintle_locks::Mutex;
 
 /// The revision up to which every watch cache is complete.
 ///
-/// Those that wait are woken when the revision that they wait for is reached, and not before: over etcd every write advances
-/// the progress by itself, and all writes in flight wait.
+/// A waiter is woken only when its revision is reached. Over etcd every write advances the progress by itself, and all
+/// writes in flight wait.
 pub(crate) struct Progress {
     applied_revision: AtomicU64,
     waiters: Mutex<Waiters>,
@@ -19,7 +19,7 @@ pub(crate) struct Progress {
 
 #[derive(Default)]
 struct Waiters {
-    /// By the revision that they wait for and a number of their own.
+    /// The wakers by the awaited revision and the number of the waiter.
     wakers: BTreeMap<(u64, u64), Waker>,
     next_number: u64,
 }
@@ -60,7 +60,7 @@ impl Progress {
 struct Wait<'a> {
     progress: &'a Progress,
     revision: u64,
-    /// Its number among the waiters, once it has been polled.
+    /// The number of the waiter, once the future has been polled.
     number: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ impl Future for Wait<'_> {
             return Poll::Ready(());
         }
         let mut waiters = self.progress.waiters.lock();
-        // It advances under the lock.
+        // The progress advances under the lock.
         if self.progress.get() >= self.revision {
             return Poll::Ready(());
         }
@@ -80,7 +80,7 @@ impl Future for Wait<'_> {
         waiters.next_number = waiters.next_number.max(number + 1);
         let replaced = waiters.wakers.insert((self.revision, number), context.waker().clone());
         drop(waiters);
-        // What it drops may wait itself.
+        // Dropping the waker may drop a future that waits for this lock.
         drop(replaced);
         self.number = Some(number);
         Poll::Pending
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it is woken.
+    /// Counts its wake-ups.
     #[derive(Default)]
     struct Counter(AtomicUsize);
 

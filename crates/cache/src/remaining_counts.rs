@@ -1,5 +1,5 @@
-//! Caches the remaining item counts of chunked lists, so that a client that lists a large collection in chunks does not
-//! make the server count it for every chunk.
+//! Caches the remaining item counts of chunked lists. A client that lists a large collection in chunks then does not
+//! make the server count the collection for every chunk.
 
 use std::collections::VecDeque;
 
@@ -22,14 +22,14 @@ struct RemainingCount {
 pub(crate) struct RemainingCounts(VecDeque<RemainingCount>);
 
 impl RemainingCounts {
-    /// The number of objects after a key, if it is cached.
+    /// The number of objects after a key, if the number is cached.
     pub(crate) fn find(&self, range: &KeyRange, at: u64, after: Option<&str>) -> Option<usize> {
         let after = after?;
         let found = self.0.iter().find(|count| count.at == at && &*count.after == after && count.range == *range);
         found.map(|count| count.remaining)
     }
 
-    /// Caches a count and drops the oldest one if there are too many.
+    /// Caches a count. If there are too many counts, drops the oldest.
     pub(crate) fn insert(&mut self, range: &KeyRange, at: u64, after: &str, remaining: usize) {
         if self.0.len() >= MAX_COUNTS {
             self.0.pop_back();

@@ -1,7 +1,8 @@
-//! The values of an object's selectable fields, packed into one allocation: most are a few bytes long, a pod has ten of
-//! them, and there are many pods.
+//! The values of an object's selectable fields, packed into one allocation. Most values are a few bytes long, a pod has
+//! ten of them, and there are many pods.
 
-/// An ordered list of strings, each prefixed with its length. Most kinds have none, so an empty list is only a pointer.
+/// An ordered list of strings, each prefixed with its length. Most kinds have no selectable fields, so an empty list is
+/// only a pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SelectableValues(Option<Box<PackedValues>>);
 
@@ -11,18 +12,18 @@ struct PackedValues {
 }
 
 impl SelectableValues {
-    /// The value at an index; empty if there is none.
+    /// The value at an index; empty if there is no value.
     #[must_use]
     pub fn get(&self, index: usize) -> &str {
         value_at(self.packed(), index)
     }
 
-    /// All values in one.
+    /// All values as one byte string.
     pub(crate) fn packed(&self) -> &[u8] {
         self.0.as_ref().map_or(&[], |values| &values.bytes)
     }
 
-    /// The values that [`packed`](Self::packed) has returned.
+    /// The values from the bytes that [`packed`](Self::packed) has returned.
     pub(crate) fn from_packed(packed: &[u8]) -> Self {
         Self((!packed.is_empty()).then(|| Box::new(PackedValues { bytes: packed.into() })))
     }
@@ -46,7 +47,7 @@ impl<S: AsRef<str>> FromIterator<S> for SelectableValues {
     }
 }
 
-/// All values of [`packed`](SelectableValues::packed) ones.
+/// The values in the bytes that [`packed`](SelectableValues::packed) has returned.
 pub(crate) fn values_of(packed: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = packed;
     std::iter::from_fn(move || {
@@ -56,7 +57,8 @@ pub(crate) fn values_of(packed: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A value of [`packed`](SelectableValues::packed) ones, by its index; empty if there is none.
+/// The value at an index in the bytes that [`packed`](SelectableValues::packed) has returned; empty if there is no
+/// value.
 pub(crate) fn value_at(packed: &[u8], index: usize) -> &str {
     let mut rest = packed;
     for _ in 0..index {
@@ -65,7 +67,7 @@ pub(crate) fn value_at(packed: &[u8], index: usize) -> &str {
     std::str::from_utf8(split(rest).0).unwrap_or_default()
 }
 
-/// The first value, and the rest.
+/// Splits off the first value.
 fn split(packed: &[u8]) -> (&[u8], &[u8]) {
     let mut length = 0;
     for (index, byte) in packed.iter().enumerate() {

@@ -26,17 +26,17 @@ const PAGE_KEYS: usize = 512;
 
 /// The number of events that are packed under one lock.
 const MAX_PACKED_AT_ONCE: usize = 32;
-/// The approximate memory of a packed event without the object before it: its entries in the log, in the history of all watch
-/// caches, where it may share one with others, and among the versions of its key.
+/// The approximate memory of a packed event without the object before it. It has an entry in the log and an entry among
+/// its key's versions. In the history of all watch caches it may share an entry with other events.
 const PACKED_EVENT_BYTES: usize = 128;
-/// How much of the packed history is read at once: the number of events that are looked at, and the size of their objects.
+/// How much of the packed history is read at once: the number of checked events, and the size of their objects.
 const MAX_PACKED_READ: usize = 256;
 const MAX_PACKED_READ_BYTES: usize = 1 << 20;
 
 /// The requested revision is older than the retained history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooOld {
-    /// The oldest revision that is available.
+    /// The oldest available revision.
     pub oldest: u64,
 }
 
@@ -106,18 +106,19 @@ struct WatchCacheState {
     events: ChunkedQueue<LogEntry>,
     /// The log has all events after this revision.
     valid_from: u64,
-    /// States at or after this revision can be read. Older than `valid_from` if the collection was empty before its log
-    /// began.
+    /// States at or after this revision can be read. It is older than `valid_from` if the collection was empty before
+    /// its log began.
     readable_from: u64,
     live_objects: usize,
     corrupt: CorruptObjects,
-    /// The last revision at which an object became corrupt or ceased to be.
+    /// The last revision at which an object became corrupt or ceased to be corrupt.
     last_corruption_change: u64,
     /// The number of changes so far.
     received: u64,
-    /// The number of events so far, which is the index of the next one in the log: each is appended there.
+    /// The number of events so far. It is also the log index of the next event, because each event is appended to the
+    /// log.
     dispatched: u64,
-    /// How often the history began anew after changes were missing.
+    /// How often the history began anew because changes were missing.
     expirations: u64,
 }
 
@@ -126,13 +127,13 @@ struct WatchCacheState {
 pub(crate) enum NewState {
     /// An object.
     Object(Object),
-    /// A value that cannot be decoded, and why.
+    /// A value that cannot be decoded, with the reason.
     Corrupt(Str),
     /// The key is deleted.
     Deleted,
 }
 
-/// A change to be appended.
+/// A change that is to be appended.
 #[derive(Debug)]
 pub(crate) struct PendingChange {
     /// `namespace/name`, or `name` if the kind is cluster-scoped.
@@ -144,8 +145,8 @@ pub(crate) struct PendingChange {
 }
 
 impl WatchCacheState {
-    /// Appends a change. A change to a corrupt value makes no event; the change after it makes one whose previous
-    /// object is the last decodable one.
+    /// Appends a change. A change to a corrupt value makes no event. The change after it makes an event whose previous
+    /// object is the last decodable object.
     fn append(&mut self, PendingChange { key, revision, new_state }: PendingChange) -> Option<Arc<Event>> {
         self.received += 1;
         let resolved = self.corrupt.resolve(&key, revision);
@@ -165,7 +166,7 @@ impl WatchCacheState {
             return None;
         }
         if object.is_none() && previous.is_none() {
-            // No watcher knows the object; drop it unless an older version is still retained.
+            // No watcher knows the object. It is dropped unless an older version is still retained.
             if self.versions.get(&key).is_some_and(ObjectVersions::has_no_object) {
                 self.versions.remove(&key);
             }
@@ -177,7 +178,7 @@ impl WatchCacheState {
         Some(event)
     }
 
-    /// Adds a version. Returns the key that all versions share, the version and the previous one.
+    /// Adds a version. Returns the key that all versions share, the version and the previous version.
     fn put_version(
         &mut self,
         key: Key,
@@ -203,7 +204,7 @@ impl WatchCacheState {
         (key, object, previous)
     }
 
-    /// Makes the index of the objects of the events in the log again, after that of all versions.
+    /// Runs the indexer again for the objects of the events in the log. The versions must already be indexed again.
     fn reindex_events(&mut self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
         let versions = &self.versions;
         for entry in self.events.iter_mut() {
@@ -226,7 +227,8 @@ impl WatchCacheState {
         }
     }
 
-    /// True if an event of the log may be of a scope. Of one that is packed only what is known without making its objects.
+    /// True if an event of the log may be in a scope. For a packed event this considers only facts that are known
+    /// without making its objects.
     fn may_match(&self, entry: &LogEntry, scope: &WatchScope) -> bool {
         let at = entry.revision;
         match (&entry.content, scope) {
@@ -240,7 +242,7 @@ impl WatchCacheState {
         }
     }
 
-    /// An event of the log.
+    /// Returns an event of the log.
     fn find_event(&self, entry: &LogEntry) -> FoundEvent {
         match &entry.content {
             LogContent::Event(event) => FoundEvent::Event(event.clone()),
@@ -253,16 +255,16 @@ impl WatchCacheState {
         }
     }
 
-    /// Packs an event, and the object before it if that is worth it. Returns the memory that both retain from now on, or
-    /// `None` if it has to stay as it is.
+    /// Packs an event, and the object before it if that saves memory. Returns the memory that both retain from now on.
+    /// Returns `None` if the event must stay unpacked.
     fn pack(&mut self, event: &Event, packed: Option<PackedVersion>) -> Option<usize> {
         let index = self.events.partition_point(|entry| entry.revision < event.revision);
-        // A transaction of somebody else can have changed several keys.
+        // A transaction of another client can have changed several keys.
         let next_revision = self.events.get(index + 1).map(|entry| entry.revision);
         let entry = self.events.get_mut(index).filter(|entry| *entry.key() == event.key)?;
         let versions = self.versions.get_mut(&event.key)?;
-        // The change after a corrupt value is known by its event only. An event whose objects were indexed again since is
-        // another one.
+        // The change after a corrupt value is only in its event. If objects were indexed again since then, the log has
+        // another event.
         let is_known = entry.is(event)
             && next_revision != Some(event.revision)
             && versions.has_change(event.revision, event.previous.as_deref(), event.object.as_deref());
@@ -275,7 +277,7 @@ impl WatchCacheState {
         Some(PACKED_EVENT_BYTES + if is_packed { size } else { event.previous_bytes() })
     }
 
-    /// The index of the first event in the log: the number of events that have been dropped from it.
+    /// The log index of the first event in the log: the number of events that have been dropped from the log.
     fn log_start(&self) -> u64 {
         self.dispatched - self.events.len() as u64
     }
@@ -287,7 +289,7 @@ impl WatchCacheState {
         self.valid_from = self.valid_from.max(revision);
         self.readable_from = self.valid_from;
         if let Some(versions) = self.versions.get_mut(event.key()) {
-            // The version that the event created is now the oldest readable one.
+            // The version that the event created is now the oldest readable version.
             versions.trim_before(revision);
             let is_forgotten = !versions.has_older() && versions.newest_object().is_none();
             if is_forgotten && versions.newest_revision() <= revision {
@@ -309,7 +311,7 @@ impl WatchCacheState {
 }
 
 /// The watch cache of one collection: all objects of a kind in a logical cluster, whatever groups and versions serve
-/// it.
+/// the kind.
 #[derive(Debug)]
 pub struct WatchCache {
     prefix: Str,
@@ -366,8 +368,8 @@ impl WatchCache {
         self.state.read().corrupt.at(range, at.unwrap_or(u64::MAX - 1))
     }
 
-    /// The objects of up to `max` keys at a revision, after the key `after`. Takes the lock for this page only: a long
-    /// list reads page after page at the same revision and gets a consistent state.
+    /// The objects of up to `max` keys at a revision, after the key `after`. This locks the watch cache for one page
+    /// only. A long list reads page after page at the same revision and gets a consistent state.
     ///
     /// # Errors
     /// Returns an error if the revision is older than the history.
@@ -404,7 +406,7 @@ impl WatchCache {
         pages.flatten()
     }
 
-    /// The number of objects of a range at a revision after the key `last`, which ends a chunk of `chunk` objects that
+    /// The number of objects of a range at a revision after the key `last`. `last` ends a chunk of `chunk` objects that
     /// began after `after`. For a client that lists chunk after chunk, the objects are counted only once.
     ///
     /// # Errors
@@ -477,16 +479,16 @@ impl WatchCache {
         }
     }
 
-    /// The revision of the newest event, or the one at which the log starts. The state of this collection is complete
-    /// at it even if other collections are still behind.
+    /// The revision of the newest event, or the revision at which the log starts. The state of this collection is
+    /// complete at this revision even if other collections are still behind.
     #[must_use]
     pub fn newest_revision(&self) -> u64 {
         let state = self.state.read();
         state.events.back().map_or(state.valid_from, |entry| entry.revision)
     }
 
-    /// The revision of the last change of the collection, one that makes an object corrupt included. The states at equal
-    /// revisions are equal.
+    /// The revision of the last change of the collection. A change that makes an object corrupt counts too. If two
+    /// revisions are equal, their states are equal.
     #[must_use]
     pub fn last_change(&self) -> u64 {
         let state = self.state.read();
@@ -500,23 +502,23 @@ impl WatchCache {
         self.state.read().valid_from
     }
 
-    /// Creates a watcher of all events of a scope after a revision. Whether the revision is retained is checked by the
-    /// first [`Watcher::next`].
+    /// Creates a watcher of all events of a scope after a revision. The first [`Watcher::next`] checks whether the
+    /// revision is retained.
     #[must_use]
     pub fn watch(self: &Arc<Self>, scope: WatchScope, after: u64) -> Watcher {
         Watcher::new(self.clone(), scope, after, WatcherOptions::default())
     }
 
-    /// Like [`WatchCache::watch`]. Whenever the watcher may have something to return, `notify` is notified, too, so that one
-    /// task can wait for several watchers and then ask each with [`Watcher::pending`]. Ask first, then wait.
+    /// Like [`WatchCache::watch`]. Whenever the watcher may have events, `notify` is notified too. So one task can wait
+    /// for several watchers and then ask each with [`Watcher::pending`]. Ask first, then wait.
     #[must_use]
     pub fn watch_and_notify(self: &Arc<Self>, scope: WatchScope, after: u64, notify: Arc<Notify>) -> Watcher {
         let options = WatcherOptions { shared_notify: Some(notify), ..WatcherOptions::default() };
         Watcher::new(self.clone(), scope, after, options)
     }
 
-    /// Like [`WatchCache::watch`], for a client that must not miss a change: if an object of any scope becomes corrupt
-    /// after the revision, the watcher fails as if the revision were not retained.
+    /// Like [`WatchCache::watch`], for a client that must not miss a change. If any object of the collection becomes
+    /// corrupt after the revision, the watcher fails as if the revision were not retained.
     #[must_use]
     pub fn watch_until_corrupt(self: &Arc<Self>, scope: WatchScope, after: u64) -> Watcher {
         let options = WatcherOptions { stops_at_corrupt: true, ..WatcherOptions::default() };
@@ -527,9 +529,9 @@ impl WatchCache {
         &self.watchers
     }
 
-    /// Scans up to `max` entries of the log after a revision. Returns the events of a scope among them, the revision of the
-    /// last scanned event, and whether it is the newest. With `stops_at_corrupt`, fails if an object became corrupt after the
-    /// revision.
+    /// Scans up to `max` entries of the log after a revision. Returns the events of a scope among them, the revision of
+    /// the last scanned event, and whether this event is the newest. With `stops_at_corrupt`, fails if an object became
+    /// corrupt after the revision.
     pub(crate) fn events_after(
         &self,
         revision: u64,
@@ -558,7 +560,7 @@ impl WatchCache {
             if !summary.may_match(&entry.summary) {
                 continue;
             }
-            // Whether an event has a field takes as long as to find its objects.
+            // Checking a field of a packed event takes as long as finding its objects.
             let is_packed = entry.is_packed();
             packed += usize::from(is_packed && matches!(scope, WatchScope::Field(..)));
             if state.may_match(entry, scope) {
@@ -572,9 +574,9 @@ impl WatchCache {
         Ok((FoundEvent::into_events(found), last_revision, is_end))
     }
 
-    /// Reads up to `count` events from an index in the log on ([`WatchCache::append`] returns it). Stops when the packed objects
-    /// that it read are `max_bytes` long, but reads at least one event. Returns the events and that length in bytes; `None` if
-    /// the first event has been dropped.
+    /// Reads up to `count` events from a log index on ([`WatchCache::append`] returns the index). Stops when the packed
+    /// objects that it read are `max_bytes` long, but reads at least one event. Returns the events and the length of
+    /// the packed objects in bytes. Returns `None` if the first event has been dropped.
     pub(crate) fn events_at(&self, log_index: u64, count: usize, max_bytes: usize) -> Option<(Vec<Arc<Event>>, usize)> {
         let state = self.state.read();
         let start = usize::try_from(log_index.checked_sub(state.log_start())?).ok()?;
@@ -591,8 +593,8 @@ impl WatchCache {
         (!found.is_empty()).then(|| (FoundEvent::into_events(found), packed_bytes))
     }
 
-    /// Packs events, which are the oldest ones that are not packed, and the objects before them. Returns the memory that each
-    /// retains from now on; `None` for one that has to stay as it is.
+    /// Packs the oldest unpacked events and the objects before them. Returns the memory that each event retains from
+    /// now on. `None` is an event that must stay unpacked.
     pub(crate) fn pack(&self, events: &[Arc<Event>]) -> Vec<Option<usize>> {
         let mut sizes = Vec::with_capacity(events.len());
         for events in events.chunks(MAX_PACKED_AT_ONCE) {
@@ -622,14 +624,14 @@ impl WatchCache {
         }
     }
 
-    /// Declares that the collection, which is empty, has been so since a revision before the start of the log.
+    /// Declares that the empty collection has been empty since a revision before the start of the log.
     pub(crate) fn set_empty_since(&self, revision: u64) {
         let mut state = self.state.write();
         state.readable_from = state.readable_from.min(revision);
     }
 
-    /// Runs the indexer on every object again. Objects for which it fails keep their index. Changes that are appended meanwhile
-    /// are already indexed.
+    /// Runs the indexer on every object again. Objects for which it fails keep their index. Changes that are appended
+    /// meanwhile are already indexed.
     pub(crate) fn reindex(&self, index: impl Fn(&[u8]) -> Option<ObjectIndex>) {
         let keys: Vec<Key> = self.state.read().versions.iter().map(|versions| versions.shared_key().clone()).collect();
         for key in keys {
@@ -640,14 +642,14 @@ impl WatchCache {
         self.state.write().reindex_events(&index);
     }
 
-    /// Appends changes in order and puts their events into the watch buffers. [`WatchCache::wake`] wakes the watchers. Returns the
-    /// events, and the index of the first one in the log: the number of events that were appended before it.
+    /// Appends changes in order and puts their events into the watch buffers. [`WatchCache::wake`] wakes the watchers.
+    /// Returns the events and the log index of the first event: the number of events that were appended before it.
     pub(crate) fn append(&self, changes: Vec<PendingChange>) -> (u64, Vec<Arc<Event>>) {
         let mut state = self.state.write();
         let log_index = state.dispatched;
         let last_corruption_change = state.last_corruption_change;
         let events: Vec<_> = changes.into_iter().filter_map(|change| state.append(change)).collect();
-        // The number of corrupt objects is the same if one is replaced and another one becomes corrupt.
+        // The number of corrupt objects stays the same if one object is replaced and another becomes corrupt.
         let has_corruption_change = state.last_corruption_change != last_corruption_change;
         drop(state);
         self.watchers.enqueue(&events);
@@ -657,12 +659,12 @@ impl WatchCache {
         (log_index, events)
     }
 
-    /// The revision of the last change of a key; 0 if none is known.
+    /// The revision of the last change of a key; 0 if no change is known.
     pub(crate) fn last_change_of(&self, key: &str) -> u64 {
         self.state.read().versions.get(key).map_or(0, ObjectVersions::newest_revision)
     }
 
-    /// The keys of the current objects, decodable or not, that are not among these.
+    /// The keys of the current objects, decodable or not, that are not in `stored`.
     pub(crate) fn keys_missing_in(&self, stored: &HashSet<Key>) -> Vec<Key> {
         let state = self.state.read();
         let corrupt = state.corrupt.at(&KeyRange::All, u64::MAX - 1).into_iter().map(|corrupt| corrupt.key);
@@ -674,8 +676,8 @@ impl WatchCache {
             .collect()
     }
 
-    /// Applies changes between which others are missing, up to a revision, and begins the history anew there. No watcher
-    /// receives their events, which are not all that happened: each has to start again.
+    /// Applies changes up to a revision, although other changes between them are missing, and begins the history anew
+    /// at this revision. No watcher receives the events, because they are incomplete: each watcher must start again.
     pub(crate) fn rebuild(&self, changes: Vec<PendingChange>, at: u64) {
         let mut state = self.state.write();
         for change in changes {

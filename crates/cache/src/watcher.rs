@@ -1,5 +1,5 @@
 //! Watchers: cursors in the log of a watch cache. A live watcher has a buffer that receives the events of its scope. A
-//! slow watcher loses its buffer but no events: it continues to read from the log.
+//! slow watcher loses its buffer but no events: it continues with reading the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::object::namespace_of;
 use crate::watch_cache::{TooOld, WatchCache};
 use crate::{Event, Object};
 
-/// The limits of a watch buffer, in events and in bytes; a watcher that exceeds them reads from the log. Buffered
+/// The limits of a watch buffer, in events and in bytes. A watcher that exceeds them reads from the log. Buffered
 /// events stay in memory even after the history has dropped them.
 const MAX_QUEUED_EVENTS: usize = 1024;
 const MAX_QUEUED_BYTES: usize = 256 << 10;
 /// The number of events of the log that are scanned under one lock.
 const READ_BATCH: usize = 4096;
 
-/// Which events a watcher receives.
+/// The events that a watcher receives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WatchScope {
     /// All events of the collection.
@@ -29,8 +29,8 @@ pub enum WatchScope {
     Namespace(Str),
     /// The events of one object, by its key.
     Key(Str),
-    /// The events of objects whose selectable field (by its index in the order of the kind) has this value before or
-    /// after the change.
+    /// The events of objects whose selectable field has this value before or after the change. The number is the
+    /// field's index in the order of the kind.
     Field(usize, Str),
 }
 
@@ -61,11 +61,11 @@ impl WatchScope {
 #[derive(Debug)]
 struct WatchBuffer {
     id: u64,
-    /// The watcher must not miss a change, so a corrupt object ends it.
+    /// True if the watcher must not miss a change, so a corrupt object ends it.
     stops_at_corrupt: bool,
     queue: Mutex<EventQueue>,
     notify: Notify,
-    /// Notified, too, for those who follow several watchers.
+    /// Notified too, for a task that follows several watchers.
     shared_notify: Option<Arc<Notify>>,
 }
 
@@ -114,7 +114,7 @@ impl EventQueue {
     }
 }
 
-/// The watchers by scope, so that an event only visits those whose scope matches.
+/// The watchers by scope, so that an event visits only the watchers whose scope matches.
 #[derive(Debug, Default)]
 pub(crate) struct WatcherSet {
     next_id: AtomicU64,
@@ -126,7 +126,7 @@ struct WatchersByScope {
     all: Vec<Arc<WatchBuffer>>,
     namespaces: HashMap<Str, Vec<Arc<WatchBuffer>>>,
     keys: HashMap<Str, Vec<Arc<WatchBuffer>>>,
-    /// By the index of the field, then by its value. Fields that nobody watches cost nothing.
+    /// The buffers by the index of the field, then by its value. Fields that nobody watches cost nothing.
     fields: HashMap<usize, HashMap<Str, Vec<Arc<WatchBuffer>>>>,
 }
 
@@ -192,7 +192,7 @@ impl WatcherSet {
 
     /// Wakes the watchers that have received these events.
     pub(crate) fn wake(&self, events: &[Arc<Event>]) {
-        // Waking takes longer than cloning, and nobody has to wait for it.
+        // The watchers are woken without the lock: waking takes longer than cloning.
         let mut interested = Vec::new();
         self.watchers.lock().for_each_interested(events, |buffer, _| interested.push(buffer.clone()));
         for buffer in interested {
@@ -236,7 +236,7 @@ impl WatchersByScope {
     }
 }
 
-/// What a watcher does besides returning events.
+/// The options of a watcher.
 #[derive(Debug, Default)]
 pub(crate) struct WatcherOptions {
     /// See [`WatchCache::watch_until_corrupt`].
@@ -245,7 +245,7 @@ pub(crate) struct WatcherOptions {
     pub(crate) shared_notify: Option<Arc<Notify>>,
 }
 
-/// A cursor in the log: returns the events of its scope, in order, each once.
+/// A cursor in the log. It returns the events of its scope, in order, each once.
 #[derive(Debug)]
 pub struct Watcher {
     watch_cache: Arc<WatchCache>,
@@ -258,8 +258,8 @@ impl Watcher {
     pub(crate) fn new(watch_cache: Arc<WatchCache>, scope: WatchScope, after: u64, options: WatcherOptions) -> Self {
         let stops_at_corrupt = options.stops_at_corrupt;
         let buffer = watch_cache.watchers().add(&scope, options);
-        // A watcher that starts at the newest revision, as most do, is live at once: events that leave the history
-        // before its first read are in its buffer. Any other watcher reads from the log first.
+        // Most watchers start at the newest revision. Such a watcher is live at once: its buffer has the events that
+        // leave the history before its first read. Any other watcher reads from the log first.
         buffer.queue.lock().live = true;
         let is_newest = matches!(
             watch_cache.events_after(after, 1, stops_at_corrupt, &scope),
@@ -271,23 +271,23 @@ impl Watcher {
         Self { watch_cache, scope, buffer, cursor: after }
     }
 
-    /// Returns the events since the last call; waits for the first one.
+    /// Returns the events since the last call, and waits for the first.
     ///
     /// # Errors
-    /// Returns an error if the watcher has fallen behind the history or starts before it. It has missed events and the
-    /// client must list again.
+    /// Returns an error if the watcher has fallen behind the history or starts before it. Then it has missed events,
+    /// and the client must list again.
     pub async fn next(&mut self) -> Result<Vec<Arc<Event>>, TooOld> {
         loop {
             match self.read()? {
                 Some(events) if !events.is_empty() => return Ok(events),
                 Some(_) => self.buffer.notify.notified().await,
-                // There may be much to read of which nothing matches.
+                // There may be many events to read of which none matches.
                 None => tokio::task::yield_now().await,
             }
         }
     }
 
-    /// Returns the events that are available without waiting; empty if the watcher is up to date.
+    /// Returns the available events without waiting; empty if the watcher is up to date.
     ///
     /// # Errors
     /// Returns the same errors as [`Watcher::next`].
@@ -299,7 +299,7 @@ impl Watcher {
         }
     }
 
-    /// Reads from the buffer, or once from the log. `None` if it has to go on reading.
+    /// Reads from the buffer, or once from the log. Returns `None` if the caller must read again.
     fn read(&mut self) -> Result<Option<Vec<Arc<Event>>>, TooOld> {
         {
             let mut queue = self.buffer.queue.lock();
@@ -319,7 +319,7 @@ impl Watcher {
         let (mut events, last_revision, end) = self.read_log()?;
         self.cursor = last_revision;
         if end {
-            // The buffer receives events from here on. Read once more what arrived in between.
+            // The buffer receives events from here on. Events that arrived before are read from the log once more.
             self.buffer.queue.lock().live = true;
             let (rest, last_revision, end) = self.read_log()?;
             self.cursor = last_revision;
@@ -333,7 +333,7 @@ impl Watcher {
 }
 
 impl Watcher {
-    /// Reads from the log at the cursor.
+    /// Reads the events after the cursor from the log.
     fn read_log(&self) -> Result<(Vec<Arc<Event>>, u64, bool), TooOld> {
         self.watch_cache.events_after(self.cursor, READ_BATCH, self.buffer.stops_at_corrupt, &self.scope)
     }

@@ -8,7 +8,7 @@ use pintle_cache::{
 };
 use pintle_store::{Change, MemoryStore, Store, SystemClock};
 
-/// Values that begin with `x` are corrupt.
+/// An indexer for which values that begin with `x` are corrupt.
 struct RejectingIndexer;
 
 impl Indexer for RejectingIndexer {
@@ -40,7 +40,7 @@ impl TestCache {
         revision
     }
 
-    /// The state of a key, now and at a revision: its value, `nothing`, or why it is corrupt.
+    /// The state of a key, now and at a revision: its value, `nothing`, or the reason why it is corrupt.
     fn state_of(&self, key: &str, at: u64) -> (String, String) {
         let text = |object: Option<Arc<pintle_cache::Object>>| {
             object.map_or("nothing".to_owned(), |object| String::from_utf8_lossy(&object.json).into_owned())
@@ -106,7 +106,7 @@ async fn a_watcher_that_stops_at_corrupt_objects_must_list_again() {
     let mut other_key = test.watch_cache.watch_until_corrupt(WatchScope::Key("b".into()), start);
     let mut tolerant = test.watch_cache.watch(WatchScope::All, start);
     let corrupt = test.write("a", Some("x")).await;
-    // Any corrupt object of the collection ends them, whatever their scope.
+    // Any corrupt object of the collection ends these watchers, whatever their scope.
     assert_eq!(watcher.next().await.expect_err("the watcher fails").oldest, corrupt);
     assert!(other_key.next().await.is_err());
     let mended = test.write("a", Some("two")).await;
@@ -118,7 +118,7 @@ async fn a_watcher_that_stops_at_corrupt_objects_must_list_again() {
         events.first().map(|event| (format_event(event), event.revision)),
         Some(("a: one to two".to_owned(), mended))
     );
-    // The previous object of that event is the last decodable one.
+    // The previous object of that event is the last decodable object.
     let mut received = Vec::new();
     while received.len() < 2 {
         let events = tokio::time::timeout(Duration::from_secs(20), event_stream.next()).await.expect("events in time");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex};
 use pintle_store::{Change, MemoryStore, Store, SystemClock};
 
-/// Indexes nothing.
+/// An indexer that indexes nothing.
 struct NullIndexer;
 
 impl Indexer for NullIndexer {

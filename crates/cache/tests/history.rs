@@ -1,4 +1,4 @@
-//! The history when it is packed: reads of it return what they would otherwise.
+//! Packing of the history: reads return the same results as without packing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use pintle_cache::{
 };
 use pintle_store::{Change, ManualClock, MemoryStore, Store, Timestamp};
 
-/// Has the first character as the only selectable field.
+/// An indexer with the first character as the only selectable field.
 struct FirstCharacter;
 
 impl Indexer for FirstCharacter {
@@ -38,7 +38,7 @@ impl History {
         Self { store, clock, cache, watch_cache }
     }
 
-    /// Writes a value, or deletes what is there, and waits until the cache has it. Returns the revision.
+    /// Writes a value, or deletes the object, and waits until the cache has the change. Returns the revision.
     async fn write(&self, key: &str, value: Option<&str>) -> u64 {
         let key = format!("/registry/{key}");
         let change = match value {
@@ -54,8 +54,8 @@ impl History {
         revision
     }
 
-    /// Lets everything so far be old enough to be packed. A write packs the first events, and the others are packed because
-    /// nothing else happens. Waits until no more are.
+    /// Makes all events so far old enough to be packed. A write packs the first events; the others are packed because
+    /// nothing else happens. Waits until no more events are packed.
     async fn pack(&self) {
         self.clock.advance(Duration::from_secs(11));
         self.write("others/x", Some("x")).await;
@@ -81,12 +81,12 @@ fn event_text(event: &Arc<Event>) -> EventText {
     (event.revision, event.key.to_string(), event.object.as_ref().map(text), event.previous.as_ref().map(text))
 }
 
-/// Everything that can be read of the history.
+/// Everything that can be read from the history.
 #[derive(Debug, PartialEq)]
 struct Reading {
     /// The objects at each revision.
     states: BTreeMap<u64, Vec<(String, u64, String, String)>>,
-    /// The events after each revision, by the scope.
+    /// The events after each revision, by scope.
     events: BTreeMap<(u64, String), Vec<EventText>>,
 }
 
@@ -137,7 +137,7 @@ async fn the_history_that_a_start_reads_is_packed_without_a_write() {
     let load = Cache::load(store, "/registry", ["things".into()], indexer, clock, HistoryLimits::default()).await;
     let cache = load.expect("a cache").follow([], EncodingCache::new(0));
     let give_up = std::time::Instant::now() + Duration::from_secs(30);
-    // 8 MiB stay as they are, and one of sixteen versions.
+    // 8 MiB stay unpacked, and one of sixteen versions.
     while cache.history_stats().retained_bytes > 12 << 20 {
         assert!(std::time::Instant::now() < give_up, "{:?}", cache.history_stats());
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -171,7 +171,7 @@ async fn a_packed_history_is_read_as_before() {
     let packed = history.cache.history_stats().retained_bytes;
     assert!(packed < retained / 2, "{retained} bytes are {packed} when they are packed");
     assert_eq!(read(&history.watch_cache, first, last), before);
-    // A stream that has not read until now.
+    // This stream has not read until now.
     let expected = &before.events[&(first, "All".to_owned())];
     let mut streamed = Vec::new();
     while streamed.len() < expected.len() + 1 {
@@ -205,7 +205,7 @@ async fn versions_that_differ_little_take_little_memory() {
         let middle = revision.checked_sub(first + 1).map_or(String::new(), |number| format!("{number:06}{filler}"));
         assert_eq!(text(&object).3, format!("A{filler}{middle}"));
     }
-    // What is dropped from the front leaves the rest readable.
+    // Dropping versions from the front leaves the others readable.
     history.cache.halve_history(1000);
     let oldest = history.watch_cache.valid_from();
     assert!(oldest > first);

@@ -10,7 +10,7 @@ use pintle_store::{Change, Compare, MemoryStore, Revision, Store, StoreFuture, S
 
 use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
 
-/// Compacts one more revision just before a read, a limited number of times.
+/// Compacts one more revision just before each read, a limited number of times.
 #[derive(Clone, Debug)]
 struct Compactions(Arc<AtomicUsize>);
 

@@ -1,4 +1,4 @@
-//! What happens when the change feed of the store fails: the cache reads it again, or is brought up to date without it.
+//! Failures of the store's change feed: the cache reads the feed again, or is brought up to date without it.
 
 mod common;
 
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
 
-/// Indexes nothing. Panics at a value, once.
+/// An indexer that indexes nothing. It panics at one value, once.
 #[derive(Default)]
 struct PanickingIndexer(AtomicBool);
 
@@ -27,9 +27,9 @@ impl Indexer for PanickingIndexer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
     None,
-    /// They cannot be read for now.
+    /// The feeds cannot be read for now.
     Io,
-    /// They have lost changes. New feeds have not.
+    /// The open feeds have lost changes. New feeds have not.
     Compacted,
 }
 
@@ -169,7 +169,7 @@ async fn a_feed_that_has_lost_changes_is_replaced_and_watches_list_again() {
     }
     assert!(stream.next().await.is_err());
     assert_eq!(pods.get("a", Some(from)).map(drop), Err(TooOld { oldest: last }));
-    // What follows is complete again.
+    // The later events are complete again.
     let mut watcher = pods.watch(WatchScope::All, last);
     let next = put(&store, "a", "3").await;
     wait(&cache, next).await;
@@ -178,8 +178,8 @@ async fn a_feed_that_has_lost_changes_is_replaced_and_watches_list_again() {
     assert_eq!(objects(&cache), ["a=3", "c=1"]);
 }
 
-/// Which changes led to the current state is not known: an object that left a watcher's selection and was changed again
-/// would be announced with the wrong revision.
+/// The changes that led to the current state are not known. If an object left a watcher's selection and was changed
+/// again, its event would have the wrong revision.
 #[tokio::test]
 async fn no_watcher_sees_how_the_cache_is_brought_up_to_date() {
     let (store, cache) = start().await;

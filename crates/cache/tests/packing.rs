@@ -1,4 +1,4 @@
-//! What happens beside the packing of the history.
+//! Other work during the packing of the history.
 
 mod common;
 
@@ -22,7 +22,7 @@ async fn until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Counts the calls of feeds that take several turns to read what they return.
+/// Counts the calls of feeds that need several polls to read a batch.
 #[derive(Clone, Debug, Default)]
 struct SlowFeeds(Arc<AtomicUsize>);
 
@@ -71,7 +71,7 @@ async fn a_feed_goes_on_reading_while_the_history_of_a_start_is_packed() {
     assert!(calls <= 3, "{calls} calls for one batch");
 }
 
-/// Indexes the first character, once it is told to.
+/// An indexer that indexes the first character, once it is told to do so.
 #[derive(Clone, Default)]
 struct LateIndexer(Arc<AtomicBool>);
 

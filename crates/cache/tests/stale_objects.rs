@@ -1,4 +1,4 @@
-//! Objects whose stored form is stale, and a change feed that is not the store's own.
+//! Objects whose stored form is stale, and a change feed that differs from the store's own.
 
 mod common;
 
@@ -8,7 +8,7 @@ use pintle_store::{Change, MemoryStore, Revision, Store};
 
 use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
 
-/// The encryption key was rotated after a revision: values from before it are stale.
+/// The encryption key was rotated after a revision: values from before the rotation are stale.
 #[derive(Clone, Debug)]
 struct RotatedAfter(Revision);
 
@@ -24,7 +24,7 @@ async fn stale_objects_are_marked_until_they_are_written_again() {
     for name in ["initial", "history", "current"] {
         store.commit(Change::create(format!("/registry/things/{name}"), "{}")).await.expect("a commit");
     }
-    // Of the first one only the state at the start of the history is left.
+    // Of the first object only the state at the start of the history is left.
     store.compact(Revision(2)).await.expect("a compaction");
     let store = Arc::new(LayeredStore { store, layer: RotatedAfter(Revision(3)) });
     let cache = load(store.clone(), &["things"], NullIndexer).await;
@@ -37,7 +37,7 @@ async fn stale_objects_are_marked_until_they_are_written_again() {
     cache.reindex("things").await.expect("the store is readable");
     assert_eq!(all(), [true, true, false], "another index does not change the stored form");
 
-    // The same bytes again are a change of their own.
+    // Writing the same bytes again is a change too.
     for (name, revision) in [("initial", 2), ("history", 3)] {
         let change = Change::update(format!("/registry/things/{name}"), Revision(revision), "{}");
         let committed = store.commit(change).await.expect("a commit");

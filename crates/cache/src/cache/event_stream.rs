@@ -9,19 +9,19 @@ use crate::{Event, TooOld, WatchCache};
 
 /// The number of events that are read under one lock of the history.
 const READ_BATCH: usize = 256;
-/// How much may be made of packed events at once.
+/// The maximum size of the objects that are made from packed events at once, in bytes.
 const MAX_PACKED_BYTES: usize = 1 << 20;
 
 /// An event and its watch cache.
 pub type StreamedEvent = (Arc<WatchCache>, Arc<Event>);
 
-/// A cursor in the history of all watch caches: returns their events in the order of their revisions, each once. It
+/// A cursor in the history of all watch caches. It returns their events in the order of their revisions, each once. It
 /// costs writers nothing and retains nothing beyond the history.
 pub struct EventStream {
     shared: Arc<CacheState>,
-    /// The number of events before the next one.
+    /// The number of events before the next event.
     cursor: u64,
-    /// The generation of the watch caches that were returned last.
+    /// The generation of the watch caches when they were last returned.
     listed_at: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Cache {
 }
 
 impl EventStream {
-    /// The watch caches, if any was added or removed since the last call. A watch cache is returned here before its
+    /// The watch caches, if one was added or removed since the last call. A watch cache is returned here before its
     /// first event.
     pub fn watch_caches(&mut self) -> Option<Vec<Arc<WatchCache>>> {
         let watch_caches = self.shared.watch_caches.read();
@@ -62,14 +62,14 @@ impl EventStream {
         self.cursor
     }
 
-    /// Returns the next events; waits for the first one. Dropping the future loses nothing.
+    /// Returns the next events, and waits for the first. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// Returns an error if the stream has fallen behind the history and missed events. The next call continues with the
-    /// events from then on, like a new stream.
+    /// Returns an error if the stream has fallen behind the history and missed events. The next call continues with
+    /// later events, like a new stream.
     pub async fn next(&mut self) -> Result<Vec<StreamedEvent>, TooOld> {
         loop {
-            // Read before the history: an event that is added after that advances the progress further.
+            // The progress is read before the history: an event that is added afterwards advances the progress further.
             let applied_revision = self.shared.progress.get();
             let events = self.pending()?;
             if !events.is_empty() {
@@ -90,7 +90,7 @@ impl EventStream {
                 FoundEvents::InLog { .. } if packed_bytes >= MAX_PACKED_BYTES => break,
                 FoundEvents::InLog { watch_cache, log_index, count } => {
                     let found = watch_cache.events_at(log_index, count, MAX_PACKED_BYTES - packed_bytes);
-                    // They may have been dropped meanwhile.
+                    // The events may have been dropped meanwhile.
                     let (run, bytes) = found.ok_or_else(|| self.skip_missed())?;
                     packed_bytes += bytes;
                     let is_cut = run.len() < count;

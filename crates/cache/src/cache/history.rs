@@ -11,20 +11,20 @@ use crate::chunked_queue::ChunkedQueue;
 use crate::frame_budget::FrameBudget;
 use crate::watch_cache::WatchCache;
 
-/// How long events stay as they are, and how much they may retain, before they are packed. Watchers that follow have
-/// received them by then.
+/// The maximum age and size of events before they are packed. Watchers that follow the collection have received them by
+/// then.
 const UNPACKED: HistoryLimits = HistoryLimits { duration: Duration::from_secs(10), bytes: 8 << 20 };
-/// How many events are packed for each change: more than are added, so that those that are due become fewer while changes
-/// come one after the other. Large batches of changes come only when there is more to do than time; then the history may be
-/// dropped before it is packed.
+/// How many events are packed for each change. It is more than one, so that the number of due events falls while
+/// changes come one after the other. Large batches of changes come only when there is more work than time. Then the
+/// history may be dropped before it is packed.
 pub(super) const PACKED_PER_CHANGE: usize = 2;
-/// How many events are packed at once, and how much they retain at most.
+/// The maximum number of events that are packed at once, and the maximum size that they retain.
 pub(super) const PACK_BATCH: usize = 128;
 const PACK_BATCH_BYTES: usize = 1 << 20;
 
 /// Maximum number of events of a run. The history drops whole runs.
 const MAX_EVENTS_PER_RUN: u64 = 32;
-/// Maximum size of what the events of a run retain, in bytes.
+/// Maximum size that the events of a run retain, in bytes.
 const MAX_RUN_BYTES: usize = 64 << 10;
 /// Maximum time between two events of a run.
 const MAX_RUN_PAUSE: Duration = Duration::from_millis(100);
@@ -32,7 +32,8 @@ const MAX_RUN_PAUSE: Duration = Duration::from_millis(100);
 /// The retained events of all watch caches, in the order of their revisions.
 #[derive(Default)]
 pub(super) struct EventHistory {
-    /// The oldest events, in runs. Only the logs of their watch caches keep them, packed or, if that is not possible, as they are.
+    /// The oldest events, in runs. Only the logs of their watch caches keep them, packed or, if packing is not
+    /// possible, unchanged.
     logged: ChunkedQueue<EventRun>,
     /// The newer events, which are not packed yet.
     unpacked: ChunkedQueue<UnpackedEvent>,
@@ -43,22 +44,22 @@ pub(super) struct EventHistory {
     /// The position of the first event in `unpacked`: the number of events before it, including dropped ones.
     logged_end: u64,
     pub(super) retained_bytes: usize,
-    /// What the events that are not packed retain.
+    /// The size that the events in `unpacked` retain.
     unpacked_bytes: usize,
-    /// What the history may retain while memory is short, instead of the configured limits.
+    /// The limit of the retained size while memory is short. It replaces the configured limits.
     pub(super) reduced_bytes: Option<usize>,
     pub(super) frame_budget: FrameBudget,
 }
 
-/// Events that follow each other here and in the log of their watch cache: a million of them, which are created one after the
-/// other, would otherwise take as much memory here as in the log.
+/// Events that follow each other here and in the log of their watch cache. A run saves memory: a million separate
+/// events would take as much memory here as in the log.
 struct EventRun {
-    /// The position of its first event in the history.
+    /// The position of the run's first event in the history.
     first: u64,
-    /// The index of its first event in the log, see [`WatchCache::append`].
+    /// The index of the run's first event in the log, see [`WatchCache::append`].
     log_index: u64,
     newest_revision: u64,
-    /// When the newest one was added.
+    /// When the newest event of the run was added.
     added_at: Timestamp,
     retained_bytes: usize,
     watch_cache: Arc<WatchCache>,
@@ -68,12 +69,12 @@ struct EventRun {
 struct UnpackedEvent {
     added_at: Timestamp,
     watch_cache: Arc<WatchCache>,
-    /// Its index in the log.
+    /// The event's index in the log.
     log_index: u64,
     event: Arc<Event>,
 }
 
-/// A part of the history, as a reader finds it.
+/// A part of the history that a reader has found.
 pub(super) enum FoundEvents {
     Event(StreamedEvent),
     /// A number of events in the log of a watch cache, from an index on.
@@ -91,7 +92,7 @@ impl UnpackedEvent {
 }
 
 impl EventRun {
-    /// True if an event that comes after `length` events of the run belongs to it.
+    /// True if an event belongs to the run when it comes after `length` events of the run.
     fn is_continued_by(&self, length: u64, event: &UnpackedEvent, retained_bytes: usize) -> bool {
         Arc::ptr_eq(&self.watch_cache, &event.watch_cache)
             && self.log_index + length == event.log_index
@@ -102,7 +103,7 @@ impl EventRun {
 }
 
 impl EventHistory {
-    /// Adds events of a watch cache, given the index of the first one in its log.
+    /// Adds events of a watch cache. `log_index` is the index of the first event in its log.
     pub(super) fn push(
         &mut self,
         added_at: Timestamp,
@@ -120,7 +121,7 @@ impl EventHistory {
         }
     }
 
-    /// Sorts the events that were read at the start by their revisions. None of them is packed yet.
+    /// Sorts the events that were read at the start by their revisions. None of the events is packed yet.
     pub(super) fn sort(&mut self) {
         debug_assert!(self.logged.front().is_none());
         self.unpacked.sort_by_key(|unpacked| unpacked.event.revision);
@@ -131,13 +132,14 @@ impl EventHistory {
         usize::try_from(self.logged_end - self.evicted).unwrap_or(usize::MAX) + self.unpacked.len()
     }
 
-    /// When the event that is dropped next was added, and its revision; of a run those of its newest one.
+    /// The revision of the event that is dropped next, and when it was added. For a run, both belong to its newest
+    /// event.
     pub(super) fn next_to_drop(&self) -> Option<(Timestamp, u64)> {
         let run = self.logged.front().map(|run| (run.added_at, run.newest_revision));
         run.or_else(|| self.unpacked.front().map(|unpacked| (unpacked.added_at, unpacked.event.revision)))
     }
 
-    /// Drops the oldest event, and those that are in a run with it. False if there is none.
+    /// Drops the oldest event, together with the other events of its run. Returns false if there is no event.
     pub(super) fn pop(&mut self) -> bool {
         let (watch_cache, count) = if let Some(run) = self.logged.pop_front() {
             self.retained_bytes -= run.retained_bytes;
@@ -158,7 +160,7 @@ impl EventHistory {
         true
     }
 
-    /// Up to `max` of the oldest events that are not packed and are to be, and the number of events before them.
+    /// Up to `max` of the oldest events that are due to be packed, and the number of events before them.
     pub(super) fn next_to_pack(&self, now: Timestamp, max: usize) -> (u64, Vec<StreamedEvent>) {
         let mut unpacked_bytes = self.unpacked_bytes;
         let is_due = |unpacked: &&UnpackedEvent| {
@@ -177,10 +179,11 @@ impl EventHistory {
         (self.logged_end, due.collect())
     }
 
-    /// Notes that events are packed, those after `before`, and what each retains now; `None` for one that stays as it is.
+    /// Records that the events after `before` are packed, and the size that each event retains now. `None` is an event
+    /// that stays unpacked.
     pub(super) fn set_packed(&mut self, before: u64, sizes: &[Option<usize>]) {
         for (number, size) in (before..).zip(sizes) {
-            // Some may have been dropped meanwhile.
+            // Some of the events may have been dropped meanwhile.
             if number != self.logged_end {
                 continue;
             }
@@ -209,7 +212,7 @@ impl EventHistory {
         }
     }
 
-    /// Up to `max` events from a position on, which have not been dropped.
+    /// Up to `max` events from a position on. Dropped events are left out.
     pub(super) fn events_from(&self, position: u64, max: usize) -> Vec<FoundEvents> {
         let (mut next, end) = (position, self.end().min(position.saturating_add(max as u64)));
         let mut found = Vec::new();
@@ -234,7 +237,7 @@ impl EventHistory {
         found
     }
 
-    /// Drops all events, and counts one more: there have been others that nobody knows.
+    /// Drops all events, and counts one more event for the events that were lost.
     pub(super) fn expire(&mut self) {
         while self.pop() {}
         self.evicted += 1;
@@ -253,7 +256,7 @@ mod tests {
     use crate::watch_cache::{NewState, PendingChange};
     use crate::{Object, ObjectIndex};
 
-    /// The events of two watch caches, and what the history should have of them: the prefixes and revisions.
+    /// The events of two watch caches, and the prefixes and revisions that the history should have for them.
     struct TwoCaches {
         watch_caches: [Arc<WatchCache>; 2],
         history: EventHistory,
@@ -272,7 +275,7 @@ mod tests {
             };
             let watch_cache = &self.watch_caches[index];
             let mut changes: Vec<_> = (first..).take(count).map(change).collect();
-            // Somebody else's transaction changes two keys at one revision.
+            // A transaction of another client changes two keys at one revision.
             if let Some(revision) = changes.last().map(|last| last.revision)
                 && revision.is_multiple_of(3)
             {
@@ -292,14 +295,14 @@ mod tests {
                 let events: Vec<_> = run.iter().map(|(_, event)| event.clone()).collect();
                 sizes.extend(run[0].0.pack(&events));
             }
-            // What is dropped meanwhile is not noted.
+            // Events that are dropped meanwhile are not recorded as packed.
             for _ in 0..max % 3 {
                 self.history.pop();
             }
             self.history.set_packed(before, &sizes);
         }
 
-        /// What a stream reads that begins after a number of events.
+        /// The events that a stream reads if it begins after `passed` events.
         fn read(&self, passed: u64, max: usize) -> Vec<(String, u64)> {
             let mut read = Vec::new();
             let mut add = |watch_cache: &WatchCache, event: &Event| {

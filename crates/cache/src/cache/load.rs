@@ -1,4 +1,4 @@
-//! Loads a cache: reads the whole store once, reading the next part while the present one is indexed.
+//! Loads a cache. It reads the whole store once, and reads the next part while the current part is indexed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,22 +25,21 @@ use crate::{EncodingCache, WatchCache};
 /// The number of records per read.
 const RECORDS_PER_READ: usize = 25_000;
 
-/// The most revisions of the store's history that are read. A store that nobody compacts, as an etcd with the flag
-/// `--etcd-compaction-interval=0`, has all that there were, and tells the time of none.
+/// The maximum number of revisions of the store's history that are read. A store that nobody compacts, such as an etcd
+/// with the flag `--etcd-compaction-interval=0`, has all revisions and records the time of none.
 pub(super) const MAX_REPLAYED: u64 = 100_000;
 
 /// The number of unclaimed objects that the log names at a start.
 const MAX_LOGGED_UNCLAIMED: usize = 100;
 
-/// A cache that is loaded with everything stored of the collections that are known so far, but does not follow the
-/// store yet.
+/// A cache that is loaded with all stored objects of the known collections, but does not follow the store yet.
 pub struct LoadedCache {
     shared: Arc<CacheState>,
     feed: Box<dyn ChangeFeed>,
     unclaimed: UnclaimedData,
 }
 
-/// What does not belong to a known collection.
+/// The records and changes that belong to no known collection.
 #[derive(Default)]
 struct UnclaimedData {
     records: Vec<StoredChange>,
@@ -98,7 +97,7 @@ impl Cache {
             shared.add_watch_caches(prefixes.iter().cloned());
             match shared.catch_up(oldest).await {
                 Ok((feed, unclaimed)) => return Ok(LoadedCache { shared, feed, unclaimed }),
-                // The store compacted its history meanwhile. This happens once, for changes from before the start.
+                // The store has compacted its history meanwhile. This happens once, for changes from before the start.
                 Err(pintle_store::Error::Compacted { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -107,7 +106,7 @@ impl Cache {
 }
 
 impl LoadedCache {
-    /// The watch cache of a collection, by its key prefix.
+    /// The watch cache of a collection, found by its key prefix.
     #[must_use]
     pub fn watch_cache(&self, prefix: &str) -> Option<Arc<WatchCache>> {
         self.shared.watch_caches.read().get(prefix).cloned()
@@ -119,7 +118,7 @@ impl LoadedCache {
         self.shared.progress.get()
     }
 
-    /// Leaves out what is stored under these prefixes: it belongs to no resource, and is no error.
+    /// Ignores the keys under these prefixes: they belong to no resource, and this is no error.
     #[must_use]
     pub fn without(mut self, prefixes: &[&str]) -> Self {
         let prefixes: Vec<String> = prefixes.iter().map(|prefix| format!("{}/{prefix}/", self.shared.root)).collect();
@@ -129,14 +128,15 @@ impl LoadedCache {
         self
     }
 
-    /// How many objects are stored of a collection that was not loaded, by its key prefix.
+    /// The number of stored objects of a collection that was not loaded, by its key prefix.
     #[must_use]
     pub fn count_unclaimed(&self, prefix: &str) -> usize {
         let prefix = format!("{}/{prefix}/", self.shared.root);
         self.unclaimed.keys().filter(|key| key.starts_with(&prefix)).count()
     }
 
-    /// Adds these collections, which were discovered from the objects of the others, and follows the store from now on.
+    /// Adds these collections, which were discovered from objects of other collections, and follows the store from now
+    /// on.
     #[must_use]
     pub fn follow(self, more: impl IntoIterator<Item = Str>, encoding_cache: EncodingCache) -> Cache {
         let Self { shared, feed, unclaimed } = self;
@@ -156,7 +156,7 @@ impl LoadedCache {
 }
 
 impl CacheState {
-    /// Adds the watch caches of these collections. They start with the history.
+    /// Adds the watch caches of these collections. They begin at the start of the history.
     fn add_watch_caches(&self, prefixes: impl IntoIterator<Item = Str>) {
         let mut watch_caches = self.watch_caches.write();
         for prefix in prefixes {
@@ -164,7 +164,7 @@ impl CacheState {
         }
     }
 
-    /// Remembers which collections that may be added later have a history.
+    /// Records which collections have a history, because they may be added later.
     fn remember_unclaimed(&self, changes: &[StoredChange]) {
         for change in changes {
             let prefixes: Vec<Str> = self.possible_prefixes(&change.key).map(|(prefix, _)| prefix.into()).collect();
@@ -173,7 +173,8 @@ impl CacheState {
         }
     }
 
-    /// Names the stored objects of no collection: those of a definition that is gone or cannot be read, for example.
+    /// Logs the keys of the stored objects that belong to no collection. For example, their CRD is gone or cannot be
+    /// read.
     fn log_unclaimed(&self, unclaimed: &UnclaimedData) {
         let keys: Vec<&str> = unclaimed.keys().collect();
         for key in keys.iter().take(MAX_LOGGED_UNCLAIMED) {
@@ -184,7 +185,7 @@ impl CacheState {
         }
     }
 
-    /// Reads from the oldest retained revision to the newest one, and returns the feed of the changes after it.
+    /// Reads from the oldest retained revision to the newest, and returns the feed of the changes after it.
     async fn catch_up(&self, oldest: Revision) -> Result<(Box<dyn ChangeFeed>, UnclaimedData), pintle_store::Error> {
         let now = self.store.current_revision().await?;
         let mut progress_logger = LoadProgressLogger { clock: self.clock.clone(), last_logged: self.clock.now() };
@@ -216,7 +217,7 @@ impl CacheState {
         Ok((join(reader).await?, unclaimed))
     }
 
-    /// Inserts the records at the start of the history, and returns those of no collection.
+    /// Inserts the records at the start of the history, and returns the records that belong to no collection.
     fn insert_initial(&self, records: Vec<StoredChange>) -> Vec<StoredChange> {
         let mut unclaimed = Vec::new();
         let mut run: Option<(Arc<WatchCache>, Vec<PendingChange>)> = None;
@@ -254,7 +255,7 @@ pub(super) async fn read_pages(
         // The receiver is dropped if the load has failed.
         let receiver_alive = sender.send(page).await.is_ok();
         match last {
-            // The smallest key greater than a key is the key and a zero byte.
+            // The smallest key after a key is the key with a zero byte appended.
             Some(last) if receiver_alive => interval.start = format!("{last}\0").into(),
             _ => return Ok(()),
         }

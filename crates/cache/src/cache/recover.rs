@@ -1,5 +1,5 @@
-//! Follows the store, and recovers when that fails: a feed that cannot be read is read again, and watch caches that
-//! have missed changes are brought up to date from the store.
+//! Follows the store, and recovers from failures. A feed that cannot be read is read again. Watch caches that have
+//! missed changes are brought up to date from the store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use super::load::{join, read_pages};
 use crate::watch_cache::PendingChange;
 use crate::{EncodingCache, Key, WatchCache};
 
-/// How long to wait after the first failure; each further one doubles it.
+/// How long to wait after the first failure. Each further failure doubles the wait.
 const MIN_BACKOFF: Duration = Duration::from_millis(50);
 /// The longest wait.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// How long the feed may not be read because its store is asked for its revision.
+/// How long a request for the store's revision may keep the feed from being read.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn next_backoff(backoff: Duration) -> Duration {
     (backoff * 2).min(MAX_BACKOFF)
 }
 
-/// Follows the store until it is closed, whatever fails.
+/// Follows the store until the store is closed, whatever fails.
 pub(super) async fn supervise(shared: Arc<CacheState>, encoding_cache: Arc<EncodingCache>, feed: Box<dyn ChangeFeed>) {
     let mut feed = Some(feed);
     let is_closed = Arc::new(AtomicBool::new(false));
@@ -48,8 +48,8 @@ pub(super) async fn supervise(shared: Arc<CacheState>, encoding_cache: Arc<Encod
     shared.feed_task.supervise(start, || is_closed.load(Ordering::Relaxed)).await;
 }
 
-/// Follows a feed, or first brings the watch caches up to date. Ends with an error: the store is closed, or the feed has
-/// lost changes.
+/// Follows the feed. Without a feed, first brings the watch caches up to date. Ends with an error if the store is
+/// closed or the feed has lost changes.
 async fn run(
     shared: &CacheState,
     encoding_cache: &EncodingCache,
@@ -73,11 +73,11 @@ async fn follow(
 ) -> Result<(), Error> {
     let mut tick = tokio::time::interval(Duration::from_secs(5));
     let mut backoff = MIN_BACKOFF;
-    // What is due is packed while there are no changes, first the history that the start has read.
+    // Due events are packed while there are no changes. The first of them are the history that the start has read.
     let mut has_due_events = true;
     loop {
         let complete_to = feed.complete_to();
-        // It goes on while events are packed: it may be reading from the store.
+        // The future is kept while events are packed, because it may be reading from the store.
         let mut next_batch = feed.next_batch();
         let batch = loop {
             tokio::select! {
@@ -113,15 +113,15 @@ async fn follow(
 }
 
 impl CacheState {
-    /// True if the store can be read and has no changes after a revision. After a failure this tells that the feed has
-    /// nothing to return, rather than failing still.
+    /// True if the store can be read and has no changes after a revision. After a failure this shows that the feed has
+    /// nothing to return and no longer fails.
     async fn is_current(&self, complete_to: Revision) -> bool {
         let current = tokio::time::timeout(REVISION_TIMEOUT, self.store.current_revision()).await;
         matches!(current, Ok(Ok(current)) if current <= complete_to)
     }
 
-    /// Brings the watch caches up to the store's current revision, and returns the feed of the changes after it. Which
-    /// changes led there is not known, so the history begins anew, and every watch has to list again.
+    /// Brings the watch caches up to the store's current revision, and returns the feed of the changes after it. The
+    /// missed changes are not known, so the history begins anew and every watch must list again.
     async fn rebuild(&self) -> Result<Box<dyn ChangeFeed>, Error> {
         let now = self.store.current_revision().await?;
         let feed = self.store.changes(now).await?;
@@ -158,7 +158,7 @@ impl CacheState {
         let applied = changes.len();
         let mut pending: HashMap<Str, Vec<PendingChange>> = HashMap::new();
         for change in changes {
-            // The collections are those that were found above.
+            // The collections are among the ones found above.
             let Ok((watch_cache, change)) = self.pending_change(change) else { continue };
             pending.entry(watch_cache.prefix().clone()).or_default().push(change);
         }

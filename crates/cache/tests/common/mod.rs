@@ -1,4 +1,4 @@
-//! What several tests share: an indexer, and a store that changes what another one answers.
+//! Helpers of several tests: an indexer, and a store that changes another store's answers.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use pintle_store::{
 };
 use pintle_value::Str;
 
-/// Indexes nothing.
+/// An indexer that indexes nothing.
 pub(crate) struct NullIndexer;
 
 impl Indexer for NullIndexer {
@@ -19,7 +19,7 @@ impl Indexer for NullIndexer {
     }
 }
 
-/// A cache of these collections without a limit of its history that matters.
+/// A cache of these collections. Its history limits are too large to matter.
 pub(crate) async fn load(store: Arc<dyn Store>, prefixes: &[&str], indexer: impl Indexer) -> Cache {
     let prefixes: Vec<Str> = prefixes.iter().copied().map(Str::from).collect();
     let clock = Arc::new(SystemClock);
@@ -27,7 +27,7 @@ pub(crate) async fn load(store: Arc<dyn Store>, prefixes: &[&str], indexer: impl
     load.await.expect("a cache").follow([], EncodingCache::new(0))
 }
 
-/// What a [`LayeredStore`] does beside its store.
+/// The changes that a [`LayeredStore`] makes to the answers of its store.
 pub(crate) trait StoreLayer: Clone + Debug + Send + Sync + 'static {
     /// Called before a range is read and before a feed is opened.
     fn before_read<'s>(&'s self, _store: &'s MemoryStore) -> StoreFuture<'s, ()> {
@@ -39,7 +39,7 @@ pub(crate) trait StoreLayer: Clone + Debug + Send + Sync + 'static {
         false
     }
 
-    /// Called with each feed that is opened; returns the one that the cache reads.
+    /// Called with each feed that is opened. Returns the feed that the cache reads.
     fn feed(&self, feed: Box<dyn ChangeFeed>) -> Box<dyn ChangeFeed> {
         feed
     }
