@@ -1,5 +1,6 @@
-//! A run of entries in the order of their keys. Beside them are what all keys begin with, and of each key the bytes after it and
-//! a hash, so that a search touches few entries and keys, which are elsewhere in memory.
+//! A run of entries in the order of their keys. Beside the entries are the common prefix of all keys, and for each key
+//! a hash and the bytes after the prefix. With them a search touches few entries and keys, which are elsewhere in
+//! memory.
 
 use std::cmp::Ordering;
 
@@ -9,29 +10,29 @@ use crate::SortedEntry;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk<T> {
-    /// At least one, except in a chunk from which the last has just been removed.
+    /// At least one entry, except in a chunk from which the last entry has just been removed.
     entries: Vec<T>,
-    /// What all keys begin with. They may have more in common.
+    /// A common prefix of all keys. It need not be the longest.
     prefix: CompactString,
-    /// Of each key, the first four bytes after the prefix. They ascend; keys with the same ones have to be compared.
+    /// For each key, the first four bytes after the prefix. They ascend; keys with equal bytes must be compared.
     next_bytes: Vec<u32>,
     /// The lowest bits of the hashes of the keys.
     hashes: Vec<u16>,
-    /// Where the next entry comes if keys are inserted in ascending order.
+    /// The index of the next entry if keys are inserted in ascending order.
     next_index: usize,
 }
 
-/// Where a key belongs.
+/// The order of a key relative to the keys with the prefix.
 enum PrefixOrder {
-    /// Before all keys with the prefix.
+    /// The key is before all keys with the prefix.
     Before,
-    /// Among the keys with the prefix, by the bytes after it.
+    /// The key has the prefix; the number is made of the bytes after it.
     Within(u32),
-    /// After all keys with the prefix.
+    /// The key is after all keys with the prefix.
     After,
 }
 
-/// The first four bytes, filled up with zeros.
+/// The first four bytes as a number, filled up with zeros.
 fn first_bytes(rest: &[u8]) -> u32 {
     let mut bytes = [0; 4];
     let length = rest.len().min(4);
@@ -39,13 +40,13 @@ fn first_bytes(rest: &[u8]) -> u32 {
     u32::from_be_bytes(bytes)
 }
 
-/// What two keys begin with.
+/// The common prefix of two keys.
 fn common<'k>(one: &'k str, other: &str) -> &'k str {
     let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     &one[..one.floor_char_boundary(same)]
 }
 
-/// How many hashes are compared before the first equal one is looked for.
+/// How many hashes are compared before the first equal hash is looked for.
 const HASHES_AT_ONCE: usize = 64;
 
 impl<T> Chunk<T> {
@@ -54,12 +55,12 @@ impl<T> Chunk<T> {
         &self.entries
     }
 
-    /// The entries, in order. Their keys have to stay as they are.
+    /// The entries, in order. The caller must not change their keys.
     pub(crate) fn entries_mut(&mut self) -> &mut [T] {
         &mut self.entries
     }
 
-    /// Where the next entry comes if keys are inserted in ascending order.
+    /// The index of the next entry if keys are inserted in ascending order.
     pub(crate) fn next_index(&self) -> usize {
         self.next_index
     }
@@ -84,7 +85,7 @@ impl<T: SortedEntry> Chunk<T> {
         Self { entries: vec![entry], prefix, next_bytes: vec![0], hashes: vec![hash], next_index: 1 }
     }
 
-    /// True if a key is not before the first one.
+    /// True if a key is not before the first key.
     pub(crate) fn starts_at_or_before(&self, key: &str) -> bool {
         let (Some(first), Some(first_bytes)) = (self.entries.first(), self.next_bytes.first()) else { return false };
         match self.prefix_order(key) {
@@ -95,7 +96,7 @@ impl<T: SortedEntry> Chunk<T> {
         }
     }
 
-    /// True if a key is after the last one.
+    /// True if a key is after the last key.
     pub(crate) fn ends_before(&self, key: &str) -> bool {
         let (Some(last), Some(last_bytes)) = (self.entries.last(), self.next_bytes.last()) else { return true };
         match self.prefix_order(key) {
@@ -106,11 +107,11 @@ impl<T: SortedEntry> Chunk<T> {
         }
     }
 
-    /// The index of the entry of a key, which has this hash.
+    /// The index of the entry of a key with this hash.
     pub(crate) fn index_of(&self, key: &str, hash: u16) -> Option<usize> {
         let parts = self.hashes.chunks(HASHES_AT_ONCE).zip(self.entries.chunks(HASHES_AT_ONCE));
         for (part, (hashes, entries)) in parts.enumerate() {
-            // Without an early end, so that several are compared by one instruction.
+            // The loop does not end early, so that one instruction compares several hashes.
             if !hashes.iter().fold(false, |found, other| found | (*other == hash)) {
                 continue;
             }
@@ -122,7 +123,7 @@ impl<T: SortedEntry> Chunk<T> {
         None
     }
 
-    /// The index of the entry of a key, or of the one before which it would come.
+    /// The index of the entry of a key, or the index at which the entry would be inserted.
     pub(crate) fn find(&self, key: &str) -> Result<usize, usize> {
         let bytes = match self.prefix_order(key) {
             PrefixOrder::Before => return Err(0),
@@ -135,7 +136,7 @@ impl<T: SortedEntry> Chunk<T> {
         found.map(|index| start + index).map_err(|index| start + index)
     }
 
-    /// Inserts an entry where its key belongs, with memory for no more than a full chunk.
+    /// Inserts an entry at its index. Reserves memory for at most a full chunk.
     pub(crate) fn insert(&mut self, index: usize, entry: T, hash: u16, capacity: usize) {
         let length = self.entries.len();
         if length == self.entries.capacity() {
@@ -161,7 +162,7 @@ impl<T: SortedEntry> Chunk<T> {
         self.entries.remove(index)
     }
 
-    /// Moves the entries from an index on to a chunk of their own. Neither is empty.
+    /// Moves the entries from an index on to a new chunk. Neither chunk is empty.
     pub(crate) fn split_off(&mut self, at: usize) -> Self {
         let (entries, next_bytes, hashes) =
             (self.entries.split_off(at), self.next_bytes.split_off(at), self.hashes.split_off(at));
@@ -184,7 +185,7 @@ impl<T: SortedEntry> Chunk<T> {
         self.set_next_bytes();
     }
 
-    /// Sets the prefix to all that the keys have in common.
+    /// Sets the prefix to the longest common prefix of the keys.
     pub(crate) fn set_prefix(&mut self) {
         let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else { return };
         let common = common(first.key(), last.key());

@@ -1,6 +1,6 @@
-//! Many small entries in the order of their keys, with little memory beside them: an entry contains or points to its own key, and
-//! entries are kept in chunks that are nearly full. A `BTreeMap` has the keys once more, and its nodes are half empty if keys
-//! come in ascending order.
+//! Many small entries in the order of their keys, with little memory beside them. An entry contains or points to its
+//! own key. Entries are kept in chunks that are nearly full. A `BTreeMap` stores each key once more, and its nodes are
+//! half empty if keys come in ascending order.
 
 mod chunk;
 
@@ -11,19 +11,19 @@ use hashbrown::DefaultHashBuilder;
 
 use self::chunk::Chunk;
 
-/// The size of the entries of a full chunk, in bytes: an insertion moves half of them on average.
+/// The size of the entries of a full chunk, in bytes. An insertion moves half of them on average.
 const CHUNK_BYTES: usize = 8192;
 
 /// An entry of [`SortedEntries`].
 pub trait SortedEntry {
-    /// The key, which stays the same while the entry is among others.
+    /// The key. It must stay the same while the entry is in the collection.
     fn key(&self) -> &str;
 }
 
-/// Entries in the ascending order of their keys, one for each key.
+/// Entries in the ascending order of their keys, with one entry for each key.
 #[derive(Clone, Debug)]
 pub struct SortedEntries<T> {
-    /// None of them is empty.
+    /// The chunks, none of which is empty.
     chunks: Vec<Chunk<T>>,
     len: usize,
     hasher: DefaultHashBuilder,
@@ -68,13 +68,13 @@ impl<T: SortedEntry> SortedEntries<T> {
         Some(&self.chunks[chunk].entries()[index])
     }
 
-    /// The entry of a key, to be changed. Its key has to stay as it is.
+    /// The entry of a key, for changes. The caller must not change its key.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut T> {
         let (chunk, index) = self.locate(key)?;
         Some(&mut self.chunks[chunk].entries_mut()[index])
     }
 
-    /// Inserts an entry. Returns the one that had its key before.
+    /// Inserts an entry. Returns the previous entry of its key.
     pub fn insert(&mut self, entry: T) -> Option<T> {
         let (key, hash) = (entry.key(), self.hash(entry.key()));
         let Some(chunk) = self.chunk_of(key) else {
@@ -125,7 +125,7 @@ impl<T: SortedEntry> SortedEntries<T> {
         self.hasher.hash_one(key) as u16
     }
 
-    /// The chunk to which a key belongs. `None` if it is after all keys, where those come that ascend.
+    /// The chunk to which a key belongs. `None` if the key is after all keys, where ascending keys are inserted.
     fn chunk_of(&self, key: &str) -> Option<usize> {
         if self.chunks.last()?.ends_before(key) {
             return None;
@@ -146,7 +146,8 @@ impl<T: SortedEntry> SortedEntries<T> {
         if length < Self::CAPACITY {
             return found.insert(index, entry, hash, Self::CAPACITY);
         }
-        // A chunk is split where ascending keys continue, so that it stays full, or else in the middle.
+        // A full chunk is split where ascending keys continue, so that it stays full. Otherwise it is split in the
+        // middle.
         let at = if index == found.next_index() { index } else { length / 2 };
         let rest = if at == length {
             found.set_prefix();
@@ -162,7 +163,7 @@ impl<T: SortedEntry> SortedEntries<T> {
         self.chunks.insert(chunk + 1, rest);
     }
 
-    /// Moves the entries of a chunk and a neighbour together, if they fit with room for more.
+    /// Joins a chunk with a neighbour, if they fit into one chunk with room for more.
     fn merge(&mut self, chunk: usize) {
         let fits = |left: usize| {
             let [left, right] =
@@ -178,7 +179,7 @@ impl<T: SortedEntry> SortedEntries<T> {
 }
 
 impl<T: SortedEntry> FromIterator<T> for SortedEntries<T> {
-    /// The last entry of a key counts.
+    /// If a key has several entries, the last of them remains.
     fn from_iter<I: IntoIterator<Item = T>>(entries: I) -> Self {
         let mut sorted = Self::default();
         for entry in entries {

@@ -1,4 +1,4 @@
-//! Compares the entries with a `BTreeMap` that is changed in the same way.
+//! Compares the entries with a `BTreeMap` that receives the same changes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -6,7 +6,7 @@ use std::ops::Bound;
 use pintle_sorted::{SortedEntries, SortedEntry};
 use proptest::prelude::*;
 
-/// Large, so that a chunk has few entries.
+/// The row is large, so that a chunk has few entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     key: String,
@@ -29,7 +29,7 @@ impl SortedEntry for Row {
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u16),
-    /// Inserts keys that ascend from one on.
+    /// Inserts ascending keys from a key on.
     InsertAscending(u16, u8),
     Remove(u16),
     RemoveFrom(u16, u8),
@@ -47,7 +47,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Keys with much and with little in common, one the start of another, and with characters of several bytes.
+/// Keys with long and with short common prefixes. Some keys are prefixes of others, and some have characters of several
+/// bytes.
 fn text(key: u16) -> String {
     match key / 50 % 4 {
         0 => format!("{key:04}"),
