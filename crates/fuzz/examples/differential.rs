@@ -1,5 +1,5 @@
-//! Compares decoding of JSON, YAML and Protobuf, and encoding of YAML, with upstream's libraries. Inputs are
-//! mutations, or the files of a directory:
+//! Compares decoding of JSON, YAML and Protobuf, and encoding of YAML, with upstream's libraries. Inputs are mutations,
+//! or the files of a directory:
 //!
 //! ```text
 //! cd tools/codec-texts && go build -o /tmp/upstream .
@@ -131,7 +131,7 @@ fn main() {
     while let Some(text) = inputs.next() {
         let theirs = upstream.decode(&text);
         let mut ours = ours(&text);
-        // goyaml decodes JSON before it encodes YAML, which fails for control characters and NEL.
+        // goyaml decodes JSON before it encodes YAML. This fails for control characters and NEL.
         if ours.json.contains(|c| matches!(c, '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')) {
             ours.written.clone_from(&theirs.written);
         }

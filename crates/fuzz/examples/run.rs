@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pintle_fuzz::{Finding, FuzzTarget, Inputs, TARGETS, check, record_panics};
 
-/// An input that takes longer is a finding.
+/// An input that takes longer than this is a finding.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// The number of findings after which a target is not run further.
@@ -19,7 +19,8 @@ const MAX_FINDINGS: usize = 50;
 /// The number of bytes of an input that are printed.
 const MAX_SHOWN: usize = 2_000;
 
-/// The executions of a part of a target. Parts are small, so that all processors are used until the end.
+/// The number of executions in a part of a target's run. Parts are small, so that all processors are used until the
+/// end.
 const PART: u64 = 100_000;
 
 /// A part of the executions of a target.
@@ -29,7 +30,7 @@ struct Part {
     seed: u64,
 }
 
-/// What happened so far in a target.
+/// The progress of a target so far.
 #[derive(Default)]
 struct Progress {
     executions: u64,
@@ -98,13 +99,13 @@ fn run_part(target: &FuzzTarget, part: &Part, progress: &Mutex<Progress>, failed
         failed.store(true, Ordering::Relaxed);
         let mut progress = lock();
         progress.findings += 1;
-        // Messages contain the input, so findings are told apart by the place.
+        // Messages contain the input, so findings are distinguished by their place in the code.
         let kind = match &finding {
             Finding::Panicked(text) => Finding::Panicked(text.split(": ").next().unwrap_or_default().to_owned()),
             Finding::Slow => Finding::Slow,
         };
         if progress.distinct.insert(kind, input.clone()).is_none() {
-            // All of a long input would hide the rest of the report.
+            // Printing all of a long input would hide the rest of the report.
             let shown = input[..input.len().min(MAX_SHOWN)].escape_ascii();
             println!("{}: {finding:?}\n  seed {}, {} bytes: b\"{shown}\"", target.name, part.seed, input.len());
         }

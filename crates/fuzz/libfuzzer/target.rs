@@ -1,5 +1,5 @@
-//! Runs the fuzz target that the environment names: `TARGET=yaml cargo +nightly fuzz run --fuzz-dir
-//! crates/fuzz/libfuzzer target`. `SEEDS` names the corpus directory to write the seed inputs to.
+//! Runs the fuzz target that the environment variable `TARGET` names: `TARGET=yaml cargo +nightly fuzz run --fuzz-dir
+//! crates/fuzz/libfuzzer target`. `SEEDS` names the corpus directory to which the seed inputs are written.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Mutates valid inputs. Most inputs that break a decoder are one small change away from a valid one.
+//! Mutates valid inputs. Most inputs that break a decoder are one small change away from a valid input.
 
 use crate::Random;
 
@@ -124,7 +124,7 @@ pub fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
             }
         }
     }
-    // What takes more than linear time, or recurses, shows in long inputs only.
+    // Only long inputs reveal recursion, and work that grows faster than the input.
     if random.once_in(2_000) {
         let at = random.below(bytes.len() + 1);
         let end = at + random.below((bytes.len() - at).min(32) + 1);

@@ -8,7 +8,7 @@ impl Random {
     /// Creates a generator. The same seed gives the same numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // The state must not be zero, because xorshift stays there.
+        // The state must not be zero, because xorshift would stay at zero.
         Self(seed ^ 0x9e37_79b9_7f4a_7c15 | 1)
     }
 
@@ -33,7 +33,7 @@ impl Random {
 
     /// Returns one of the items.
     ///
-    /// # Panics
+    /// Panics if there are no items.
     /// Panics if there are none.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::{FuzzTarget, Random, mutate};
 
-/// The corpus does not take longer inputs, which would be slow to mutate again and again.
+/// The maximum length of an input in the corpus. Mutating longer inputs again and again would be slow.
 const MAX_CORPUS_INPUT: usize = 4096;
 
-/// The inputs of the corpus beside the seeds.
+/// The number of inputs in the corpus besides the seeds.
 const CORPUS_SIZE: usize = 64;
 
 /// An endless sequence of inputs for a target: its seeds, then their mutations. The same seed gives the same inputs.
@@ -54,10 +54,10 @@ impl Inputs {
     }
 }
 
-/// Why an input is a finding.
+/// The reason why an input is a finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {
-    /// The target panicked here, with this message.
+    /// The target panicked. The text is the place and the message of the panic.
     Panicked(String),
     /// The target took longer than the limit.
     Slow,
@@ -106,7 +106,7 @@ pub fn check(target: &FuzzTarget, input: &[u8], limit: Duration) -> Result<(), F
     if used > limit { Err(Finding::Slow) } else { Ok(()) }
 }
 
-/// The time that this thread has spent on a processor, where Linux tells.
+/// The time that this thread has spent on a processor; `None` where the system does not report it.
 fn time_on_processor() -> Option<Duration> {
     let numbers = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(numbers.split(' ').next()?.parse().ok()?))

@@ -1,5 +1,5 @@
-//! Generates objects of any kind from the schema of its type: with missing fields, with the limits of every range,
-//! and with strings that are difficult for some format.
+//! Generates objects of any kind from the schema of its type. The samples miss fields, contain the limits of every
+//! range, and contain strings that are difficult for some format.
 
 use pintle_schema::{Scalar, ScalarType, Type, TypeId, Types, UnionKind, base64};
 use pintle_value::{Object, Str, Value};
@@ -84,10 +84,10 @@ const QUANTITIES: &[&str] =
 
 const DURATIONS: &[&str] = &["0s", "1s", "1h0m0s", "1.5s", "100ms", "-3m0s", "2540400h10m10s"];
 
-/// Generates a value of a type. It is not normalised, and has neither unknown fields nor invalid values.
+/// Generates a value of a type. The value is not normalised, and has neither unknown fields nor invalid values.
 #[must_use]
 pub fn sample(random: &mut Random, types: &Types, type_id: TypeId) -> Value {
-    // Some samples have nearly all fields, some nearly none.
+    // Some samples have nearly all fields, and some have nearly none.
     let field_rarity = *random.pick(&[1, 2, 4, 12]);
     Sampler { random, types, field_rarity }.value(type_id, 0)
 }
@@ -95,7 +95,7 @@ pub fn sample(random: &mut Random, types: &Types, type_id: TypeId) -> Value {
 struct Sampler<'a> {
     random: &'a mut Random,
     types: &'a Types,
-    /// A field is present with a probability of one in this.
+    /// A field is present with a probability of one in this number.
     field_rarity: usize,
 }
 
@@ -110,8 +110,7 @@ impl Sampler<'_> {
                 let field_rarity = self.field_rarity + depth / 3;
                 let mut object = Object::new();
                 for field in &ty.fields {
-                    // `apiVersion` and `kind` are not in a Protobuf message; those of the whole object are in the
-                    // envelope.
+                    // A Protobuf message has no `apiVersion` and `kind`; the envelope has them for the whole object.
                     if depth > 0 && field.number == 0 {
                         continue;
                     }
@@ -199,7 +198,7 @@ impl Sampler<'_> {
         }
     }
 
-    /// A limit of the range, or a number within it.
+    /// Returns a limit of the range, or a number within it.
     fn integer(&mut self, kind: Scalar) -> Value {
         let (low, high) = kind.range().unwrap_or((i64::MIN, i64::MAX));
         let small = i64::try_from(self.random.below(200)).unwrap_or_default();

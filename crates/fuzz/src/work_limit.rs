@@ -1,21 +1,21 @@
-//! Limits the work that any input may cost, whatever a target does with it: a time limit alone would not notice an input
-//! whose work grows faster than its length.
+//! Limits the work that any input may cost in any target. A time limit alone would not notice an input whose work grows
+//! faster than its length.
 
 use crate::FuzzTarget;
 
-/// The memory that is allocated at once: bytes for any input, and for each of its bytes. Compiled patterns take most: up to
-/// 12 MB. Decoders have limits of their own ([`crate::with_memory_limit`]).
+/// The limit of memory that is allocated at once: bytes for any input, and bytes for each byte of the input. Compiled
+/// patterns take the most, up to 12 MB. Decoders have their own limits ([`crate::with_memory_limit`]).
 const BYTES: (usize, usize) = (32 << 20, 1 << 10);
-/// The number of allocations, likewise. They stand for steps: unlike time, they are the same on a busy machine. Selectors
-/// take most: 38 for a byte.
+/// The limit of allocations, in the same form. Allocations stand for steps: unlike time, they are the same on a busy
+/// machine. Selectors take the most, 38 for each byte.
 const ALLOCATIONS: (usize, usize) = (500_000, 64);
 
 impl FuzzTarget {
     /// Runs the target with an input.
     ///
     /// # Panics
-    /// Panics if a property of the target does not hold, or the input costs more memory or allocations than one of its
-    /// length may.
+    /// Panics if a property of the target does not hold. Panics if the input costs more memory or allocations than its
+    /// length allows.
     pub fn run(&self, input: &[u8]) {
         let info = allocation_counter::measure(|| (self.target)(input));
         for (what, cost, (base, per_byte)) in

@@ -34,8 +34,8 @@ impl KindCodec {
         out
     }
 
-    /// Encodes stored JSON as Protobuf without an intermediate value. Returns whether it is known to be decoded to the same
-    /// JSON.
+    /// Encodes stored JSON as Protobuf without an intermediate value. Returns whether the message is known to be
+    /// decoded to the same JSON.
     fn json_as_protobuf(&self, value: &Value) -> (Vec<u8>, bool) {
         let (text, mut tape) = (self.json(value), json::Tape::default());
         let mut message = Vec::new();
@@ -70,7 +70,7 @@ impl KindCodec {
         value
     }
 
-    /// Generates an object as it is stored, that is decoded from JSON.
+    /// Generates an object in its stored form: decoded from JSON.
     fn object(&self, seed: u64) -> Value {
         let mut value = sample(&mut Random::new(seed), self.types, self.id);
         let mut problems = Problems::default();
@@ -155,7 +155,7 @@ fn objects_round_trip_through_protobuf() {
             let message = kind.protobuf(&kind.object(seed));
             let (from_json, is_exact) = kind.json_as_protobuf(&kind.object(seed));
             assert!(from_json == message, "{}", kind.name);
-            // Protobuf does not distinguish empty lists from null, so from here on they are null.
+            // Protobuf does not distinguish empty lists from null, so from here on empty lists are null.
             let object = kind.read_protobuf(&message);
             if is_exact {
                 exact += 1;

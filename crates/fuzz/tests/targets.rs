@@ -10,7 +10,8 @@ const STACK: usize = 256 << 20;
 /// The total length of the inputs for each target. The length limits the time better than the number of inputs.
 const TOTAL_INPUT_BYTES: usize = 3 << 20;
 
-/// The length that an input counts at least. One of writes is measured again and again, and of a spelling only the seed.
+/// The minimum length that an input counts. An input of writes is measured many times, and an input of a spelling is
+/// only a seed.
 fn min_length(target: &FuzzTarget) -> usize {
     match target.name {
         "quota_writes" => 2_048,

@@ -1,5 +1,5 @@
-//! What admission webhooks answer, and the patches in it. An input begins with a byte that chooses the webhook and the
-//! write. The rest is an answer, or a patch and more members of the response, separated by a zero byte.
+//! The answers of admission webhooks, and the patches in them. An input begins with a byte that chooses the webhook and
+//! the write. The rest is an answer, or a patch and more members of the response, separated by a zero byte.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
@@ -16,14 +16,14 @@ use pintle_value::Value;
 use super::plugin_write::{Admitted, FIXTURE, PluginWrite, check_object, parse};
 use crate::{MemoryLimit, with_memory_limit};
 
-/// The copies of a JSON patch have a limit of their own, 3 MiB.
+/// The copies of a JSON patch have their own limit, 3 MiB.
 const LIMIT: MemoryLimit = MemoryLimit { per_byte: 4_000, base: 64 << 20 };
 
-/// Stands for the uid of the review in an input.
+/// The placeholder for the review's uid in an input.
 const UID: &str = "@UID@";
 const NAME: &str = "w.example.com";
 
-/// The bits of the first byte. The others choose the kind.
+/// The bits of the first byte. The other bits choose the kind.
 const V1BETA1: u8 = 1;
 const IGNORE: u8 = 1 << 1;
 const STRUCTURED: u8 = 1 << 2;
@@ -55,7 +55,7 @@ static PLUGINS: LazyLock<Vec<Configured>> = LazyLock::new(|| {
                 Box::new(MutatingAdmissionWebhook::default()),
             ),
         };
-        // A HorizontalPodAutoscaler is seen at another version than that of the request.
+        // The webhook sees a HorizontalPodAutoscaler at another version than the request's.
         let stored = parse(&format!(
             r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"{kind}","metadata":{{"name":"c"}},"webhooks":[
                 {{"name":"{NAME}","clientConfig":{{"url":"https://127.0.0.1:1/"}},"admissionReviewVersions":["{version}"],
@@ -68,7 +68,7 @@ static PLUGINS: LazyLock<Vec<Configured>> = LazyLock::new(|| {
     (0..16).map(configured).collect()
 });
 
-/// Answers with an input.
+/// A webhook that answers with an input.
 struct Answerer<'a> {
     version: &'static str,
     is_structured: bool,
@@ -116,8 +116,8 @@ impl WebhookCaller for Answerer<'_> {
     }
 }
 
-/// Whatever a webhook answers, only an answer to the review that allows the request admits it, and the object is one of
-/// its kind.
+/// Only an answer to the review that allows the request admits it, whatever else a webhook answers. The object remains
+/// an object of its kind.
 pub(super) fn admission_review(input: &[u8]) {
     let Some((&choice, rest)) = input.split_first() else { return };
     let Configured { plugin, stored } = &PLUGINS[usize::from(choice & (V1BETA1 | IGNORE | VALIDATING))];
@@ -144,7 +144,7 @@ pub(super) fn admission_review(input: &[u8]) {
     }
 }
 
-/// Compares what has become of a write with an answer, if another decoder reads it.
+/// Compares the result of a write with the answer, if another decoder reads the answer.
 fn check_answer(admitted: &Admitted, version: &str, uid: &str, body: &[u8], ignores_failures: bool, before: &Value) {
     let Admitted { result, object, warnings, annotations } = admitted;
     let Ok(answer) = serde_json::from_slice::<serde_json::Value>(body) else { return };

@@ -1,5 +1,5 @@
-//! Server-side apply: field sets as JSON (`fieldsV1`), and applies to objects with managed fields. The input of an apply
-//! is a live object and a configuration, separated by a zero byte, after the two bytes of their kind.
+//! Server-side apply: field sets as JSON (`fieldsV1`), and applies to objects with managed fields. The input of an
+//! apply begins with the two bytes of the kind. A live object and a configuration follow, separated by a zero byte.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,7 @@ pub(super) fn fields_v1(input: &[u8]) {
     assert_eq!(again, set, "{written}");
     let value = set.to_value();
     assert_eq!(FieldSet::from_value(&value).as_ref(), Ok(&set));
-    // A set that is kept as text is written like its tree.
+    // A field set that is kept as text is encoded like its tree.
     let tree = without_text(&value);
     assert_eq!(value, tree);
     assert_eq!(json::encode(&value), json::encode(&tree));
@@ -34,7 +34,7 @@ pub(super) fn fields_v1(input: &[u8]) {
     assert_eq!(set.union(&set), set);
 }
 
-/// A copy of a value, none of which is kept as text.
+/// A copy of a value in which no part is kept as text.
 fn without_text(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -101,7 +101,7 @@ pub(super) fn apply(input: &[u8]) {
     }
 }
 
-/// The entries of a new object are those of an update from the empty object.
+/// Checks that a create gives the same managed fields as an update from the empty object.
 fn check_create(manager: &FieldManager<'_>, new: &Value, request: &FieldManagerRequest<'_>, type_id: TypeId) {
     let types = pintle_catalog::shared().types();
     let mut empty = Value::object();
@@ -144,7 +144,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"{"f:metadata":{"f:labels":{".":{},"f:a":{}}},"f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}}}}"#,
         r#"{"f:finalizers":{"v:\"a\"":{},"v:1":{},"v:1.5":{},"v:null":{},"v:true":{}},"i:3":{}}"#,
         r#"{".":{},"f:":{},"f:.":{".":{}}}"#,
-        // Must be decoded to the nearest float.
+        // These must be decoded to the nearest float.
         r#"{"v:2.0001e+27":{},"v:20001000000000000000000000000":{}}"#,
     ]
     .map(|text| text.as_bytes().to_vec())

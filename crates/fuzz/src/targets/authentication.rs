@@ -1,4 +1,5 @@
-//! What authenticators of tokens read: their configuration, what an issuer publishes, and the claims of its tokens.
+//! The inputs of token authenticators: their configuration, the documents that an issuer publishes, and the claims of
+//! its tokens.
 
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
@@ -30,11 +31,11 @@ const NOW: i64 = 1_000_000;
 const ISSUER: &str = "https://i";
 /// The issuer of the tokens that endpoints of distributed claims return.
 const ENDPOINT_ISSUER: &str = "https://e";
-/// The issuer of the tokens of service accounts.
+/// The issuer of service account tokens.
 const DISALLOWED: &str = "https://kubernetes";
 
 const HEADER: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
-/// Users by expressions.
+/// A configuration that maps users by expressions.
 const WITH_EXPRESSIONS: &str = "jwt:
 - issuer: {url: 'https://i', audiences: [a, b], audienceMatchPolicy: MatchAny}
   claimMappings:
@@ -45,7 +46,7 @@ const WITH_EXPRESSIONS: &str = "jwt:
   claimValidationRules: [{expression: '!has(claims.hd) || claims.hd.endsWith(\"x\")', message: other domain}]
   userValidationRules: [{expression: '!user.username.startsWith(\"u:system:\")', message: reserved}]
 ";
-/// Users by claims.
+/// A configuration that maps users by claims.
 const WITH_CLAIMS: &str = "jwt:
 - issuer: {url: 'https://i', audiences: [a]}
   claimMappings:
@@ -71,9 +72,9 @@ fn key(pem: &str) -> SigningKey {
     SigningKey::from_pem(pem.as_bytes()).expect("a key")
 }
 
-/// The key of the issuer.
+/// The issuer's key.
 static KEY: LazyLock<SigningKey> = LazyLock::new(|| key(include_str!("../../../auth/tests/jwt/p256.sec1.pem")));
-/// A key that the issuer does not have. That of endpoints' tokens has it.
+/// A key that the issuer does not have. The issuer of the endpoints' tokens has it.
 static OTHER_KEY: LazyLock<SigningKey> = LazyLock::new(|| key(include_str!("../../../auth/tests/jwt/p384.sec1.pem")));
 
 /// Keys that were fetched.
@@ -115,7 +116,7 @@ fn issuer(text: &str) -> JwtConfig {
     load(format!("{HEADER}{text}").as_bytes()).expect("a configuration").jwt.remove(0)
 }
 
-/// The user of a token; `None` if it is not accepted.
+/// The user of a token; `None` if the token is not accepted.
 fn user(authenticator: &JwtAuthenticator, token: &str) -> Option<UserInfo> {
     let authenticated = pin!(authenticator.authenticate_token(token, &[]));
     let Poll::Ready(result) = authenticated.poll(&mut Context::from_waker(Waker::noop())) else {
@@ -124,15 +125,15 @@ fn user(authenticator: &JwtAuthenticator, token: &str) -> Option<UserInfo> {
     result.ok().flatten().map(|found| found.user)
 }
 
-/// A token with the payload of the first, and the signature of the second.
+/// A token with the payload of the first token and the signature of the second.
 fn with_signature(payload: &str, signature: &str) -> String {
     let (payload, _) = payload.rsplit_once('.').expect("a token");
     let (_, signature) = signature.rsplit_once('.').expect("a token");
     format!("{payload}.{signature}")
 }
 
-/// True if the access token of a source is the payload of an endpoint's token with groups. The name of the field may be
-/// in any case, and the other decoder does not read all payloads.
+/// True if the access token of a source is the payload of an endpoint's token with groups. The field's name may be in
+/// any case, and the other decoder does not read all payloads.
 fn has_endpoint_claims(source: &serde_json::Value) -> bool {
     let fields = source.as_object().into_iter().flatten();
     let mut texts =
@@ -151,8 +152,8 @@ fn claims(issuer: &str, audience: &str) -> Value {
     }
 }
 
-/// A configuration is written so that it is read as the same. One that is valid can be used, and its authenticators
-/// accept only tokens of the issuer's key and audiences.
+/// Encoding a configuration and loading it again gives the same configuration. A valid configuration can be used, and
+/// its authenticators accept only tokens of the issuer's key and audiences.
 pub(super) fn authentication_config(input: &[u8]) {
     let Ok(configuration) = with_memory_limit(input.len(), CONFIGURATION_LIMIT, || load(input)) else { return };
     assert_eq!(load(&json::encode(&written(&configuration))).as_ref(), Ok(&configuration));
@@ -186,7 +187,7 @@ fn check_issuer(config: &JwtConfig) {
     }
 }
 
-/// A configuration as a file.
+/// A configuration as the content of its file.
 fn written(configuration: &AuthenticationConfiguration) -> Value {
     let list = |items: &[Str]| Value::Array(items.iter().cloned().map(Value::from).collect());
     let claim_rule = |rule: &ClaimRule| {
@@ -237,8 +238,8 @@ pub(super) fn authentication_config_seeds() -> Vec<Vec<u8>> {
     complete.into_iter().chain([WITH_EMAIL.to_owned()]).map(String::into_bytes).collect()
 }
 
-/// The claims of a token that is accepted are of the issuer, for an audience and not expired, and the user is what the
-/// configuration says. With the same claims, a token of another key or signature is never accepted.
+/// The claims of an accepted token are of the issuer, for an audience, and not expired. The user is mapped by the
+/// configuration. A token with the same claims but with another key or signature is never accepted.
 pub(super) fn token_claims(input: &[u8]) {
     static AUTHENTICATORS: LazyLock<[JwtAuthenticator; 2]> = LazyLock::new(|| {
         [WITH_EXPRESSIONS, WITH_CLAIMS].map(|text| authenticator(issuer(text), vec![KEY.public_key().clone()]))
@@ -255,7 +256,7 @@ pub(super) fn token_claims(input: &[u8]) {
     }
     assert!(found.name.starts_with("u:"), "{found:?}");
     assert!(found.groups.iter().all(|group| group.starts_with("g:")), "{found:?}");
-    // The other decoder reads fewer texts, but none differently.
+    // The other decoder reads fewer texts, but it reads none differently.
     let Ok(claims) = serde_json::from_slice::<serde_json::Value>(payload) else { return };
     assert_eq!(claims["iss"], ISSUER);
     let audiences = claims["aud"].as_array().cloned().unwrap_or_else(|| vec![claims["aud"].clone()]);
@@ -296,7 +297,8 @@ pub(super) fn token_claims_seeds() -> Vec<Vec<u8>> {
     vec![with(0, &common), with(1, &common), with(0, &more), with(1, &distributed)]
 }
 
-/// A document that is used names the issuer and the keys, is of no other issuer, and is the same if it has nothing else.
+/// An accepted document names this issuer and the keys, and is refused for another issuer. A document with only these
+/// members gives the same result.
 pub(super) fn discovery_document(input: &[u8]) {
     let read = |issuer: &str| with_memory_limit(input.len(), LIMIT, || jwks_uri(issuer, input));
     let Ok(uri) = read(ISSUER) else { return };
@@ -314,9 +316,9 @@ pub(super) fn discovery_document_seeds() -> Vec<Vec<u8>> {
     vec![DISCOVERY.as_bytes().to_vec()]
 }
 
-/// The keys of an issuer as a response: the value of the header `Cache-Control` in the first line, then the body. A token
-/// of the issuer is accepted exactly if the response has its key. One with another signature never is, whichever keys
-/// there are.
+/// The keys of an issuer as a response: the value of the header `Cache-Control` in the first line, then the body. A
+/// token of the issuer is accepted exactly if the response has the issuer's key. A token with another signature is
+/// never accepted, whatever keys the response has.
 pub(super) fn issuer_keys(input: &[u8]) {
     static TOKENS: LazyLock<[String; 3]> = LazyLock::new(|| {
         let sign = |key: &SigningKey| key.sign_payload(&json::encode(&claims(ISSUER, "a"))).expect("a token");
@@ -340,7 +342,7 @@ pub(super) fn issuer_keys(input: &[u8]) {
     assert_eq!(user(&authenticator, other), None);
 }
 
-/// The numbers of a key, as a set of keys has them.
+/// The numbers of a key, as a JSON Web Key Set has them.
 fn numbers(key: &PublicKey) -> [serde_json::Value; 2] {
     let mut set: serde_json::Value = serde_json::from_str(&write_jwks([key])).expect("JSON");
     ["x", "y"].map(|number| set["keys"][0][number].take())
@@ -362,7 +364,7 @@ pub(super) fn issuer_keys_seeds() -> Vec<Vec<u8>> {
     let (own, other) = (KEY.public_key().id(), OTHER_KEY.public_key().id());
     let only_own = write_jwks([KEY.public_key()]);
     let both = write_jwks([&rsa[0], KEY.public_key()]);
-    // The keys have names of each other, and one that is not there.
+    // The RSA key has the name of the issuer's key, and the issuer's key has the name of a key that is not in the set.
     let swapped = both.replace(own, "\u{1}").replace(rsa[0].id(), own).replace('\u{1}', other);
     [("max-age=60, must-revalidate", only_own), ("no-cache", swapped), ("public, max-age=\"3\"", both)]
         .map(|(head, body)| format!("{head}\n{body}").into_bytes())

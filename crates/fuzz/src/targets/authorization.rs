@@ -1,4 +1,4 @@
-//! What authorizers read: objects that nodes refer to, configurations and policies.
+//! The inputs of authorizers: objects that nodes refer to, configurations and policies.
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,7 +25,7 @@ const CONFIGURATION: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: Autho
 const POLICIES: &str = "# policies\n{\"user\":\"a\"}\n{\"apiVersion\":\"abac.authorization.kubernetes.io/v1beta1\",\"kind\":\"Policy\",\"spec\":{\"user\":\"*\",\"nonResourcePath\":\"/a*\"}}\n";
 const MORE_POLICIES: &str = "{\"user\":\"alice\",\"resource\":\"pods\",\"namespace\":\"ns\",\"readonly\":true}\r\n\n{\"apiVersion\":\"abac.authorization.kubernetes.io/v1beta1\",\"kind\":\"Policy\",\"spec\":{\"group\":\"dev\",\"resource\":\"*\",\"namespace\":\"ns\",\"apiGroup\":\"apps\"}}";
 
-/// The graph is empty again when all objects are gone, whatever they were.
+/// The graph is empty again when all objects are gone, whatever objects they were.
 pub(super) fn node_object(input: &[u8]) {
     let Some((kind, text)) = input.split_first() else { return };
     let Ok(decoded) = json::decode(text, json::DecodeOptions::default()) else { return };
@@ -47,7 +47,8 @@ pub(super) fn node_object_seeds() -> Vec<Vec<u8>> {
     [(0, POD), (1, VOLUME), (2, POD)].map(|(kind, text)| [&[kind], text.as_bytes()].concat()).to_vec()
 }
 
-/// A configuration is written so that it is read as the same, and the match conditions of a valid one can be evaluated.
+/// Encoding a configuration and loading it again gives the same configuration. The match conditions of a valid
+/// configuration can be evaluated.
 pub(super) fn authorization_config(input: &[u8]) {
     let load = |text: &[u8]| authorization_config::load(text, &[], &|_| Ok(true));
     let Ok(configuration) = load(input) else { return };
@@ -62,7 +63,7 @@ pub(super) fn authorization_config(input: &[u8]) {
     }
 }
 
-/// A configuration as a file.
+/// A configuration as the content of its file.
 fn written(configuration: &AuthorizationConfiguration) -> Value {
     let authorizer = |config: &AuthorizerConfig| {
         let webhook = config.webhook.as_ref().map_or(Value::Null, |webhook| {
@@ -101,7 +102,8 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Policies allow what their rules list, nothing to users who are not authenticated, and in a longer file no less.
+/// Policies allow the requests that their rules list, and nothing to users who are not authenticated. A longer file
+/// allows no less.
 pub(super) fn policy_file(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let parsed = with_memory_limit(text.len(), LIMIT, || AbacAuthorizer::parse("policies", text));
@@ -116,7 +118,7 @@ pub(super) fn policy_file(input: &[u8]) {
     let nobody = UserInfo::default();
     let groups = vec![Str::from("dev"), ALL_AUTHENTICATED.into()];
     let alice = UserInfo { name: "alice".into(), groups, ..UserInfo::default() };
-    // A rule for everything is tried with something.
+    // A rule for everything is tried with one example.
     let concrete = |text: &Str| if text == "*" { Str::from("x") } else { text.clone() };
     let check = |attributes: AuthorizationAttributes<'_>| {
         assert!(allows(&policies, &alice, &attributes), "{attributes:?} is listed");
@@ -130,7 +132,7 @@ pub(super) fn policy_file(input: &[u8]) {
         check(AuthorizationAttributes { verb: "get", group, resource, namespace: "ns", ..Default::default() });
     }
     for rule in &review.non_resource_rules {
-        // No path is empty.
+        // A path is never empty.
         let path = rule.paths[0].trim_end_matches('*');
         let path = if path.is_empty() { "/x" } else { path };
         check(AuthorizationAttributes { verb: "get", path, ..Default::default() });

@@ -1,4 +1,4 @@
-//! CBOR, untyped and decoded into a kind.
+//! CBOR, decoded untyped and into a kind.
 
 use pintle_codec::cbor::{self, Limits};
 use pintle_codec::json;
@@ -8,8 +8,8 @@ use pintle_value::Value;
 use super::{kinds, split_kind};
 use crate::{MemoryLimit, Random, sample, with_memory_limit};
 
-/// Each empty array in an array is one byte of input. As a value it takes 24 bytes, and up to four times as much
-/// while the array grows.
+/// Each empty array in an array is one byte of input. As a value it takes 24 bytes, and up to four times as much while
+/// the outer array grows.
 const LIMIT: MemoryLimit = MemoryLimit { per_byte: 300, base: 64 << 10 };
 
 pub(super) fn untyped(input: &[u8]) {

@@ -1,4 +1,5 @@
-//! CEL: expressions are compiled, their cost is estimated, and they are evaluated within a budget. Regular expressions.
+//! CEL: expressions are compiled, their cost is estimated, and they are evaluated within a budget. Another target
+//! compiles regular expressions.
 
 use std::sync::{Arc, LazyLock};
 
@@ -28,7 +29,7 @@ impl TypeProvider for FuzzTypes {
     }
 }
 
-/// The variables of the tables of CEL's own tests, by which the seeds are written.
+/// The variables of the tables of CEL's own tests. The seeds use them.
 struct Fixture {
     env: Env,
     data: Vec<Value>,
@@ -74,7 +75,7 @@ pub(super) fn expression(input: &[u8]) {
         Ok(checked) => checked,
         Err(issues) => return drop(issues.to_string()),
     };
-    // As upstream's, the minimum may exceed the maximum: that of `url('') == url('')` does.
+    // As in upstream's estimate, the minimum may exceed the maximum, for example for `url('') == url('')`.
     let _ = fixture.env.estimate_cost(&checked, &UnknownSizes);
     let Ok(program) = fixture.env.program(&checked) else { return };
     let bindings: Vec<_> = fixture.data.iter().map(untyped).collect();
@@ -84,7 +85,7 @@ pub(super) fn expression(input: &[u8]) {
     assert!(evaluation.cost <= COST || evaluation.result.is_err(), "an evaluation ends at its limit");
 }
 
-/// A pattern and a text, separated by a zero byte.
+/// The input is a pattern and a text, separated by a zero byte.
 pub(super) fn pattern(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let (pattern, text) = text.split_once('\0').unwrap_or((text, "a1-b2.example"));
@@ -108,7 +109,7 @@ pub(super) fn expression_seeds() -> Vec<Vec<u8>> {
         include_str!("../../../cel/tests/tables/strings.txt"),
         include_str!("../../../cel/tests/tables/syntax.txt"),
     ];
-    // The lines of an answer are indented.
+    // The lines of an answer are indented, so they are skipped.
     let expressions = tables.iter().flat_map(|table| table.lines());
     let expressions = expressions.filter(|line| !line.is_empty() && !line.starts_with([' ', '#']));
     expressions.map(|line| line.as_bytes().to_vec()).collect()

@@ -1,4 +1,4 @@
-//! The certificates that clients present in handshakes, before anything is known of them.
+//! The certificates that clients present in handshakes, before the server knows anything about them.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -40,7 +40,7 @@ static CHAINS: LazyLock<Chains> = LazyLock::new(|| {
     }
 });
 
-/// What the authority has signed of a certificate of the table. Its length has one or two bytes.
+/// The part of a certificate in the table that the authority has signed. Its length takes one or two bytes.
 fn signed(leaf: &[u8]) -> &[u8] {
     const ONE_BYTE: u8 = 0x81;
     match leaf[5] {
@@ -49,7 +49,7 @@ fn signed(leaf: &[u8]) -> &[u8] {
     }
 }
 
-/// A certificate is a client's only if the authority has signed it, whatever is sent with it.
+/// A certificate is a client's only if the authority has signed it, whatever other certificates are sent with it.
 pub(super) fn client(input: &[u8]) {
     let Chains { authorities, leaves, now } = &*CHAINS;
     let parsed = with_memory_limit(input.len(), LIMIT, || Certificate::parse(input));

@@ -1,5 +1,5 @@
-//! Who a request says that it is of: the file of static tokens, tokens of WebSockets, and the headers in which front
-//! proxies and impersonating users name somebody.
+//! The user that a request claims to be of. Inputs are the static token file, tokens of WebSockets, and the headers of
+//! front proxies and of impersonating users.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -59,8 +59,8 @@ fn request<'a>(headers: &'a HeaderMap) -> AuthenticationRequest<'a> {
     AuthenticationRequest { certificates: &[], headers, path: "", audiences: &[] }
 }
 
-/// Headers that name a user: those of the name, the uid and the groups, and the prefix of those of extra attributes.
-/// `None` if they are too long.
+/// The headers that name a user: the name, the uid, the groups, and the extra attributes, whose headers have the prefix
+/// `extra`. Returns `None` if a header is too long.
 fn headers_of(user: &UserInfo, [name, uid, group]: [&'static str; 3], extra: &str) -> Option<HeaderMap> {
     let value = |text: &Str| HeaderValue::from_bytes(text.as_bytes()).expect("a value");
     let mut map = HeaderMap::from_iter([(HeaderName::from_static(name), value(&user.name))]);
@@ -83,7 +83,7 @@ fn with_sorted_extra(mut user: UserInfo) -> UserInfo {
     user
 }
 
-/// What a file has is found again, whatever its fields contain. A token that it does not have is not accepted.
+/// Each token of a file is found again, whatever its fields contain. A token that is not in the file is not accepted.
 pub(super) fn token_file(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let find = |file: &TokenFileAuthenticator, token: &str| {
@@ -98,7 +98,7 @@ pub(super) fn token_file(input: &[u8]) {
             assert_eq!(user, None, "{token:?}");
         }
     }
-    // The same text as fields of another file.
+    // The same text gives the fields of another file.
     let field = |text: &str| text.replace("\\n", "\n").replace(';', ",");
     let records = text.split('\n').map(|line| line.split(',').map(field).collect());
     let records: Vec<Vec<String>> = records.collect();
@@ -110,7 +110,7 @@ pub(super) fn token_file(input: &[u8]) {
         return;
     }
     let file = file.unwrap_or_else(|error| panic!("{error}"));
-    // The decoder replaces the ends of lines in fields, too.
+    // The decoder replaces the line endings in fields too.
     let normal = |field: &String| field.replace("\r\n", "\n");
     let users: HashMap<String, &Vec<String>> = records.iter().map(|fields| (normal(&fields[0]), fields)).collect();
     for (token, fields) in users.iter().filter(|(token, _)| !token.is_empty()) {
@@ -124,11 +124,11 @@ pub(super) fn token_file(input: &[u8]) {
 }
 
 pub(super) fn token_file_seeds() -> Vec<Vec<u8>> {
-    // The second is for the fields of the other file.
+    // The second seed is for the fields of the other file.
     [TOKEN_FILE, "a\",b,c,g;h\nd,e\\n,f,g;,h"].map(|text| text.as_bytes().to_vec()).to_vec()
 }
 
-/// Knows every token: the user has its name.
+/// An authenticator that accepts every token: the user's name is the token.
 struct AnyToken;
 
 impl TokenAuthenticator for AnyToken {
@@ -137,8 +137,8 @@ impl TokenAuthenticator for AnyToken {
     }
 }
 
-/// A token that is accepted is not empty, is the only one of the request, and comes with other protocols, which it is
-/// not among. The request with just these has the same token.
+/// An accepted token is not empty and is the only token of the request. It comes with other protocols and is not among
+/// them. A request with only this token and these protocols has the same token.
 pub(super) fn websocket_protocols(input: &[u8]) {
     let Some(headers) = header_map(input) else { return };
     let authenticate =
@@ -164,7 +164,7 @@ pub(super) fn websocket_protocols_seeds() -> Vec<Vec<u8>> {
     vec![WEBSOCKET.as_bytes().to_vec()]
 }
 
-/// A user that headers name is the user of a proxy only, and is the same when headers name it again.
+/// A user that headers name is accepted only from a proxy. Headers that name the result give the same user again.
 pub(super) fn front_proxy_headers(input: &[u8]) {
     static AUTHENTICATORS: LazyLock<[RequestHeaderAuthenticator; 2]> = LazyLock::new(|| {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
@@ -218,12 +218,12 @@ pub(super) fn front_proxy_headers_seeds() -> Vec<Vec<u8>> {
     vec![FRONT_PROXY.as_bytes().to_vec()]
 }
 
-/// Allows everything, or everything but one question, and records the questions.
+/// An authorizer that allows everything except one question at most, and records the questions.
 #[derive(Default)]
 struct Recorder {
-    /// The number of the question that is not allowed.
+    /// The number of the question that is refused.
     refused: Option<usize>,
-    /// The resources with subresources and names.
+    /// The resources with subresources and names in the questions.
     asked: Mutex<Vec<[String; 3]>>,
 }
 
@@ -246,9 +246,9 @@ impl Authorizer for Recorder {
     }
 }
 
-/// Nobody becomes another user without being allowed each of the groups, the uid and the extra attributes that the
-/// headers name; and the same user again when headers name the result. The first byte says whether there are other modes
-/// than the legacy one, and which question of the legacy mode is refused.
+/// A user may impersonate another user only if each group, the uid and each extra attribute in the headers is allowed.
+/// Headers that name the result give the same user again. The first byte says whether other modes than the legacy mode
+/// are on, and which question of the legacy mode is refused.
 pub(super) fn impersonation_headers(input: &[u8]) {
     let Some((options, lines)) = input.split_first() else { return };
     let Some(headers) = header_map(lines) else { return };
@@ -290,7 +290,7 @@ pub(super) fn impersonation_headers(input: &[u8]) {
     for (key, values) in &user.extra {
         assert!(values.iter().all(|value| is_asked("userextras", key, value)), "{key}: {asked:?}");
     }
-    // In the legacy mode, every question counts.
+    // In the legacy mode, each refused question denies the request.
     let (legacy, asked) = run(&headers, false, None);
     assert!(legacy.is_ok());
     assert!(run(&headers, false, Some(usize::from(*options) % asked.len())).0.is_err(), "{asked:?}");

@@ -1,4 +1,4 @@
-//! JSON, untyped and decoded into a kind.
+//! JSON, decoded untyped and into a kind.
 
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_codec::protobuf;
@@ -8,11 +8,10 @@ use pintle_value::Value;
 use super::{kinds, split_kind};
 use crate::{MemoryLimit, Random, sample, with_memory_limit};
 
-/// A value takes 24 bytes, and about four times as much while a list of it grows. The input may consist of `[],`
-/// only.
+/// A value takes 24 bytes, and about four times as much while its list grows. The input may consist of only `[],`.
 const LIMIT: MemoryLimit = MemoryLimit { per_byte: 200, base: 64 << 10 };
 
-/// Stored objects of which parts are kept as text.
+/// Decoding of stored objects, with some members kept as text.
 const KEPT_AS_TEXT: DecodeOptions = DecodeOptions { kept_as_text: &["spec", "status", "a"], ..DecodeOptions::STORED };
 
 pub(super) fn untyped(input: &[u8]) {
@@ -21,7 +20,7 @@ pub(super) fn untyped(input: &[u8]) {
         json::decode(input, DecodeOptions { duplicates: true, ..DecodeOptions::default() })
     });
     let stored = json::decode(input, KEPT_AS_TEXT).map(|stored| stored.value);
-    // The values are compared as they are printed, so that -0 and 0 differ.
+    // The printed forms of the values are compared, so that -0 and 0 differ.
     let printed = |value: &Value| format!("{value:?}");
     assert_eq!(stored.as_ref().map(printed), read.as_ref().map(|read| printed(&read.value)));
     let Ok(read) = read else { return };
@@ -33,7 +32,7 @@ pub(super) fn untyped(input: &[u8]) {
     let twice = rewritten(&once).expect("encoded JSON decodes");
     assert_eq!(rewritten(&json::encode_pretty(&read.value)).as_ref(), Ok(&twice));
     assert_eq!(rewritten(&twice).as_ref(), Ok(&twice));
-    // Negative zero exists as a float only.
+    // Negative zero exists only as a float.
     assert!(once == twice || once.windows(2).any(|two| two == b"-0"), "{}", once.escape_ascii());
 }
 
@@ -55,7 +54,7 @@ pub(super) fn object(input: &[u8]) {
 
 fn read_into(text: &[u8], types: &Types, type_id: TypeId) {
     let _ = with_memory_limit(text.len(), LIMIT, || json::decode_strict(text, types, type_id));
-    // This is meant for stored JSON, but must terminate for any input.
+    // This function is meant for stored JSON, but it must terminate for any input.
     let _ = with_memory_limit(text.len(), LIMIT, || message_of(text, types, type_id));
     let Ok(read) = with_memory_limit(text.len(), LIMIT, || json::decode_typed(text, types, type_id)) else { return };
     let write = |value: &Value| {
@@ -93,8 +92,8 @@ fn read_into(text: &[u8], types: &Types, type_id: TypeId) {
     assert_eq!((normal, problems), (again.value, Problems::default()), "a decoded value is normalised");
 }
 
-/// Encodes JSON as a Protobuf message without an intermediate value. Returns whether it is known to be decoded to the same
-/// JSON.
+/// Encodes JSON as a Protobuf message without an intermediate value. Returns whether the message is known to be decoded
+/// to the same JSON.
 fn message_of(text: &[u8], types: &Types, type_id: TypeId) -> Option<(Vec<u8>, bool)> {
     let (mut tape, mut out) = (json::Tape::default(), Vec::new());
     let is_exact = protobuf::encode_json_checked(text, &mut tape, types, type_id, &mut out)?;

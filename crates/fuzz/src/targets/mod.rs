@@ -1,5 +1,5 @@
-//! The fuzz targets, with the properties that hold for every input: a decoder neither panics nor allocates more than
-//! the input's length allows, and what it accepts round-trips through encoding.
+//! The fuzz targets, with the properties that hold for every input. A decoder neither panics nor allocates more than
+//! the input's length allows. Each accepted input round-trips through encoding.
 
 mod admission_webhook;
 mod apply;
@@ -40,7 +40,8 @@ pub fn round_trips_in_yaml(value: &Value) -> bool {
 pub struct FuzzTarget {
     /// The name on the command line.
     pub name: &'static str,
-    /// Does what the target is about. Panics if a property does not hold for the input. Callers use [`FuzzTarget::run`].
+    /// The function of the target. It panics if a property does not hold for the input. Callers use
+    /// [`FuzzTarget::run`].
     pub(crate) target: fn(&[u8]),
     /// The seed inputs, all valid.
     pub seeds: fn() -> Vec<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! The mutations of a MutatingAdmissionPolicy. An input begins with a byte that chooses the kind of the object and that
-//! of the mutation. An expression follows, and perhaps an object, separated by a zero byte.
+//! The mutations of a MutatingAdmissionPolicy. An input begins with a byte that chooses the kinds of the object and the
+//! mutation. An expression follows, and perhaps an object, separated by a zero byte.
 
 use pintle_admission::objects::{Decoding, ObjectInterfaces};
 use pintle_admission::webhook::NoWebhooks;
@@ -13,7 +13,7 @@ use super::plugin_write::{Admitted, FIXTURE, PluginWrite, check_object, parse};
 /// A budget that some of the inputs exceed.
 const BUDGET: i64 = 200;
 
-/// The bits of the first byte. The others choose the kind.
+/// The bits of the first byte. The other bits choose the kind.
 const JSON_PATCH: u8 = 1;
 const UPDATE: u8 = 1 << 1;
 const KIND: u32 = 2;
@@ -44,7 +44,7 @@ fn binding() -> Value {
     )
 }
 
-/// A mutation makes an object of its kind or an error, and costs what its budget allows.
+/// A mutation makes an object of its kind or an error, and costs no more than its budget allows.
 pub(super) fn mutation(input: &[u8]) {
     let Some((&choice, rest)) = input.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
@@ -74,7 +74,7 @@ pub(super) fn mutation(input: &[u8]) {
     }
 }
 
-/// Checks that an evaluation ends at its budget, and does the same each time.
+/// Checks that an evaluation ends at its budget, and has the same result each time.
 fn check_cost(expression: &str, is_patch: bool, object: &Value) {
     let kind = if is_patch { ExpressionKind::JsonPatch } else { ExpressionKind::ApplyConfiguration };
     let declarations = Declarations { patches: true, ..Declarations::default() };

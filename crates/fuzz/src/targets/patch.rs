@@ -10,7 +10,7 @@ fn document_and_patch(input: &[u8]) -> Option<(Value, Value)> {
     Some((read(&input[..zero])?, read(&input[zero + 1..])?))
 }
 
-/// Checks that the result is valid JSON, because both inputs are.
+/// Checks that the result is valid JSON. It must be, because both inputs are valid JSON.
 fn assert_valid_json(value: &Value) {
     let written = json::encode(value);
     let again = json::decode(&written, DecodeOptions::default()).expect("encoded JSON decodes");

@@ -25,7 +25,7 @@ use pintle_value::{Value, object};
 
 use super::schema::definition_source;
 
-/// A future that is polled more often than this does not end.
+/// A future that is polled more often than this counts as endless.
 const MAX_POLLS: usize = 1_000;
 
 /// Parses JSON that is part of this program.
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str) -> Value {
     json::decode(text.as_bytes(), DecodeOptions::default()).expect("JSON").value
 }
 
-/// The kinds whose writes are tried, each with a small object of it.
+/// The kinds whose objects are written, each with a small object.
 pub(super) struct Fixture {
     pub(super) objects: RegistryObjects,
     pub(super) kinds: Vec<(Arc<Resource>, Value)>,
@@ -95,17 +95,17 @@ pub(super) static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     Fixture { objects, kinds }
 });
 
-/// A write, and what plugins find stored.
+/// A write, and the stored objects that plugins find.
 pub(super) struct PluginWrite<'a> {
     pub(super) resource: &'a Arc<Resource>,
     pub(super) operation: AdmissionOperation,
     pub(super) object: Value,
-    /// The configurations of admission, by the name of their resource.
+    /// The admission configurations, by the name of their resource.
     pub(super) stored: &'a [(&'static str, Value)],
     pub(super) webhooks: &'a dyn WebhookCaller,
 }
 
-/// What plugins have made of a write.
+/// The result of a write after the plugins.
 pub(super) struct Admitted {
     pub(super) result: Result<(), ApiError>,
     pub(super) object: Value,
@@ -153,11 +153,11 @@ impl PluginWrite<'_> {
     }
 }
 
-/// Checks that an object is one of its kind as the server makes them: it is what its JSON is decoded to, and has its
+/// Checks that an object is an object of its kind as the server makes it. It must equal its decoded JSON, and have its
 /// defaults.
 ///
 /// # Panics
-/// It is not, or the strategy of the kind panics.
+/// Panics if the object fails a check, or if the strategy of the kind panics.
 pub(super) fn check_object(resource: &Arc<Resource>, object: Value) {
     let (objects, kind) = (&FIXTURE.objects, resource.gvk());
     let mut text = Vec::new();
@@ -175,7 +175,7 @@ pub(super) fn check_object(resource: &Arc<Resource>, object: Value) {
     let _ = resource.strategy.warnings(&context, &complete, None);
 }
 
-/// The result of a future that waits for nothing.
+/// The result of a future that waits for nothing external.
 fn complete<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     for _ in 0..MAX_POLLS {
@@ -213,7 +213,7 @@ impl AdmissionRecorder for Recorder {
     }
 }
 
-/// The stored objects: configurations of admission, and every namespace.
+/// The stored objects: admission configurations, and every namespace.
 struct Stored<'a>(&'a [(&'static str, Value)]);
 
 fn read_only<'a, T>() -> BoxFuture<'a, Result<T, ApiError>> {

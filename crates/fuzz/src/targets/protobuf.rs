@@ -23,8 +23,8 @@ pub(super) fn message(input: &[u8]) {
     assert_same_message(&once, &write(&protobuf::decode(&once, types, type_id).expect("an encoded message decodes")));
 }
 
-/// Checks that decoding and encoding again gives the same message. Messages are compared and not values, because in
-/// embedded JSON a float with an integral value becomes an integer.
+/// Checks that decoding and encoding again gives the same message. It compares messages and not values, because a float
+/// with an integral value becomes an integer in embedded JSON.
 fn assert_same_message(once: &[u8], twice: &[u8]) {
     let negative_zero = once.windows(2).any(|two| two == b"-0");
     assert!(once == twice || negative_zero, "{}\n{}", once.escape_ascii(), twice.escape_ascii());

@@ -1,5 +1,5 @@
-//! What objects use of resource quotas. An input chooses which limits there are, and then a sequence of writes: each has a
-//! byte for what it does, one for the object, and two from which the object is generated.
+//! The usage of resource quotas by objects. An input chooses the limits, and then a sequence of writes. Each write has
+//! a byte for its operation, a byte for the object, and two bytes from which the object is generated.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -17,17 +17,17 @@ use pintle_value::{Value, object};
 use super::plugin_write::parse;
 use crate::Random;
 
-/// A list of quantities by the names of resources, as quotas count them.
+/// Quantities by the names of resources, as quotas count them.
 type Usage = BTreeMap<String, Quantity>;
 
 /// The kinds by group and name.
 const KINDS: [(&str, &str); 4] =
     [("", "pods"), ("", "services"), ("", "persistentvolumeclaims"), ("resource.k8s.io", "resourceclaims")];
 
-/// The number of objects at a time.
+/// The maximum number of objects at a time.
 const OBJECTS: usize = 4;
 
-/// The writes of an input after which the rest is ignored.
+/// The maximum number of writes of an input. The rest of the input is ignored.
 const MAX_WRITES: usize = 24;
 
 /// The indices of quotas with opposite scopes.
@@ -130,7 +130,7 @@ impl QuotaContext for Cluster {
     }
 }
 
-/// Makes objects. Those of validated writes have no negative quantities; a few of these objects have.
+/// Makes objects. A few objects have negative quantities, but objects of validated writes have none.
 struct Generator {
     random: Random,
     has_negative: bool,
@@ -308,7 +308,7 @@ impl Generator {
     }
 }
 
-/// An object with what it uses and its scopes.
+/// An object with its usage and its scopes.
 #[derive(Clone)]
 struct Measured {
     kind: usize,
@@ -336,7 +336,7 @@ impl Measured {
         measured
     }
 
-    /// Checks that a pod is in one of two opposite scopes.
+    /// Checks that a pod is in exactly one of two opposite scopes.
     fn check_scopes(&self) {
         let opposites =
             [(TERMINATING, NOT_TERMINATING), (BEST_EFFORT, NOT_BEST_EFFORT), (HIGH, NOT_HIGH), (CLASS, NO_CLASS)];
@@ -351,7 +351,7 @@ impl Measured {
         self.scopes.match_all(&quota.requirements).expect("valid scopes")
     }
 
-    /// What the object uses of the limits of a quota.
+    /// The usage of a quota's limits by the object.
     fn usage_of(&self, quota: &ResourceQuota) -> Usage {
         match self.is_counted(quota) {
             true => mask(&self.usage, |name| quota.hard.contains_key(name)),
@@ -371,7 +371,7 @@ fn is_negative(usage: &Usage) -> bool {
 /// The objects of a namespace.
 type Namespace = Vec<Option<Measured>>;
 
-/// What the objects of a namespace use of the limits of a quota.
+/// The usage of a quota's limits by the objects of a namespace.
 fn used(namespace: &Namespace, quota: &ResourceQuota) -> Usage {
     let mut used: Usage = quota.hard.keys().map(|name| (name.clone(), Quantity::default())).collect();
     for object in namespace.iter().flatten() {
@@ -380,7 +380,8 @@ fn used(namespace: &Namespace, quota: &ResourceQuota) -> Usage {
     used
 }
 
-/// Usage is not negative, an accepted write is charged what it adds and fits the limits, and what is removed was added.
+/// Usage is not negative. An accepted write is charged its added usage and fits the limits. Removed usage was added
+/// before.
 pub(super) fn writes(input: &[u8]) {
     let Some((limits, mut rest)) = input.split_first_chunk::<4>() else { return };
     let limits = u32::from_le_bytes(*limits);
@@ -414,7 +415,7 @@ pub(super) fn writes(input: &[u8]) {
     }
 }
 
-/// Checks that the usage after a delete and that of the object are the usage before.
+/// Checks that the usage after a delete plus the object's usage is the usage before.
 fn check_delete(after: &Namespace, quotas: &[ResourceQuota], object: &Measured) {
     for quota in quotas {
         let (mut sum, usage) = (used(after, quota), object.usage_of(quota));
@@ -434,7 +435,7 @@ fn assert_same(one: &Usage, other: &Usage) {
     assert!(equal(one, other), "{} is not {}", print(one), print(other));
 }
 
-/// Returns whether a create or update is accepted. `after` are the objects after it.
+/// Returns whether a create or update is accepted. `after` has the objects after the write.
 fn check_write_of(quotas: &[ResourceQuota], old: Option<&Measured>, new: &Measured, after: &Namespace) -> bool {
     let (group, plural) = KINDS[new.kind];
     let subresource = if new.kind == 0 && old.is_some() { "resize" } else { "" };
@@ -460,7 +461,7 @@ fn check_write_of(quotas: &[ResourceQuota], old: Option<&Measured>, new: &Measur
             let is_covered = charged.get(name).is_some_and(|charged| charged >= quantity);
             assert!(is_covered, "{name} of {} is not charged", print(&counted));
         }
-        // What an update gives back is not charged.
+        // Usage that an update gives back is not charged.
         let gives_back = old.is_some_and(|old| {
             let now = new.usage_of(quota);
             old.usage_of(quota).iter().any(|(name, before)| now.get(name).is_none_or(|now| now < before))

@@ -1,4 +1,4 @@
-//! The head of a request: method, path, query and headers, as text in the form of HTTP/1.1.
+//! The head of a request: method, path, query and headers, as the text of HTTP/1.1.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use pintle_auth::{AlwaysAllow, AuthenticationRequest, AuthorizationAttributes, Impersonator, UserInfo};
 use pintle_server::fuzzing::parse_request_head;
 
-/// Parses the text of a head. The connection (hyper) does that for requests; here it need not be exact.
+/// Parses the text of a head. For real requests the connection (hyper) does this, so this parser need not be exact.
 fn head(input: &[u8]) -> Option<Parts> {
     let mut lines = input.split(|byte| *byte == b'\n');
     let mut line = lines.next()?.splitn(2, |byte| *byte == b' ');
@@ -19,7 +19,7 @@ fn head(input: &[u8]) -> Option<Parts> {
     Some(parts)
 }
 
-/// Parses lines with a header each. `None` if a line is none.
+/// Parses lines, each with a header. Returns `None` if a line is not a header.
 pub(super) fn headers<'l>(lines: impl Iterator<Item = &'l [u8]>) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for line in lines {
@@ -41,12 +41,12 @@ pub(super) fn request_head(input: &[u8]) {
     let Poll::Ready(impersonated) = impersonated.poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("the authorizer never waits")
     };
-    // No header that asks for another user may be skipped.
+    // No header that requests impersonation may be skipped.
     let asks = parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-user"));
     assert!(!asks || !matches!(impersonated, Ok(None)) || is_empty_user(&parts), "an impersonation is not skipped");
 }
 
-/// An empty user is none, as upstream.
+/// An empty user counts as no user, as upstream.
 fn is_empty_user(parts: &Parts) -> bool {
     parts.headers.get("impersonate-user").is_none_or(HeaderValue::is_empty)
 }

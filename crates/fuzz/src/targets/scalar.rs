@@ -1,4 +1,4 @@
-//! Scalars that are texts with a syntax of their own: quantities, durations, times, addresses, names and JSONPaths.
+//! Scalars that are texts with their own syntax: quantities, durations, times, addresses, names and JSONPaths.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(super) fn quantity(input: &[u8]) {
     let written = quantity.canonical();
     let again = Quantity::parse(&written).unwrap_or_else(|e| panic!("{written:?}: {e}"));
     assert_eq!(again.canonical(), written);
-    // There is no suffix above E: upstream writes 1e21 as `1`, too.
+    // There is no suffix above E: upstream writes 1e21 as `1` too.
     if quantity.as_float().abs() < 1e20 {
         assert_eq!(again.cmp(&quantity), std::cmp::Ordering::Equal, "{written:?}");
     }
@@ -45,7 +45,7 @@ pub(super) fn time(input: &[u8]) {
     let parsers = [Time::parse_rfc3339, Time::parse_rfc3339_micro, Time::parse_local, Time::parse_date];
     for time in parsers.into_iter().filter_map(|parse| parse(text).ok()) {
         let _ = (time.since(Time::ZERO), Time::ZERO.since(time), time.rfc3339_micro());
-        // Years beyond 9999 are written as they are, but not read.
+        // Years beyond 9999 can be written, but not read.
         if let Ok(again) = Time::parse_rfc3339(&time.rfc3339_nano()) {
             assert_eq!(again, time, "{}", time.rfc3339_nano());
         }

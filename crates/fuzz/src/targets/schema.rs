@@ -1,5 +1,5 @@
-//! Custom resources: structural schemas, and whole definitions. An input is a schema or a definition, and an object,
-//! separated by a zero byte.
+//! Custom resources: structural schemas, and whole CRDs. An input is a schema or a CRD, and an object, separated by a
+//! zero byte.
 
 use std::sync::{Arc, LazyLock};
 
@@ -35,7 +35,7 @@ pub(super) fn schema(input: &[u8]) {
     let _ = to_types(&schema);
 }
 
-/// The strategy of definitions with its validation.
+/// The strategy of CRDs with its validation.
 static DEFINITIONS: LazyLock<(Arc<Resource>, TypeId)> = LazyLock::new(|| {
     let catalog = pintle_catalog::shared();
     let mut resources = pintle_kinds::resources(catalog);
@@ -57,7 +57,7 @@ pub(super) fn definition(input: &[u8]) {
     kind.strategy.prepare_for_create(&context, &mut definition);
     let _ = kind.strategy.validate(&context, &definition);
     let _ = kind.strategy.warnings(&context, &definition, None);
-    // Also what the validation refuses may be in a store.
+    // A store may also have CRDs that the validation refuses.
     let names = definition.at(&["spec", "names"]).cloned().unwrap_or_default();
     let accepted = object! { "type": "NamesAccepted", "status": "True" };
     definition.set("status", object! { "acceptedNames": names, "conditions": vec![accepted] });
@@ -69,7 +69,7 @@ pub(super) fn definition(input: &[u8]) {
     }
 }
 
-/// What the server does with an object of a kind that is created and read.
+/// Runs the steps of the server for an object that is created and read.
 fn serve(context: &StrategyContext, resource: &Resource, mut object: Value) {
     let strategy: &dyn Strategy = &*resource.strategy;
     if strategy.prune_unknown_fields(&mut object).is_err() {
@@ -86,7 +86,7 @@ fn serve(context: &StrategyContext, resource: &Resource, mut object: Value) {
     }
 }
 
-/// Reads the schemas of a definition from the definition itself.
+/// A source that reads the schemas of a CRD from the CRD itself.
 pub(super) fn definition_source(definition: &Value) -> Arc<dyn DefinitionSource> {
     Arc::new(Source(definition.clone()))
 }

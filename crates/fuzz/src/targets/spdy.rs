@@ -3,13 +3,13 @@
 use bytes::BytesMut;
 use pintle_spdy::{Decoder, Encoder, Frame};
 
-/// All frames of the input until the first that is malformed or incomplete.
+/// All frames of the input before the first malformed or incomplete frame.
 fn frames(mut bytes: BytesMut) -> Vec<Frame> {
     let mut decoder = Decoder::default();
     std::iter::from_fn(|| decoder.decode(&mut bytes).ok().flatten()).collect()
 }
 
-/// The frame as it is written: names of headers are in small letters.
+/// The frame as it is encoded: header names are in lower case.
 fn normal(mut frame: Frame) -> Frame {
     if let Frame::SynStream { headers, .. } | Frame::SynReply { headers, .. } | Frame::Headers { headers, .. } =
         &mut frame
@@ -23,7 +23,7 @@ pub(super) fn decoded(input: &[u8]) {
     let found: Vec<Frame> = frames(input.into()).into_iter().map(normal).collect();
     let (mut encoder, mut written) = (Encoder::default(), BytesMut::new());
     for frame in &found {
-        // Headers that hardly fit decompressed do not fit uncompressed.
+        // Headers that barely fit when decompressed do not fit uncompressed.
         if encoder.encode(frame, &mut written).is_err() {
             return;
         }
@@ -48,7 +48,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     for frame in &frames {
         encoder.encode(frame, &mut all).expect("headers that fit");
     }
-    // Compressed with the dictionary, as Go writes it.
+    // A frame that is compressed with the dictionary, as Go writes it.
     let compressed = [
         128, 3, 0, 1, 0, 0, 0, 41, 0, 0, 0, 1, 0, 0, 0, 0, 96, 0, 120, 249, 227, 198, 167, 194, 98, 96, 96, 96, 4, 167,
         179, 146, 162, 212, 196, 92, 104, 81, 194, 154, 10, 10, 104, 0, 0, 0, 0, 255, 255,

@@ -1,5 +1,5 @@
-//! What others put into etcd: any bytes, and valid objects of every kind in a random spelling, which are read as the same
-//! objects that this server has stored.
+//! Values that other servers put into etcd: any bytes, and valid objects of every kind in a random spelling. Such
+//! objects must be read as the same objects that this server has stored.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ use pintle_value::{Value, object};
 
 use crate::{MemoryLimit, Random, sample, with_memory_limit};
 
-/// Base64 of YAML is decoded twice, and a short item of a list may be a large struct.
+/// Base64 of YAML is decoded twice, and a short list item may be a large struct.
 const LIMIT: MemoryLimit = MemoryLimit { per_byte: 3_000, base: 256 << 10 };
 
 const CUSTOM_KEY: &str = "/registry/example.com/things/n/a";
@@ -41,7 +41,8 @@ fn key(facts: Option<&ResourceFacts>) -> String {
     prefix.map_or_else(|| CUSTOM_KEY.to_owned(), |prefix| format!("/registry/{prefix}/n/a"))
 }
 
-/// An input is the number of a kind and a stored value. What is read can be served, and is read again from what is written.
+/// An input is the number of a kind and a stored value. A value that can be read can be served. Writing the object and
+/// reading it again gives the same object.
 pub(super) fn object(input: &[u8]) {
     let Some((chosen, stored)) = input.split_first_chunk::<2>() else { return };
     let number = usize::from(u16::from_le_bytes(*chosen)) % (RESOURCES.len() + 1);
@@ -60,7 +61,7 @@ pub(super) fn spelling(input: &[u8]) {
     let json = valid_object(&mut random, facts);
     let read = |stored: &[u8]| read_stored(&FORM, &key, stored);
     let write = |json: &[u8]| FORM.transform_to_storage(&key, json.to_vec().into()).expect("it is written").bytes;
-    // Protobuf has no empty lists, for example. Some conversions change what they have read once more.
+    // For example, Protobuf has no empty lists. Some conversions change an object once more when it is read again.
     let Ok(json) = read(&write(&json)) else { return };
     let stored = write(&json);
     if read(&stored).as_ref() != Ok(&json) {
@@ -70,7 +71,7 @@ pub(super) fn spelling(input: &[u8]) {
         0 if stored.starts_with(&protobuf::PREFIX) => spelled_protobuf(&mut random, &stored),
         _ => spelled_json(&mut random, &json, facts.is_some()),
     };
-    // As upstream, only of built-in kinds.
+    // As upstream, only values of built-in kinds are wrapped.
     let is_wrapped = facts.is_some() && random.once_in(4);
     let spelled = if is_wrapped { STANDARD.encode(&spelled).into_bytes() } else { spelled };
     let found = read(&spelled);
@@ -135,7 +136,7 @@ fn shuffle<T>(random: &mut Random, items: &mut [T]) {
     }
 }
 
-/// The JSON of an object with other spaces, escapes and orders of members, and with what reading drops.
+/// The JSON of an object with other spaces, escapes and orders of members, and with members that reading drops.
 fn spelled_json(random: &mut Random, json: &[u8], is_typed: bool) -> Vec<u8> {
     let mut object = json::decode(json, json::DecodeOptions::default()).expect("JSON").value;
     if random.once_in(2) {
@@ -169,7 +170,7 @@ fn spell(random: &mut Random, value: &Value, out: &mut String) {
                 if index > 0 {
                     out.push(',');
                 }
-                // Of two members with a name the last one counts.
+                // If two members have the same name, the last one counts.
                 let earlier = random.once_in(8).then_some(&Value::Null);
                 for (twice, value) in earlier.into_iter().chain([value]).enumerate() {
                     if twice > 0 {
@@ -196,7 +197,7 @@ fn spell(random: &mut Random, value: &Value, out: &mut String) {
             space(random, out);
             out.push(']');
         }
-        // Go reads the text of a quantity as it is, without its escapes.
+        // Go reads the text of a quantity without decoding its escapes.
         Value::String(text) if Quantity::parse(text).is_ok() => out.push_str(&format!("\"{text}\"")),
         Value::String(text) => spell_string(random, text, out),
         other => out.push_str(&String::from_utf8_lossy(&json::encode(other))),

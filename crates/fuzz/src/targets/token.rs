@@ -28,7 +28,7 @@ pub(super) fn token_seeds() -> Vec<Vec<u8>> {
     TOKENS.lines().map(|token| token.as_bytes().to_vec()).collect()
 }
 
-/// What a set of keys is read as is written so that it is read as the same.
+/// Encoding the keys that were read from a set and reading them again gives the same keys.
 pub(super) fn key_set(input: &[u8]) {
     let Ok(keys) = with_memory_limit(input.len(), LIMIT, || parse_jwks(input)) else { return };
     let written = write_jwks(&keys);

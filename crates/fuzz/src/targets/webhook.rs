@@ -1,4 +1,4 @@
-//! What webhooks of authentication and authorization answer, and the kubeconfigs that say where they are.
+//! The answers of webhooks for authentication and authorization, and the kubeconfigs with their addresses.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn status(body: &[u8]) -> Option<serde_json::Value> {
     serde_json::from_slice(body).ok().map(|review: serde_json::Value| review["status"].clone())
 }
 
-/// A request is allowed only by an answer that says so and does not deny it.
+/// A request is allowed only by an answer that allows it and does not deny it.
 pub(super) fn subject_access_review(input: &[u8]) {
     let Some((version, body)) = split_version(input) else { return };
     let Ok(found) = with_memory_limit(body.len(), LIMIT, || read_access_review(version, body)) else { return };
@@ -71,7 +71,7 @@ pub(super) fn subject_access_review_seeds() -> Vec<Vec<u8>> {
     in_versions(&[ACCESS, FAILURE])
 }
 
-/// A token is authenticated only by an answer that says so, and for no audience that was not asked for.
+/// A token is authenticated only by an answer that says so, and only for requested audiences.
 pub(super) fn token_review(input: &[u8]) {
     let Some((version, body)) = split_version(input) else { return };
     let (requested, of_server) = ([Str::from("api")], [Str::from("api"), "server".into()]);
@@ -110,7 +110,7 @@ pub(super) fn token_review_seeds() -> Vec<Vec<u8>> {
     in_versions(&[TOKEN, &implicit, &refused, FAILURE])
 }
 
-/// The server of a kubeconfig is a URL, and passwords are for servers only that are known by their certificate. The same
+/// The server of a kubeconfig is a URL. Passwords are sent only to servers whose certificate is verified. The same
 /// content in another form means the same.
 pub(super) fn kubeconfig(input: &[u8]) {
     let read = |text: &[u8]| read_kubeconfig(text, Path::new("/nonexistent"));
@@ -131,7 +131,7 @@ pub(super) fn kubeconfig(input: &[u8]) {
 }
 
 pub(super) fn kubeconfig_seeds() -> Vec<Vec<u8>> {
-    // Without an authority, those of the system would be read again and again.
+    // Without an authority, the system's authorities would be read again and again.
     let authority = base64::encode(include_bytes!("../../../auth/tests/jwt/rsa.certificate.pem"));
     let more = format!("https://a:6443/b', tls-server-name: x.example.com, certificate-authority-data: '{authority}");
     let verified = KUBECONFIG.replace("http://a:6443/b?c=d", &more);

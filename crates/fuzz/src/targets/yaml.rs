@@ -5,7 +5,7 @@ use pintle_value::Value;
 
 use crate::{MemoryLimit, Random, sample, with_memory_limit};
 
-/// A node takes about 150 bytes, with its value and its entry in a mapping. `- ` is a node.
+/// A node takes about 150 bytes, including its value and its entry in a mapping. `- ` is a node.
 const LIMIT: MemoryLimit = MemoryLimit { per_byte: 400, base: 64 << 10 };
 
 /// The additional limit for the expansion of aliases: 32 MiB of text, and 400,000 values.
@@ -27,8 +27,8 @@ pub(super) fn decoded(input: &[u8]) {
     assert!(json::decode(&as_json, json::DecodeOptions::default()).is_ok(), "{}", as_json.escape_ascii());
 }
 
-/// False for a value that goyaml encodes as YAML of a different value: it writes a key `<<` without quotes, and the
-/// line breaks that only YAML has unescaped.
+/// False for a value that goyaml encodes as YAML of a different value. It writes a key `<<` without quotes, and does
+/// not escape the line breaks that only YAML has.
 pub(crate) fn round_trips(value: &Value) -> bool {
     let odd = |text: &str| text.contains(['\u{85}', '\u{2028}', '\u{2029}']);
     match value {
