@@ -1,6 +1,6 @@
-//! Tells the program its commit and date, for `/version`. The date is `SOURCE_DATE_EPOCH` or else that of the commit, so that
-//! a build of the same commit has the same result. Packagers without git set `PINTLE_COMMIT`. Debug builds do not ask git:
-//! each commit would build this package and all tests anew.
+//! Tells the program its commit and date, for `/version`. The date is `SOURCE_DATE_EPOCH` or else the date of the
+//! commit. So builds of the same commit have the same result. Packagers without git set `PINTLE_COMMIT`. Debug builds
+//! do not ask git: each commit would build this package and all tests anew.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,8 +28,8 @@ fn main() {
     println!("cargo::rustc-env=PINTLE_BUILD_DATE={date}");
 }
 
-/// The commit, whether something was changed since, and the time of the commit. `None` if this is not a working tree of the
-/// project: sources may be unpacked in another one.
+/// The commit, whether the working tree has changed since, and the time of the commit. `None` if this is not a working
+/// tree of the project: the sources may be unpacked in the working tree of another project.
 fn git_state() -> Option<(String, &'static str, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().ok()?;
     let top = git(&["rev-parse", "--show-toplevel"])?;
@@ -50,7 +50,7 @@ fn git_state() -> Option<(String, &'static str, String)> {
     Some((git(&["rev-parse", "HEAD"])?, state, git(&["show", "-s", "--format=%ct", "HEAD"])?))
 }
 
-/// What git prints.
+/// The output of git.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,4 +1,4 @@
-//! Who may do what: the authenticators and authorizers of a server, made from its options.
+//! Access control: builds the authenticators and authorizers of a server from its options.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ pub struct AccessOptions {
     pub tokens: Option<String>,
     /// Whether secrets in `kube-system` are bootstrap tokens (`--enable-bootstrap-token-auth`).
     pub bootstrap_tokens: bool,
-    /// The issuers of tokens, who may be anonymous, and the webhook that reviews tokens.
+    /// The issuers of tokens, the rules for anonymous requests, and the webhook that reviews tokens.
     pub authentication: AuthenticationOptions,
-    /// The headers in which front proxies name users. They count if there is an authority of front proxies, see
+    /// The headers in which front proxies name users. They count if there is an authority of front proxies: see
     /// [`TlsOptions`](crate::TlsOptions).
     pub request_headers: RequestHeaderNames,
-    /// The authorizers, in order (`--authorization-mode`). Not used if there is a configuration file.
+    /// The authorizers, in order (`--authorization-mode`). They are not used if there is a configuration file.
     pub authorization_modes: Vec<AuthorizationMode>,
     /// The files and the webhook of authorizers.
     pub authorization: AuthorizationOptions,
@@ -57,7 +57,8 @@ fn for_server<A: TokenAuthenticator + 'static>(authenticator: A, audiences: &[St
 }
 
 impl AccessOptions {
-    /// Returns what builds the authenticators and authorizers when the cluster is there, and what reloads them.
+    /// Returns a function that builds the authenticators and authorizers for a cluster, and the tasks that reload their
+    /// configuration files.
     ///
     /// # Errors
     /// The options are invalid.
@@ -132,7 +133,7 @@ impl AccessOptions {
         Ok((builder, reload))
     }
 
-    /// What aggregated servers have to know about the authentication of clients and front proxies.
+    /// The trust that aggregated servers need to authenticate clients and front proxies.
     pub(crate) fn authentication_trust(&self, tls: &ServingTls) -> AuthenticationTrust {
         let (client_ca, request_header_ca) = tls.client_authorities();
         let RequestHeaderNames { username, uid, group, extra_prefixes, allowed_names } = self.request_headers.clone();
@@ -148,7 +149,7 @@ impl AccessOptions {
     }
 }
 
-/// What follows the configuration files of authenticators and authorizers.
+/// Reloads the configuration files of authenticators and authorizers.
 pub(crate) struct AccessReload {
     pub(crate) authentication: Arc<AuthenticationReload>,
     pub(crate) authorization: Arc<AuthorizationReload>,

@@ -8,8 +8,8 @@ use pintle_value::print::quote;
 
 use crate::config_file::read;
 
-/// Reads the file of `--admission-control-config-file`, and the files of plugins that it names. Returns the configurations
-/// by the plugin's name.
+/// Reads the file of `--admission-control-config-file`, and the plugins' files that it names. Returns the
+/// configurations by the plugin's name.
 ///
 /// # Errors
 /// A file cannot be read, or the file is malformed; with upstream's message.

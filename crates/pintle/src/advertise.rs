@@ -7,11 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 const EXTERNAL_ADDRESSES: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 
-/// The address to advertise: the `given` one, or else the one that the server is `bound` to, or else, if that is a
-/// loopback or wildcard address, the host's outbound address.
+/// The address to advertise: the `given` address, or else the address to which the server is `bound`. For a loopback or
+/// wildcard address it is the host's outbound address instead.
 ///
 /// # Errors
-/// Returns upstream's message if there is no address or endpoints cannot have it.
+/// Returns upstream's message if there is no address, or if endpoints cannot have this address.
 pub(crate) fn advertised_address(given: Option<IpAddr>, bound: IpAddr) -> Result<IpAddr, String> {
     let address = match given.filter(|ip| !ip.is_unspecified()) {
         Some(given) => given,
@@ -38,7 +38,7 @@ fn outbound_address(prefer_ipv6: bool) -> Option<IpAddr> {
     source_address(first).or_else(|| source_address(second))
 }
 
-/// Why endpoints cannot have an address (upstream: `ValidateEndpointIP`).
+/// The reason why endpoints cannot have an address (upstream: `ValidateEndpointIP`).
 fn endpoint_ip_error(address: IpAddr) -> Option<&'static str> {
     let (link_local, link_local_multicast) = match address {
         IpAddr::V4(ip) => (ip.is_link_local(), ip.octets()[..3] == [224, 0, 0]),

@@ -1,6 +1,6 @@
-//! The issuers of tokens and who may be anonymous: from flags or from a configuration file, which is read again when it
-//! changes; and the webhook that reviews tokens (upstream: `pkg/kubeapiserver/options/authentication.go`,
-//! `pkg/kubeapiserver/authenticator`).
+//! The issuers of tokens and the rules for anonymous requests, and the webhook that reviews tokens. The first two come
+//! from flags or from a configuration file, which is read again when it changes (upstream:
+//! `pkg/kubeapiserver/options/authentication.go`, `pkg/kubeapiserver/authenticator`).
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use pintle_value::{FieldError, FieldPath, Str, print};
 
 use crate::config_file::{FollowedFile, RELOAD_INTERVAL, read};
 
-/// How long a reload waits for new issuers, and how often it looks.
+/// How long a reload waits for new issuers, and how often it checks them.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -29,20 +29,21 @@ pub struct OidcOptions {
     pub issuer_url: String,
     /// The audience (`--oidc-client-id`).
     pub client_id: String,
-    /// The authorities that the issuer is trusted by; `None` for those of the system (`--oidc-ca-file`).
+    /// The certificate authorities that verify the issuer's server; `None` for the system's authorities
+    /// (`--oidc-ca-file`).
     pub ca_file: Option<PathBuf>,
     /// The claim that is the user name (`--oidc-username-claim`).
     pub username_claim: String,
-    /// What is put before it. Empty for the issuer's URL, unless the claim is `email`; `-` for nothing
-    /// (`--oidc-username-prefix`).
+    /// The prefix of user names (`--oidc-username-prefix`). Empty selects the issuer's URL, or no prefix if the claim
+    /// is `email`; `-` selects no prefix.
     pub username_prefix: String,
     /// The claim with the groups; empty for none (`--oidc-groups-claim`).
     pub groups_claim: String,
-    /// What is put before them (`--oidc-groups-prefix`).
+    /// The prefix of groups (`--oidc-groups-prefix`).
     pub groups_prefix: String,
     /// The accepted signature algorithms (`--oidc-signing-algs`).
     pub signing_algorithms: Vec<String>,
-    /// Claims and the values that they have to have (`--oidc-required-claim`).
+    /// The required claims and their values (`--oidc-required-claim`).
     pub required_claims: Vec<(String, String)>,
 }
 
@@ -64,7 +65,7 @@ impl Default for OidcOptions {
 }
 
 impl OidcOptions {
-    /// The issuer as a configuration file would have it.
+    /// The issuer in the form of a configuration file.
     fn configuration(&self) -> Result<JwtConfig, String> {
         let prefix = match &*self.username_prefix {
             "" if self.username_claim != "email" => format!("{}#", self.issuer_url),
@@ -107,11 +108,11 @@ impl OidcOptions {
 /// The webhook that reviews tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenWebhookOptions {
-    /// Its kubeconfig; `None` for no webhook (`--authentication-token-webhook-config-file`).
+    /// The kubeconfig of the webhook; `None` for no webhook (`--authentication-token-webhook-config-file`).
     pub config_file: Option<PathBuf>,
-    /// The version of reviews that it gets (`--authentication-token-webhook-version`).
+    /// The version of the reviews that the webhook gets (`--authentication-token-webhook-version`).
     pub version: String,
-    /// How long its answers are cached (`--authentication-token-webhook-cache-ttl`).
+    /// How long the webhook's answers are cached (`--authentication-token-webhook-cache-ttl`).
     pub cache_ttl: Duration,
 }
 
@@ -123,7 +124,7 @@ impl Default for TokenWebhookOptions {
 }
 
 impl TokenWebhookOptions {
-    /// The authenticator of a running cluster for a server with some audiences; `None` if there is no webhook.
+    /// The authenticator of a running cluster, for a server with these audiences; `None` if there is no webhook.
     ///
     /// # Errors
     /// The webhook cannot be used.
@@ -136,7 +137,7 @@ impl TokenWebhookOptions {
         TokenWebhookAuthenticator::new(cluster, file, &self.version, audiences).map(Some)
     }
 
-    /// How long its answers are cached, behind a cache of all tokens. As upstream, errors are not.
+    /// How long the webhook's answers are cached, behind the cache of all tokens. As upstream, errors are not cached.
     pub(crate) fn ttl(&self, of_all: &TokenCacheTtl) -> TokenCacheTtl {
         let ttl = self.cache_ttl;
         if !ttl.is_zero() && ttl < of_all.success {
@@ -151,23 +152,24 @@ impl TokenWebhookOptions {
     }
 }
 
-/// The issuers of tokens, who may be anonymous, and the webhook that reviews tokens.
+/// The issuers of tokens, the rules for anonymous requests, and the webhook that reviews tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthenticationOptions {
-    /// The file with issuers and with who may be anonymous (`--authentication-config`).
+    /// The file with the issuers and the rules for anonymous requests (`--authentication-config`).
     pub config_file: Option<PathBuf>,
-    /// Whether requests without credentials are of the user `system:anonymous`; `None` for the default, which is true
-    /// and which the file may change (`--anonymous-auth`).
+    /// Whether requests without credentials are requests of the user `system:anonymous` (`--anonymous-auth`). `None`
+    /// selects the default, which is true and which the file may change.
     pub anonymous: Option<bool>,
-    /// The issuer of flags, if there is one of these flags.
+    /// The issuer of the flags, if one of these flags is given.
     pub oidc: Option<OidcOptions>,
     /// The webhook that reviews tokens.
     pub webhook: TokenWebhookOptions,
 }
 
 impl AuthenticationOptions {
-    /// Reads the file, and checks everything that can be checked without a cluster. If everything is allowed, the flags
-    /// allow nobody to be anonymous, as upstream. Tokens of the disallowed issuers are those of service accounts.
+    /// Reads the file, and checks everything that can be checked without a cluster. As upstream, the flags allow no
+    /// anonymous requests if the authorizer allows everything. The disallowed issuers are the issuers of service
+    /// account tokens.
     ///
     /// # Errors
     /// Returns upstream's message.
@@ -229,11 +231,11 @@ impl AuthenticationOptions {
     }
 }
 
-/// Issuers before there is a cluster.
+/// The issuers, before the cluster exists.
 #[derive(Debug)]
 pub(crate) struct AuthenticatorConfig {
     configuration: AuthenticationConfiguration,
-    /// Who may be anonymous.
+    /// The rules for anonymous requests.
     pub(crate) anonymous: AnonymousConfig,
     algorithms: Vec<Str>,
     disallowed_issuers: Vec<Str>,
@@ -241,16 +243,16 @@ pub(crate) struct AuthenticatorConfig {
 }
 
 impl AuthenticatorConfig {
-    /// Prepares the issuers, for a server with an identity. Those from a file can be reloaded.
+    /// Prepares the issuers, for the server with this identity. Issuers from a file can be reloaded.
     pub(crate) fn prepare(self, server: String) -> Arc<AuthenticationReload> {
         let has_file = self.file.is_some();
         Arc::new(AuthenticationReload { server, has_file, config: Mutex::new(self), running: OnceLock::new() })
     }
 }
 
-/// Issuers that follow their configuration file.
+/// The issuers, which follow their configuration file.
 pub(crate) struct AuthenticationReload {
-    /// The server's identity, whose hash metrics show.
+    /// The server's identity. Metrics show its hash.
     server: String,
     has_file: bool,
     config: Mutex<AuthenticatorConfig>,
@@ -258,7 +260,7 @@ pub(crate) struct AuthenticationReload {
 }
 
 impl AuthenticationReload {
-    /// Builds the authenticators of a running cluster; `None` if there are no issuers and never will be.
+    /// Builds the authenticators of a running cluster; `None` if there are no issuers and a reload cannot add any.
     ///
     /// # Errors
     /// An issuer cannot be used.
@@ -270,7 +272,7 @@ impl AuthenticationReload {
         let first = JwtAuthenticators::start(cluster, &config.configuration.jwt, &config.algorithms, &self.server)?;
         let text = config.file.as_ref().map(FollowedFile::text);
         let authenticators = ReloadableJwtAuthenticators::new(cluster, &self.server, first, text);
-        // They are started once.
+        // The authenticators are started once.
         let _ = self.running.set(authenticators.clone());
         Ok(Some(authenticators))
     }
@@ -280,8 +282,8 @@ impl AuthenticationReload {
         self.has_file
     }
 
-    /// Uses the configuration file anew whenever it has changed. What cannot be used is logged and counted, and the
-    /// issuers that were in use stay.
+    /// Applies the configuration file whenever it has changed. A configuration that cannot be used is logged and
+    /// counted, and the issuers in use stay.
     pub(crate) async fn run(self: Arc<Self>) {
         let Some(authenticators) = self.running.get() else { return std::future::pending().await };
         loop {
@@ -317,7 +319,7 @@ impl AuthenticationReload {
         if errors.is_empty() { Ok(Some((configuration, text))) } else { Err(errors.message()) }
     }
 
-    /// Uses a configuration as soon as the documents of all its issuers were read.
+    /// Applies a configuration as soon as the discovery documents of all its issuers have been read.
     async fn apply(
         &self,
         authenticators: &ReloadableJwtAuthenticators,
@@ -333,7 +335,7 @@ impl AuthenticationReload {
         if tokio::time::timeout(HEALTH_TIMEOUT, healthy).await.is_err()
             && let Err(error) = new.check_health()
         {
-            // The issuer may be there later.
+            // The issuer may be available later.
             self.config.lock().file.iter_mut().for_each(FollowedFile::retry);
             return Err(error);
         }

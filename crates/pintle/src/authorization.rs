@@ -1,5 +1,5 @@
-//! The chain of authorizers: made from flags or from a configuration file, which is read again when it changes (upstream:
-//! `pkg/kubeapiserver/options/authorization.go`, `pkg/kubeapiserver/authorizer`).
+//! The chain of authorizers. It is built from flags or from a configuration file, which is read again when it changes
+//! (upstream: `pkg/kubeapiserver/options/authorization.go`, `pkg/kubeapiserver/authorizer`).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -22,9 +22,9 @@ use pintle_value::Str;
 
 use crate::config_file::{FollowedFile, RELOAD_INTERVAL, is_regular_file, read};
 
-/// The name of the webhook of the flags.
+/// The name of the webhook that the flags configure.
 const WEBHOOK_NAME: &str = "default";
-/// The time limit of calls of the webhook of the flags, in seconds.
+/// The time limit of calls to the webhook that the flags configure, in seconds.
 const WEBHOOK_TIMEOUT: i64 = 30;
 
 /// An authorizer (`--authorization-mode`).
@@ -34,7 +34,7 @@ pub enum AuthorizationMode {
     AlwaysAllow,
     /// Allows nothing.
     AlwaysDeny,
-    /// Decides by the policies of a file.
+    /// Decides by the ABAC policies in a file.
     Abac,
     /// Asks a webhook.
     Webhook,
@@ -88,9 +88,9 @@ pub struct AuthorizationOptions {
     pub webhook_config_file: Option<PathBuf>,
     /// The version of reviews that the webhook gets (`--authorization-webhook-version`).
     pub webhook_version: String,
-    /// How long its answers that allow are cached (`--authorization-webhook-cache-authorized-ttl`).
+    /// How long the webhook's answers that allow a request are cached (`--authorization-webhook-cache-authorized-ttl`).
     pub webhook_authorized_ttl: Duration,
-    /// How long its other answers are cached (`--authorization-webhook-cache-unauthorized-ttl`).
+    /// How long the webhook's other answers are cached (`--authorization-webhook-cache-unauthorized-ttl`).
     pub webhook_unauthorized_ttl: Duration,
 }
 
@@ -200,7 +200,7 @@ impl AuthorizationOptions {
     }
 }
 
-/// A chain of authorizers before there is a cluster.
+/// A chain of authorizers, before the cluster exists.
 #[derive(Debug)]
 pub(crate) struct AuthorizerChain {
     configuration: AuthorizationConfiguration,
@@ -210,12 +210,12 @@ pub(crate) struct AuthorizerChain {
 }
 
 impl AuthorizerChain {
-    /// True if the chain has an authorizer of a type.
+    /// True if the chain has an authorizer of this mode.
     pub(crate) fn contains(&self, mode: AuthorizationMode) -> bool {
         self.configuration.authorizers.iter().any(|authorizer| authorizer.kind == mode.name())
     }
 
-    /// Prepares the chain, for a server with an identity. A chain from a file can be reloaded.
+    /// Prepares the chain, for the server with this identity. A chain from a file can be reloaded.
     pub(crate) fn prepare(self, server: String) -> Arc<AuthorizationReload> {
         let kinds = self.configuration.authorizers.iter().map(|authorizer| authorizer.kind.clone());
         let kinds = kinds.filter(|kind| kind != AuthorizationMode::Webhook.name()).collect();
@@ -231,23 +231,23 @@ impl AuthorizerChain {
 
 /// A chain of authorizers that follows its configuration file.
 pub(crate) struct AuthorizationReload {
-    /// The server's identity, whose hash metrics show.
+    /// The server's identity. Metrics show its hash.
     server: String,
     abac: Option<AbacAuthorizer>,
-    /// The types at the start other than `Webhook`. A reload can neither add nor remove any.
+    /// The types of the authorizers at the start, without `Webhook`. A reload can neither add nor remove one of them.
     kinds: Vec<Str>,
     last: Mutex<LastRead>,
     running: OnceLock<(Arc<Cluster>, ReloadableAuthorizer)>,
 }
 
-/// What was read last.
+/// The configuration that was read last.
 struct LastRead {
     file: Option<FollowedFile>,
     configuration: AuthorizationConfiguration,
 }
 
 impl AuthorizationReload {
-    /// True if roles and bindings decide.
+    /// True if the chain has the RBAC authorizer.
     pub(crate) fn uses_rbac(&self) -> bool {
         self.kinds.iter().any(|kind| kind == AuthorizationMode::Rbac.name())
     }
@@ -255,7 +255,7 @@ impl AuthorizationReload {
     /// Builds the authorizers of a running cluster.
     ///
     /// # Errors
-    /// An authorizer cannot be made.
+    /// An authorizer cannot be built.
     pub(crate) fn start(&self, cluster: &Arc<Cluster>) -> Result<Box<dyn Authorizer>, String> {
         let last = self.last.lock();
         let union = self.union(cluster, &last.configuration)?;
@@ -292,7 +292,8 @@ impl AuthorizationReload {
             }
         };
         Ok(match (&**kind, &self.abac) {
-            // Whether clients may be anonymous was decided at the start, so this must not be added either.
+            // The server decided at its start whether clients may be anonymous. So a reload must not add this
+            // authorizer either.
             ("AlwaysAllow", _) => was_enabled().map(|()| Box::new(AlwaysAllow))?,
             ("AlwaysDeny", _) => was_enabled().map(|()| Box::new(AlwaysDeny))?,
             ("Node", _) => was_enabled().map(|()| Box::new(NodeAuthorizer::new(cluster)))?,
@@ -314,8 +315,8 @@ impl AuthorizationReload {
         self.last.lock().file.is_some()
     }
 
-    /// Uses the configuration file anew whenever it has changed. What cannot be used is logged and counted, and the
-    /// authorizers that were in use stay.
+    /// Applies the configuration file whenever it has changed. A configuration that cannot be used is logged and
+    /// counted, and the authorizers in use stay.
     pub(crate) async fn run(self: Arc<Self>) {
         let Some((cluster, authorizer)) = self.running.get() else { return std::future::pending().await };
         loop {
@@ -334,7 +335,7 @@ impl AuthorizationReload {
         }
     }
 
-    /// Reads the file. Returns its text if there is a new configuration that is in use now.
+    /// Reads the file. Returns its text if it has a new configuration, which is in use now.
     fn check(&self, cluster: &Arc<Cluster>, authorizer: &ReloadableAuthorizer) -> Result<Option<Vec<u8>>, String> {
         let mut last = self.last.lock();
         let Some(file) = &mut last.file else { return Ok(None) };

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Limits from here on are none: version 1 has no word for it, but reports the largest multiple of the page size.
+/// Greater limits are no limits: version 1 has no word for "unlimited", but reports the largest multiple of the page
+/// size.
 const UNLIMITED: u64 = 1 << 60;
 
 /// The memory limit of this process's control group, in bytes; `None` if there is none.
@@ -14,9 +15,9 @@ pub fn memory_limit() -> Option<u64> {
     lowest_limit(&groups, Path::new("/sys/fs/cgroup"))
 }
 
-/// The lowest limit of the control groups in the format of `/proc/self/cgroup`, and of those that contain them. `root` is
-/// where their file system is mounted. A process in a container may see the path of its group on the host, which does not
-/// exist below its own root.
+/// The lowest limit of the given control groups and of all groups that contain them. `groups` has the format of
+/// `/proc/self/cgroup`. `root` is where their file system is mounted. A process in a container may see the path of its
+/// group on the host. That path does not exist below the root of the container.
 fn lowest_limit(groups: &str, root: &Path) -> Option<u64> {
     let limits = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);

@@ -1,5 +1,5 @@
-//! Client certificates of users, signed by the server's own authority. They are written as DER here, because rcgen has
-//! each attribute of a subject once, and a user's groups are several organizations.
+//! Client certificates of users, signed by the server's own authority. This module writes them as DER, because rcgen
+//! allows each attribute of a subject only once. A user's groups are several organizations.
 
 use pintle_auth::pem;
 use rcgen::{
@@ -27,7 +27,7 @@ const ALGORITHMS: [(&SignatureAlgorithm, &[u64]); 4] = [
     (&PKCS_RSA_SHA256, &[1, 2, 840, 113_549, 1, 1, 11]),
     (&PKCS_ED25519, &[1, 3, 101, 112]),
 ];
-/// The first year of which times have four digits (RFC 5280).
+/// The first year that certificates write with four digits (RFC 5280).
 const FIRST_LONG_YEAR: i32 = 2050;
 
 /// A user and its groups, as a client certificate names them.
@@ -39,7 +39,7 @@ pub struct CertificateUser<'a> {
     pub groups: &'a [&'a str],
 }
 
-/// Creates a key and the client certificate of a user for it.
+/// Creates a key for a user, and the client certificate for this key.
 ///
 /// # Errors
 /// The authority cannot be read, or the certificate cannot be signed.

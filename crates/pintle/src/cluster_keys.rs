@@ -1,5 +1,6 @@
 //! The record of the keys with which a cluster is served: hashes of the public keys of the authority and of service
-//! accounts. A server with other keys would issue credentials that the others refuse, and refuse theirs.
+//! accounts. A server with other keys would issue credentials that the other servers refuse, and it would refuse their
+//! credentials.
 
 use bytes::Bytes;
 use pintle_auth::jwt::PublicKey;
@@ -14,20 +15,20 @@ use crate::server::StartError;
 /// The name of the record.
 const NAME: &str = "keys";
 
-/// The public keys of a server, as they are compared with the record.
+/// Hashes of the public keys of a server, for the comparison with the record.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerKeys {
-    /// Those of the authority.
+    /// The key of the server's own authority.
     authority: String,
-    /// Those of all authorities whose client certificates are accepted.
+    /// The keys of all authorities whose client certificates are accepted.
     accepted_authorities: Vec<String>,
-    /// That which signs tokens of service accounts.
+    /// The key that signs tokens of service accounts.
     signing: String,
-    /// Those by which tokens of service accounts are accepted.
+    /// The keys that verify tokens of service accounts.
     accepted_signing: Vec<String>,
 }
 
-/// What the store records.
+/// The keys that the store records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     authority: String,
@@ -43,7 +44,7 @@ impl Record {
         json::encode(&value).into()
     }
 
-    /// A record that cannot be read has no keys, so it is those of another cluster.
+    /// Decodes a record. A malformed record gives no keys, so it counts as the record of another cluster.
     fn decode(value: &[u8]) -> Self {
         let decoded = json::decode(value, DecodeOptions::STORED).map(|decoded| decoded.value).unwrap_or_default();
         let text = |field: &str| decoded.str_at(&[field]).to_owned();
@@ -52,8 +53,8 @@ impl Record {
 }
 
 impl ServerKeys {
-    /// The keys of a server with these authorities, in PEM, of which the first is its own, and these keys of service
-    /// accounts.
+    /// The keys of a server. `authorities` are in PEM, and the first is the server's own. `signing` and
+    /// `accepted_signing` are keys of service accounts.
     pub(crate) fn new<'k>(
         authorities: &str,
         signing: &PublicKey,
@@ -81,8 +82,8 @@ impl ServerKeys {
         }
     }
 
-    /// Checks that the cluster is served with keys that this server accepts, or with none yet. `accepts_change` lets this
-    /// server replace them.
+    /// Checks that this server accepts the keys with which the cluster is served, or that there are none yet.
+    /// `accepts_change` lets this server replace them.
     ///
     /// # Errors
     /// The cluster has other keys, or the store cannot be read.
@@ -131,7 +132,7 @@ impl ServerKeys {
             match store.commit(change).await {
                 Ok(_) => return Ok(()),
                 Err(Error::Conflict { .. }) => {}
-                // A store that takes no writes is served all the same.
+                // The server serves the store even if it accepts no writes.
                 Err(error) => {
                     tracing::warn!(%error, "Failed to record the keys of this server, will retry at the next start");
                     return Ok(());

@@ -1,4 +1,4 @@
-//! Configuration files, with Go's messages of errors, and the comparison with what was read last.
+//! Configuration files, with Go's messages of errors, and the comparison with the text that was read last.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use pintle_auth::config_file::system_error;
 
-/// How often a configuration file is compared with what is in use.
+/// How often a configuration file is compared with the configuration in use.
 pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads a file, with Go's message of an error.
+/// Reads a file. Errors have Go's message.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("open {}: {}", path.display(), system_error(&error)))
 }
 
-/// Returns whether a path is that of a regular file, or Go's message of an error.
+/// Returns whether a path leads to a regular file. Errors have Go's message.
 pub(crate) fn is_regular_file(path: &str) -> Result<bool, String> {
     let metadata = fs::metadata(path).map_err(|error| format!("stat {path}: {}", system_error(&error)))?;
     Ok(metadata.is_file())
@@ -24,7 +24,7 @@ pub(crate) fn is_regular_file(path: &str) -> Result<bool, String> {
 #[derive(Clone, Debug)]
 pub(crate) struct FollowedFile {
     path: PathBuf,
-    /// What was read last.
+    /// The text that was read last.
     text: Vec<u8>,
     is_readable: bool,
 }
@@ -35,12 +35,13 @@ impl FollowedFile {
         Ok(Self { path: path.to_owned(), text: read(path)?, is_readable: true })
     }
 
-    /// What was read last.
+    /// The text that was read last.
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Reads the file. Returns its text if it has changed. There is one error for as long as it cannot be read.
+    /// Reads the file. Returns its text if it has changed. While the file is unreadable, only the first call returns an
+    /// error.
     pub(crate) fn changed(&mut self) -> Result<Option<&[u8]>, String> {
         let text = match read(&self.path) {
             Ok(text) => text,
@@ -54,7 +55,7 @@ impl FollowedFile {
         Ok(Some(&self.text))
     }
 
-    /// Regards what was read last as not read, so that it is tried again.
+    /// Forgets the text that was read last, so that the next call returns it again.
     pub(crate) fn retry(&mut self) {
         self.text.clear();
     }

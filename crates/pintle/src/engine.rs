@@ -12,9 +12,9 @@ use pintle_store::{Durability, EtcdCertificateFiles, EtcdOptions, EtcdStore, Key
 
 use crate::server::StartError;
 
-/// How long a server that starts waits for its store (kube-apiserver: the time limit of dialing etcd).
+/// How long a starting server waits for its store (kube-apiserver: the time limit of dialing etcd).
 const STORE_START_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often it tries.
+/// The interval between its attempts.
 const STORE_START_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Where objects are stored.
@@ -33,7 +33,7 @@ pub enum Engine {
 /// An etcd with stored objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdConfig {
-    /// The URLs of its members (`--etcd-servers`).
+    /// The URLs of etcd's members (`--etcd-servers`).
     pub servers: Vec<String>,
     /// The etcd servers of single resources (`--etcd-servers-overrides`).
     pub overrides: Vec<EtcdServersOverride>,
@@ -41,17 +41,18 @@ pub struct EtcdConfig {
     pub prefix: String,
     /// Whether objects of built-in kinds are written as Protobuf, or else as JSON (`--storage-media-type`).
     pub protobuf: bool,
-    /// The files of its certificates and the client's.
+    /// The files of etcd's certificate authority and of the client's certificate.
     pub certificates: EtcdCertificateFiles,
     /// How often old revisions are compacted; zero for never (`--etcd-compaction-interval`).
     pub compaction_interval: Duration,
-    /// How long it may take to answer before it counts as unhealthy (`--etcd-healthcheck-timeout`).
+    /// How long etcd may take to answer before it is unhealthy (`--etcd-healthcheck-timeout`).
     pub health_timeout: Duration,
-    /// How long it may take to answer before it counts as not ready (`--etcd-readycheck-timeout`).
+    /// How long etcd may take to answer before it is not ready (`--etcd-readycheck-timeout`).
     pub ready_timeout: Duration,
-    /// How late changes of other servers may be seen before this one is not ready; zero for any time (`--max-feed-lag`).
+    /// How late changes of other servers may arrive before this server is not ready; zero for any time
+    /// (`--max-feed-lag`).
     pub max_feed_lag: Duration,
-    /// How much longer than asked a key may live (`--lease-reuse-duration-seconds`).
+    /// How much longer than its time to live a key may exist (`--lease-reuse-duration-seconds`).
     pub lease_reuse: Duration,
 }
 
@@ -67,7 +68,7 @@ pub struct EtcdServersOverride {
 }
 
 impl EtcdConfig {
-    /// Opens the etcds of single resources. Those with the same servers are opened once.
+    /// Opens the etcds of single resources. Resources with the same servers share an etcd.
     pub(crate) fn open_overrides(
         &self,
         history: &HistoryLimits,
@@ -91,12 +92,12 @@ impl EtcdConfig {
         by_servers.into_iter().map(open).collect()
     }
 
-    /// The form of the stored objects. Defaults of what is read depend on the feature gates.
+    /// The form of the stored objects. The defaults that reads set depend on the feature gates.
     pub(crate) fn stored_form(&self, gates: &Gates) -> Result<Arc<StoredForm>, StartError> {
         StoredForm::new(&self.prefix, self.protobuf, gates).map(Arc::new).map_err(StartError::Options)
     }
 
-    /// Opens the store. Other servers may serve as much history as this one.
+    /// Opens the store. The store keeps the history that this server serves, because other servers may serve it, too.
     pub(crate) fn open(&self, history: &HistoryLimits, form: Arc<StoredForm>) -> Result<EtcdStore, StartError> {
         Ok(EtcdStore::open(EtcdOptions {
             transformer: form,
@@ -113,7 +114,7 @@ impl EtcdConfig {
     }
 }
 
-/// Waits until a store can be read: an etcd may be starting, too.
+/// Waits until a store can be read: etcd may be starting, too.
 ///
 /// # Errors
 /// It cannot be read for [`STORE_START_TIMEOUT`].
@@ -130,7 +131,7 @@ pub(crate) async fn wait_until_readable(store: &dyn Store) -> Result<(), pintle_
     }
 }
 
-/// The prefix of all keys of a store that is the server's own.
+/// The prefix of all keys in the server's own stores.
 pub(crate) const KEY_PREFIX: &str = "/registry";
 
 impl Engine {

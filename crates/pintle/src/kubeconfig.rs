@@ -1,4 +1,4 @@
-//! Kubeconfigs: the administrator's, and those that are made for other users.
+//! Kubeconfigs of the administrator and of other users.
 
 use std::fs;
 use std::path::Path;
@@ -16,15 +16,15 @@ const ADVERTISED: &str = "advertised: ";
 pub struct KubeconfigCluster {
     /// The base URL.
     pub server: String,
-    /// The name that clients ask for, if it is not that of the URL.
+    /// The server name that clients ask for, if it differs from the URL's host.
     pub server_name: Option<String>,
-    /// The base URL for clients on other machines, if it is another one.
+    /// The base URL for clients on other machines, if it differs.
     pub advertised: Option<String>,
     /// The authority of the server's certificate, in PEM, encoded with base64.
     authority: String,
 }
 
-/// What a user identifies itself with.
+/// The credentials of a user.
 #[derive(Clone, Copy, Debug)]
 pub enum KubeconfigCredentials<'a> {
     /// A client certificate.
@@ -34,7 +34,7 @@ pub enum KubeconfigCredentials<'a> {
 }
 
 impl KubeconfigCluster {
-    /// A server whose certificate an authority (in PEM) has signed.
+    /// A server whose certificate is signed by this authority (in PEM).
     #[must_use]
     pub fn new(server: &str, server_name: Option<&str>, authority: &str) -> Self {
         Self {
@@ -45,10 +45,10 @@ impl KubeconfigCluster {
         }
     }
 
-    /// The server of a kubeconfig that [`KubeconfigCluster::kubeconfig`] has written.
+    /// Reads the server from a kubeconfig that [`KubeconfigCluster::kubeconfig`] has made.
     ///
     /// # Errors
-    /// The file cannot be read, or it was written by others.
+    /// The file cannot be read, or another program has written it.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let field = |name: &str| text.lines().find_map(|line| line.trim_start().strip_prefix(name)).map(str::to_owned);
@@ -64,7 +64,7 @@ impl KubeconfigCluster {
     /// The authority, in PEM.
     ///
     /// # Errors
-    /// It is not base64.
+    /// The field is not valid base64.
     pub fn authority(&self) -> Result<Vec<u8>, String> {
         STANDARD.decode(&self.authority).map_err(|error| format!("certificate-authority-data: {error}"))
     }
@@ -108,7 +108,7 @@ impl KubeconfigCluster {
     }
 }
 
-/// A text as YAML: as it is if it is a plain word that nothing else is written as, otherwise in quotes.
+/// A text as YAML. A word that YAML cannot take for another type stays as it is; other texts get quotes.
 fn yaml_text(text: &str) -> String {
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))

@@ -1,4 +1,4 @@
-//! The `pintle` binary. What it does depends on the name under which it is called: see [`command`].
+//! The `pintle` binary. The name under which it is called decides which program it is: see [`command`].
 
 mod command;
 

@@ -11,8 +11,8 @@ use crate::certificates::{CertificateError, ClockBounds, KeyFolder, KeyPlan, wri
 use crate::kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 use crate::serving::{LOOPBACK_NAME, ServingError, ServingTls};
 
-/// How often the certificates are examined. They are renewed months before they expire, but a clock that has been wrong may
-/// be right again at any time.
+/// How often the certificates are examined. They are renewed months before they expire, but a wrong clock may be
+/// corrected at any time.
 const INTERVAL: Duration = Duration::from_secs(300);
 
 /// Renews the server's own certificates.
@@ -21,7 +21,7 @@ pub(crate) struct CertificateRenewal {
     pub(crate) clock: Arc<dyn Clock>,
     /// The time at which the server started.
     pub(crate) started: OffsetDateTime,
-    /// What the serving certificate is valid for.
+    /// The host names and addresses for which the serving certificate is valid.
     pub(crate) names: Vec<String>,
     /// The private key of service accounts, in PEM.
     pub(crate) service_account_key: String,
@@ -31,12 +31,13 @@ pub(crate) struct CertificateRenewal {
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The base URL of the server.
     pub(crate) url: String,
-    /// The base URL for clients on other machines, if it is another one.
+    /// The base URL for clients on other machines, if it differs.
     pub(crate) advertised_url: Option<String>,
 }
 
 impl CertificateRenewal {
-    /// Renews certificates whenever it is time. What fails is tried again later: the certificates stay valid for long.
+    /// Renews certificates when they are due. A failed renewal is tried again later: the certificates stay valid for
+    /// long.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             self.clock.sleep(INTERVAL).await;
@@ -54,7 +55,7 @@ impl CertificateRenewal {
         if keys.is_unchanged() {
             return Ok(());
         }
-        // The newest commit proves nothing here: this process makes it with the same clock.
+        // The newest commit proves nothing here: this process made it with the same clock.
         keys.check_clock(now, ClockBounds::ServerStart(self.started))?;
         self.tls.set_built_in(keys.certificates.clone(), |certificates| {
             keys.write()?;

@@ -1,5 +1,5 @@
-//! The log of requests (`--log-requests`): a line of JSON for each request when its answer is known. Requests do not wait
-//! for the file: a background task writes the lines, and what it cannot keep up with is dropped and counted.
+//! The log of requests (`--log-requests`): a line of JSON for each request when its answer is known. Requests do not
+//! wait for the file: a background task writes the lines. If the queue is full, lines are dropped and counted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ const MAX_WRITE_LINES: usize = 256;
 /// Maximum size of a body in a line, in bytes. Of a larger one, only its beginning is logged, as a text.
 const MAX_BODY_BYTES: usize = 16 * 1024;
 
-/// The log of requests cannot be opened.
+/// Why the log of requests cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to open the log of requests: {path}: {error}")]
 pub struct RequestLogError {
@@ -39,7 +39,7 @@ pub(crate) struct RequestLog {
     is_ending: watch::Sender<bool>,
 }
 
-/// Makes lines of requests.
+/// Encodes requests as lines, and queues them.
 #[derive(Debug)]
 struct LineSender {
     lines: mpsc::Sender<Vec<u8>>,
@@ -47,7 +47,7 @@ struct LineSender {
     dropped: AtomicU64,
 }
 
-/// What the task writes.
+/// The receiver of the task that writes the lines.
 #[derive(Debug)]
 struct LineReceiver {
     lines: mpsc::Receiver<Vec<u8>>,
@@ -56,7 +56,7 @@ struct LineReceiver {
 }
 
 impl RequestLog {
-    /// Creates the file, which only its owner can read, or opens it to append to it.
+    /// Creates the file, or opens it to append to it. Only its owner can read a new file.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -75,7 +75,7 @@ impl RequestLog {
         }
     }
 
-    /// What sees the requests.
+    /// The observer of requests that writes to this log.
     pub(crate) fn observer(&self) -> Arc<dyn RequestObserver> {
         self.observer.clone()
     }
@@ -100,7 +100,7 @@ impl RequestLog {
             tokio::select! {
                 biased;
                 received = receiver.lines.recv_many(&mut batch, MAX_WRITE_LINES) => if received == 0 { break },
-                // Only when there is nothing to write.
+                // This branch runs only when there is nothing to write.
                 _ = is_ending.wait_for(|is_ending| *is_ending) => receiver.lines.close(),
             }
             let dropped = self.observer.dropped.swap(0, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl RequestLog {
         Ok(())
     }
 
-    /// Waits until all lines are written, or the task has given up. No more requests must come.
+    /// Waits until all lines are written, or the task has given up. The caller guarantees that no more requests come.
     pub(crate) async fn finish(self) {
         self.is_ending.send_replace(true);
         loop {
@@ -138,7 +138,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     File::options().append(true).create(true).mode(0o600).open(path)
 }
 
-/// The line that says how many are missing before it.
+/// The line that tells how many lines were dropped before it.
 fn dropped_line(count: u64) -> Vec<u8> {
     line(&object! { "dropped": i64::try_from(count).unwrap_or(i64::MAX) })
 }
@@ -159,7 +159,7 @@ impl LineSender {
 
 impl RequestObserver for LineSender {
     fn answered(&self, request: &ObservedRequest<'_>, answer: &ObservedAnswer) {
-        // A queue that is full is no reason to encode a body.
+        // If the queue is full, the body need not be encoded.
         if self.lines.capacity() == 0 {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
@@ -212,16 +212,17 @@ fn describe(request: &ObservedRequest<'_>, answer: &ObservedAnswer) -> Value {
     value
 }
 
-/// True if the message of an answer may quote the body of the request, as those about malformed and invalid objects do.
+/// True if the message of an answer may quote the body of the request, as messages about malformed and invalid objects
+/// do.
 fn quotes_bodies(code: u16) -> bool {
     // A policy or webhook that refuses an object with 403 may quote it.
     !matches!(code, 401 | 404 | 405 | 409 | 410 | 415 | 429 | 503 | 504)
 }
 
-/// Adds a body, as far as there is room for it.
+/// Adds a body, truncated to the maximum size.
 fn set_body(value: &mut Value, size: usize, json: Option<Vec<u8>>) {
     let Some(json) = json else {
-        // It may have secrets.
+        // A malformed body may contain secrets.
         value.set("malformedBodyBytes", i64::try_from(size).unwrap_or(i64::MAX));
         return;
     };

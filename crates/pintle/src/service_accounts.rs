@@ -1,4 +1,4 @@
-//! Service accounts: the options of kube-apiserver, the keys, and what the server and its authenticators are built from.
+//! Service accounts: the options of kube-apiserver, the keys, and the inputs for the server and its authenticators.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct ServiceAccountOptions {
     /// The file with the key that signs tokens, in PEM. `None` selects a key of the server's own
     /// (`--service-account-signing-key-file`).
     pub signing_key_file: Option<PathBuf>,
-    /// The audiences of the server; none selects the issuers (`--api-audiences`).
+    /// The audiences of the server; an empty list selects the issuers (`--api-audiences`).
     pub api_audiences: Vec<String>,
     /// Whether the secret and the account of a legacy token have to exist (`--service-account-lookup`).
     pub look_up: bool,
@@ -40,7 +40,7 @@ pub struct ServiceAccountOptions {
     /// Whether tokens of injected volumes are valid for a year, so that clients which do not refresh them go on working
     /// (`--service-account-extend-token-expiration`).
     pub extend_token_expiration: bool,
-    /// The URL of the keys in the discovery document; `None` selects the server's (`--service-account-jwks-uri`).
+    /// The URL of the keys in the discovery document; `None` selects the server's URL (`--service-account-jwks-uri`).
     pub jwks_uri: Option<String>,
     /// How long authentications by tokens are cached.
     pub token_cache: TokenCacheTtl,
@@ -63,7 +63,7 @@ impl Default for ServiceAccountOptions {
 }
 
 impl ServiceAccountOptions {
-    /// Checks what needs no files.
+    /// Checks the options without their files.
     ///
     /// # Errors
     /// All errors, as kube-apiserver words them.
@@ -199,13 +199,13 @@ fn public_keys(path: &Path) -> Result<Vec<PublicKey>, String> {
     public_keys_from_pem(&pem).map_err(|error| format!("error reading public key file {}: {error}", path.display()))
 }
 
-/// What a server needs for service accounts.
+/// The configuration of service accounts for the server, and the inputs of its authenticators.
 pub(crate) struct ServiceAccountSetup {
     pub(crate) config: ServiceAccountConfig,
     pub(crate) authentication: ServiceAccountAuthentication,
 }
 
-/// What the authenticators of tokens are built from.
+/// The inputs of the authenticators of tokens.
 pub(crate) struct ServiceAccountAuthentication {
     keys: Arc<PublicKeys>,
     issuers: Vec<Str>,

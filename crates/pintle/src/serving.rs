@@ -1,5 +1,5 @@
-//! The certificates with which the server serves, and those of the clients that it trusts. The files are read again when
-//! they change (upstream: `dynamiccertificates`).
+//! The certificates with which the server serves, and the certificate authorities of clients. The files are read again
+//! when they change (upstream: `dynamiccertificates`).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -23,7 +23,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::certificates::{CertificateError, Certificates};
 
-/// How often the files are compared with what is in use.
+/// How often the files are compared with the contents in use.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 /// The name for which clients get the built-in certificate, whatever else is configured (upstream:
 /// `server.LoopbackClientServerNameOverride`). The administrator's kubeconfig asks for it.
@@ -44,7 +44,7 @@ pub struct NamedCertificate {
     /// The files.
     pub files: CertificateFiles,
     /// Domain patterns, such as `*.example.com`, and IP addresses of this server for clients that ask for no name. If
-    /// empty, the names that the certificate is valid for.
+    /// the list is empty, the certificate's own names count.
     pub names: Vec<String>,
 }
 
@@ -68,17 +68,17 @@ impl NamedCertificate {
     }
 }
 
-/// How the server serves TLS.
+/// The TLS options of the server.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
     /// The certificate for clients that ask for no other name (`--tls-cert-file`, `--tls-private-key-file`). `None`
     /// selects the built-in one.
     pub certificate: Option<CertificateFiles>,
-    /// Further names and addresses that the built-in certificate is valid for (`--tls-san`).
+    /// Further names and addresses for which the built-in certificate is valid (`--tls-san`).
     pub names: Vec<String>,
     /// Further certificates by name.
     pub named_certificates: Vec<NamedCertificate>,
-    /// Certificate authorities whose client certificates are accepted beside those of the built-in one
+    /// Certificate authorities whose client certificates are accepted in addition to the built-in authority's
     /// (`--client-ca-file`).
     pub client_ca: Option<PathBuf>,
     /// Certificate authorities of front proxies, which name users in headers (`--requestheader-client-ca-file`).
@@ -117,13 +117,13 @@ pub enum ServingError {
 pub(crate) struct ServingTls {
     options: TlsOptions,
     built_in: Mutex<Certificates>,
-    /// What the files contained when they were read last, whether it can be used or not.
+    /// The contents of the files at the last read, usable or not.
     contents: Mutex<Vec<Vec<u8>>>,
-    /// What the files contained when it could be used last.
+    /// The last contents of the files that were usable.
     usable_contents: Mutex<Vec<Vec<u8>>>,
     config: watch::Sender<Arc<TlsConfig>>,
     clients: RwLock<ClientAuthorities>,
-    /// How often [`ServingTls::clients`] was replaced.
+    /// The number of times that [`ServingTls::clients`] was replaced.
     clients_generation: AtomicU64,
 }
 
@@ -169,7 +169,7 @@ impl ServingTls {
         self.config.subscribe()
     }
 
-    /// How often the authorities of clients were replaced.
+    /// The number of times that the authorities of clients were replaced.
     pub(crate) fn clients_generation(&self) -> u64 {
         self.clients_generation.load(Ordering::Acquire)
     }
@@ -177,7 +177,7 @@ impl ServingTls {
     /// Verifies the certificate of a user at a time since 1970. Returns the period in which the result stays the same.
     ///
     /// # Errors
-    /// It is not valid; the text is the reason.
+    /// The certificate is not valid. The error is the reason.
     pub(crate) fn verify_user(
         &self,
         leaf: &CertificateDer<'_>,
@@ -192,7 +192,7 @@ impl ServingTls {
     /// same.
     ///
     /// # Errors
-    /// It is not valid; the text is the reason.
+    /// The certificate is not valid. The error is the reason.
     pub(crate) fn verify_front_proxy(
         &self,
         leaf: &CertificateDer<'_>,
@@ -223,11 +223,11 @@ impl ServingTls {
         self.built_in.lock().clone()
     }
 
-    /// Uses other built-in certificates for new connections. `save` stores them: first it is certain that they can be
-    /// used.
+    /// Uses other built-in certificates for new connections. `save` stores the certificates. It is called only if TLS
+    /// can be configured with them.
     ///
     /// # Errors
-    /// They cannot be used or saved. Those in use stay.
+    /// The certificates cannot be used or saved. The certificates in use stay.
     pub(crate) fn set_built_in(
         &self,
         built_in: Certificates,
@@ -247,7 +247,7 @@ impl ServingTls {
         self.config.send_replace(config);
     }
 
-    /// Uses the files anew whenever one has changed. What cannot be used is logged, and what was in use stays.
+    /// Reloads the files whenever one has changed. Errors are logged, and the certificates in use stay.
     pub(crate) async fn reload_when_changed(self: Arc<Self>) {
         if self.options.files().next().is_none() {
             return std::future::pending().await;
@@ -313,7 +313,8 @@ fn build(
     let mut users = built_in.authority.certificate.clone().into_bytes();
     if options.client_ca.is_some() {
         let others = next();
-        // By itself, because the built-in authority would hide that there is none, as while the file is written anew.
+        // The file is checked by itself, because it may have no authority while it is rewritten. The built-in authority
+        // would hide that.
         authorities(&others)?;
         users.push(b'\n');
         users.extend(others);
@@ -338,8 +339,8 @@ fn verify(
         .map_err(|error| format!("verifying certificate failed: {error}"))
 }
 
-/// The DNS names that a certificate is valid for, in lower case, and its common name if that is one. Its addresses do not
-/// count (upstream: `getCertificateNames`).
+/// The DNS names that a certificate is valid for, in lower case, and its common name if it is a DNS name. The
+/// certificate's addresses do not count (upstream: `getCertificateNames`).
 fn dns_names(pem: &[u8]) -> Vec<String> {
     let Some(Ok(leaf)) = CertificateDer::pem_slice_iter(pem).next() else { return Vec::new() };
     let Ok((_, certificate)) = X509Certificate::from_der(&leaf) else { return Vec::new() };

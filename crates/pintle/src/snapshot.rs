@@ -1,4 +1,5 @@
-//! What a server can begin with: the objects and the keys of another server, so that a prepared cluster is there at once.
+//! The initial content of a server: the objects and the keys of another server, so that a prepared cluster is available
+//! at once.
 
 use std::fmt;
 use std::path::Path;
@@ -11,7 +12,8 @@ use crate::engine::KEY_PREFIX;
 use crate::migration;
 use crate::server::StartError;
 
-/// The objects of a server at one revision, and its keys: what it has signed stays valid on a server that begins with them.
+/// The objects of a server at one revision, and its keys. Credentials of that server stay valid on a server that begins
+/// with the snapshot.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(crate) objects: StoreSnapshot,
@@ -28,10 +30,10 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the data directory of a server that does not run.
+    /// Reads the data directory of a stopped server.
     ///
     /// # Errors
-    /// The directory is not that of a server, or a server uses it.
+    /// The directory does not belong to a server, or a server uses it.
     pub async fn read(data_dir: &Path) -> Result<Self, StartError> {
         let keys = KeyFolder::read(data_dir)?;
         if keys.is_empty() {
@@ -59,7 +61,7 @@ impl Snapshot {
         Ok(Self { objects, certificates: certificates.clone(), service_account_key: service_account_key.to_owned() })
     }
 
-    /// The keys with which a server runs whose folder has these files: what is missing there is taken from the snapshot.
+    /// The keys for a server whose folder has these files. Missing files come from the snapshot.
     ///
     /// # Errors
     /// The folder has the keys of another cluster.

@@ -1,5 +1,5 @@
-//! Whether the clock can be believed when a certificate is to be issued: one that was issued with a wrong clock locks
-//! clients out once the clock is right.
+//! Decides whether the clock can be believed when a certificate has to be issued. A certificate that was issued with a
+//! wrong clock locks clients out once the clock is right.
 
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_store::{Error, KeyInterval, Store};
@@ -9,12 +9,12 @@ use time::{Duration, OffsetDateTime};
 use super::issue::CLOCK_SKEW;
 use super::rfc3339;
 
-/// How much later than the newest commit a server may be started and issue certificates unasked.
+/// How long after the newest commit a starting server issues certificates without `--accept-clock`.
 const MAX_DOWNTIME: Duration = Duration::days(365);
-/// How many Leases are read at most to learn the time of the newest commit of an etcd.
+/// The maximum number of Leases that are read to learn the time of the newest commit of an etcd.
 const MAX_LEASES: usize = 1000;
 
-/// What the clock is compared with.
+/// The time with which the clock is compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ClockBounds {
     /// Nothing is known.
@@ -26,7 +26,7 @@ pub(crate) enum ClockBounds {
 }
 
 impl ClockBounds {
-    /// What the time of the clock contradicts, if anything.
+    /// Why the time of the clock is doubtful; `None` if it is not.
     pub(super) fn doubt(self, now: OffsetDateTime) -> Option<String> {
         match self {
             Self::NewestCommit(commit) if now + CLOCK_SKEW < commit || now > commit + MAX_DOWNTIME => {
@@ -40,8 +40,8 @@ impl ClockBounds {
     }
 }
 
-/// The time of the newest commit in a store. An etcd does not record times; there it is the newest renewal of a Lease,
-/// which servers write every few seconds.
+/// The time of the newest commit in a store. An etcd does not record times. There the newest renewal of a Lease counts,
+/// because servers renew Leases every few seconds.
 ///
 /// # Errors
 /// The store cannot be read.

@@ -1,4 +1,4 @@
-//! What is to be known of a certificate to decide whether it can be used.
+//! The fields of a certificate that decide whether the server can use it.
 
 use std::net::IpAddr;
 
@@ -13,16 +13,16 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// The fields of a certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateDetails {
-    /// In hexadecimal digits.
+    /// The serial number, in hexadecimal digits.
     pub(crate) serial: String,
     pub(crate) not_before: OffsetDateTime,
     pub(crate) not_after: OffsetDateTime,
-    /// The names and addresses that it is valid for.
+    /// The names and addresses for which the certificate is valid.
     pub(crate) names: Vec<String>,
     /// The subject and the issuer as text.
     pub(crate) subject: String,
     pub(crate) issuer: String,
-    /// True if it names itself as its issuer.
+    /// True if the certificate names itself as its issuer.
     pub(crate) is_self_issued: bool,
     /// The hash of the public key.
     pub(crate) key_hash: String,
@@ -30,7 +30,7 @@ pub(crate) struct CertificateDetails {
 }
 
 impl CertificateDetails {
-    /// Reads the first certificate of a text in PEM. `None` if there is none, or it is malformed.
+    /// Reads the first certificate of a text in PEM. `None` if there is no certificate, or if it is malformed.
     pub(crate) fn of(pem: &str) -> Option<Self> {
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
         Self::of_der(&der)
@@ -66,12 +66,12 @@ impl CertificateDetails {
         })
     }
 
-    /// True if it is the certificate of this key.
+    /// True if this is the certificate of the key.
     pub(crate) fn is_of(&self, key: &KeyPair) -> bool {
         self.public_key == key.public_key_raw()
     }
 
-    /// True if it is valid at a time.
+    /// True if the certificate is valid at a time.
     pub(crate) fn is_valid_at(&self, time: OffsetDateTime) -> bool {
         (self.not_before..=self.not_after).contains(&time)
     }

@@ -1,4 +1,4 @@
-//! The files of the folder `pki`: how they are read and written. What is in them decides [`KeyPlan`](super::KeyPlan).
+//! Reads and writes the files of the folder `pki`. [`KeyPlan`](super::KeyPlan) decides from their contents.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,11 +13,11 @@ use super::{CertificateAndKey, CertificateError, Certificates};
 
 /// The name of the folder in a data directory.
 const FOLDER: &str = "pki";
-/// The file of the private key of service accounts, and that of its public key.
+/// The files of the private key and of the public key of service accounts.
 pub(super) const SERVICE_ACCOUNT_KEY: &str = "sa.key";
 pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "sa.pub";
 
-/// A certificate with its key.
+/// The owner of a certificate and a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The authority.
@@ -57,10 +57,10 @@ pub(super) struct PartFiles {
     pub(super) predecessors: Vec<String>,
 }
 
-/// The files of the folder `pki` that exist, or those of a server that has no folder.
+/// The existing files of the folder `pki`, or the keys of a server without such a folder.
 #[derive(Clone, Default)]
 pub(crate) struct KeyFolder {
-    /// `None` if nothing is stored.
+    /// The path of the folder; `None` if nothing is stored.
     path: Option<PathBuf>,
     parts: [PartFiles; 3],
     pub(super) service_account_key: Option<String>,
@@ -68,10 +68,10 @@ pub(crate) struct KeyFolder {
 }
 
 impl KeyFolder {
-    /// Reads the folder of a data directory. Nothing needs to exist.
+    /// Reads the folder of a data directory. Neither the folder nor a file needs to exist.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what its name says.
+    /// A file cannot be read, or its content is not of the type that its name says.
     pub(crate) fn read(data_dir: &Path) -> Result<Self, CertificateError> {
         let path = data_dir.join(FOLDER);
         let mut folder = Self { path: Some(path.clone()), ..Self::default() };
@@ -93,7 +93,7 @@ impl KeyFolder {
         Ok(folder)
     }
 
-    /// The files of a running server, and the predecessors of its certificates in its folder.
+    /// The keys of a running server, and the predecessors of its certificates in its folder.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -113,13 +113,14 @@ impl KeyFolder {
         Ok(files)
     }
 
-    /// These files, and those of a running server for what is missing. `None` if the keys are others.
+    /// Completes missing files with the keys of a running server. `None` if the existing key of the authority or of
+    /// service accounts is another one.
     pub(crate) fn completed_by(&self, running: &Certificates, service_account_key: &str) -> Option<Self> {
         let mut files = self.clone();
         let pairs = [&running.authority, &running.serving, &running.admin];
         for (part, pair) in Part::ALL.into_iter().zip(pairs) {
             let PartFiles { certificate, key, .. } = &mut files.parts[part as usize];
-            // A certificate that is there belongs to a key that may be another one.
+            // An existing certificate may belong to another key.
             if key.get_or_insert_with(|| pair.key.clone()) == &pair.key && certificate.is_none() {
                 *certificate = Some(pair.certificate.clone());
             }
@@ -147,7 +148,7 @@ impl KeyFolder {
     /// The key and the certificate of a part, which must exist.
     ///
     /// # Errors
-    /// One is missing, or they do not belong together.
+    /// The key or the certificate is missing, or they do not belong together.
     pub(crate) fn pair(&self, part: Part) -> Result<CertificateAndKey, CertificateError> {
         let PartFiles { certificate, key, .. } = self.part(part);
         let pair = CertificateAndKey {
@@ -165,7 +166,7 @@ impl KeyFolder {
     /// All certificates, which must exist.
     ///
     /// # Errors
-    /// One is missing, or a pair does not belong together.
+    /// A file is missing, or a certificate does not belong to its key.
     pub(crate) fn certificates(&self) -> Result<Certificates, CertificateError> {
         let [authority, serving, admin] = Part::ALL.map(|part| self.pair(part));
         Ok(Certificates { authority: authority?, serving: serving?, admin: admin? })
@@ -174,7 +175,7 @@ impl KeyFolder {
     /// The private key of service accounts, which must exist.
     ///
     /// # Errors
-    /// It is missing.
+    /// The key is missing.
     pub(crate) fn service_account_key(&self) -> Result<String, CertificateError> {
         self.existing(&self.service_account_key, SERVICE_ACCOUNT_KEY)
     }
@@ -184,13 +185,13 @@ impl KeyFolder {
         text.clone().ok_or_else(missing)
     }
 
-    /// Writes a new private key. A key that is there meanwhile stays.
+    /// Writes a new private key. If the file exists by now, it stays and the call fails.
     pub(super) fn write_key(&self, name: &str, pem: &str) -> Result<(), CertificateError> {
         let Some(folder) = &self.path else { return Ok(()) };
         fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
         let path = folder.join(name);
         let temporary = write_temporary(&path, pem).map_err(|error| file_error(&path, error))?;
-        // A link fails if there is a file, but not every file system has links.
+        // Creating a link fails if the file exists, but not every file system has links.
         let linked = match fs::hard_link(&temporary, &path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
                 fs::rename(&temporary, &path)
@@ -203,7 +204,7 @@ impl KeyFolder {
         linked.map_err(|error| file_error(&path, error))
     }
 
-    /// Writes a file that is no secret and replaces nothing that matters.
+    /// Writes a file that is not secret. It may replace an existing file.
     pub(super) fn write_file(&self, name: &str, text: &str) -> Result<(), CertificateError> {
         match &self.path {
             Some(folder) => write_private(&folder.join(name), text),
@@ -211,7 +212,7 @@ impl KeyFolder {
         }
     }
 
-    /// Writes a certificate. The one that it replaces is kept under its serial number.
+    /// Writes a certificate. The replaced certificate is kept in a file with its serial number.
     pub(super) fn write_certificate(
         &self,
         part: Part,
@@ -225,7 +226,7 @@ impl KeyFolder {
         self.write_file(&part.certificate_file(), pem)
     }
 
-    /// Makes the names of the written files durable.
+    /// Syncs the folder, so that the names of the written files are durable.
     pub(super) fn sync(&self) -> Result<(), CertificateError> {
         let Some(folder) = &self.path else { return Ok(()) };
         fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| file_error(folder, error))
@@ -244,7 +245,7 @@ fn read(path: &Path, problem: &str, is_usable: impl Fn(&str) -> bool) -> Result<
     }
 }
 
-/// The certificates of a part that were replaced. One that cannot be read is of no use.
+/// The certificates of a part that were replaced. Unreadable files are skipped.
 fn predecessors(folder: &Path, part: Part) -> Result<Vec<String>, CertificateError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,4 +1,4 @@
-//! Issues the server's own certificates for keys that exist.
+//! Issues the server's own certificates for existing keys.
 
 use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use rcgen::{
@@ -22,8 +22,8 @@ const AUTHORITY_DAYS: i64 = 3650;
 /// The lifetime of the certificates that the authority signs, in days.
 const LEAF_DAYS: i64 = 3650;
 
-/// Issues the certificate of an authority for its key. All that it issues for a key have the same subject, so that what the
-/// authority has signed stays valid.
+/// Issues the certificate of an authority for its key. All certificates for a key have the same subject, so the
+/// authority's signatures stay valid.
 pub(crate) fn authority(key: &KeyPair, now: OffsetDateTime) -> Result<String, rcgen::Error> {
     let mut params = certificate_params(AUTHORITY_NAME, now, AUTHORITY_DAYS)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -41,7 +41,7 @@ pub(crate) fn is_own_authority(certificate: &CertificateDetails) -> bool {
     certificate.is_self_issued && certificate.subject == authority_name()
 }
 
-/// What the serving certificate is valid for.
+/// The host names and addresses for which the serving certificate is valid.
 pub(crate) fn hosts(names: &[String]) -> Vec<String> {
     let mut hosts: Vec<String> = [
         "localhost",
@@ -94,12 +94,12 @@ fn certificate_params(name: &str, now: OffsetDateTime, days: i64) -> Result<Cert
     Ok(params)
 }
 
-/// A random serial number. A certificate that is issued again for the same key has another one.
+/// A random serial number. A certificate that is issued again for the same key has another serial number.
 pub(crate) fn serial_number() -> Result<[u8; 20], rcgen::Error> {
     let mut serial = [0; 20];
     let random = rustls::crypto::ring::default_provider().secure_random;
     random.fill(&mut serial).map_err(|_| rcgen::Error::RingUnspecified)?;
-    // Positive, and never shorter.
+    // The number is positive and always has 20 bytes.
     serial[0] = serial[0] & 0x7f | 0x40;
     Ok(serial)
 }

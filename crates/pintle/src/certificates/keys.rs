@@ -1,6 +1,5 @@
-//! Private keys in PEM. Those that the server makes are ECDSA P-256 in the format of SEC 1 (RFC 5915), as those that
-//! client-go makes: some clients read no EC keys in PKCS #8. Those that others have made may have any form that OpenSSL or
-//! kubeadm writes.
+//! Private keys in PEM. The server makes ECDSA P-256 keys in SEC 1 format (RFC 5915), as client-go does, because some
+//! clients cannot read EC keys in PKCS #8. Keys from elsewhere may have any form that OpenSSL or kubeadm writes.
 
 use pintle_auth::pem;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
@@ -11,17 +10,17 @@ use yasna::{DERWriterSeq, construct_der};
 
 const RSA_ENCRYPTION: &[u64] = &[1, 2, 840, 113_549, 1, 1, 1];
 const EC_PUBLIC_KEY: &[u64] = &[1, 2, 840, 10045, 2, 1];
-/// P-256 and P-384.
+/// The object identifiers of P-256 and P-384.
 const CURVES: [&[u64]; 2] = [&[1, 2, 840, 10045, 3, 1, 7], &[1, 3, 132, 0, 34]];
 
-/// What precedes the private key of a P-256 key in PKCS #8, as it is generated: both versions and the curve.
+/// The bytes before the private key of a P-256 key in the generated PKCS #8: both versions and the curve.
 const PKCS8: &[u8] = b"\x30\x81\x87\x02\x01\x00\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\
     \x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x04\x6d\x30\x6b\x02\x01\x01\x04\x20";
-/// What precedes it in SEC 1.
+/// The bytes before the private key in SEC 1.
 const VERSION: &[u8] = b"\x30\x77\x02\x01\x01\x04\x20";
 /// The curve in SEC 1.
 const CURVE: &[u8] = b"\xa0\x0a\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07";
-/// What precedes the public key in both.
+/// The bytes before the public key in both formats.
 const PUBLIC: &[u8] = b"\xa1\x44\x03\x42\x00";
 
 /// Makes a P-256 key.
@@ -64,7 +63,7 @@ fn pkcs8(algorithm: &[u64], parameters: impl FnOnce(&mut DERWriterSeq<'_>), key:
     })
 }
 
-/// A key of [`new_key`] as `EC PRIVATE KEY` in PEM: the version, the private key, the curve and the public key.
+/// A key from [`new_key`] as `EC PRIVATE KEY` in PEM: the version, the private key, the curve and the public key.
 pub(crate) fn sec1_pem(key: &KeyPair) -> Result<String, rcgen::Error> {
     let private = key.serialized_der().strip_prefix(PKCS8).and_then(|rest| rest.first_chunk::<32>());
     let private = private.ok_or(rcgen::Error::CouldNotParseKeyPair)?;

@@ -1,7 +1,7 @@
 //! The server's own certificates and private keys: an authority, a serving certificate, the administrator's client
 //! certificate and the key that signs tokens of service accounts. They are created at the first start and stored in the
-//! folder `pki` of the data directory ([`KeyFolder`]). A private key is never written over, and never made anew where
-//! another file shows that there was one ([`KeyPlan`]).
+//! folder `pki` of the data directory ([`KeyFolder`]). A private key is never overwritten. It is never replaced with a
+//! new key if another file shows that it existed ([`KeyPlan`]).
 
 mod clock_check;
 mod details;
@@ -37,7 +37,7 @@ pub enum CertificateError {
     File {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// The content of a file cannot be used.
@@ -45,7 +45,7 @@ pub enum CertificateError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A private key is gone.
@@ -57,7 +57,7 @@ pub enum CertificateError {
     KeyGone {
         /// The file of the key.
         path: PathBuf,
-        /// A file that belongs to it.
+        /// A file that belongs to the key.
         sibling: PathBuf,
     },
     /// A certificate has to be issued, but the clock is doubtful.
@@ -68,11 +68,11 @@ pub enum CertificateError {
     DoubtfulClock {
         /// The file of the certificate.
         path: PathBuf,
-        /// Why it has to be issued.
+        /// Why the certificate has to be issued.
         why: String,
         /// The time of the clock.
         now: String,
-        /// What the clock contradicts.
+        /// Why the clock is doubtful.
         doubt: String,
     },
     /// A certificate cannot be created.
@@ -93,7 +93,7 @@ impl CertificateAndKey {
     /// Reads the authority from a data directory.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what its name says.
+    /// A file cannot be read, or its content is not of the type that its name says.
     pub fn load_authority(data_dir: &Path) -> Result<Self, CertificateError> {
         KeyFolder::read(data_dir)?.pair(Part::Authority)
     }
@@ -101,7 +101,7 @@ impl CertificateAndKey {
     /// Reads the administrator's certificate from a data directory.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what its name says.
+    /// A file cannot be read, or its content is not of the type that its name says.
     pub fn load_admin(data_dir: &Path) -> Result<Self, CertificateError> {
         KeyFolder::read(data_dir)?.pair(Part::Admin)
     }
@@ -126,8 +126,8 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Creates new certificates. `names` are host names and addresses that the serving certificate is valid for, in
-    /// addition to those of the loopback interface and of the service `kubernetes`. They are valid from `now` on.
+    /// Creates new certificates, which are valid from `now` on. `names` are host names and addresses for which the
+    /// serving certificate is valid. It is also valid for the loopback interface and the service `kubernetes`.
     ///
     /// # Errors
     /// The random source or the signature fails.
@@ -138,7 +138,7 @@ impl Certificates {
     /// Reads the certificates from a data directory as they are.
     ///
     /// # Errors
-    /// A file cannot be read, or is not what its name says.
+    /// A file cannot be read, or its content is not of the type that its name says.
     pub fn load(data_dir: &Path) -> Result<Self, CertificateError> {
         KeyFolder::read(data_dir)?.certificates()
     }

@@ -1,4 +1,4 @@
-//! Decides from the files that exist which certificates and keys are made, and writes them.
+//! Decides from the existing files which certificates and keys the server creates, and writes them.
 
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -13,15 +13,15 @@ use super::issue::{self, hosts, is_own_authority};
 use super::keys::{new_key, read_key, sec1_pem};
 use super::{CertificateAndKey, CertificateError, Certificates, rfc3339};
 
-/// How long before its expiry the certificate of the authority is renewed. Clients need the new one.
+/// How long before its expiry the certificate of the authority is renewed. Clients need the new certificate.
 const AUTHORITY_RENEWAL: Duration = Duration::days(365);
-/// How long before their expiry the certificates that it signs are renewed.
+/// How long before its expiry a certificate that the authority signs is renewed.
 const LEAF_RENEWAL: Duration = Duration::days(90);
 
-/// Why a certificate does not stay as it is.
+/// Why a certificate has to be replaced.
 #[derive(Clone, Debug)]
 struct Need {
-    /// As the predicate of a sentence about the file.
+    /// The reason, as the predicate of a sentence about the file.
     why: String,
     /// False if the server can go on with the certificate.
     is_urgent: bool,
@@ -32,7 +32,7 @@ impl Need {
         Self { why: why.into(), is_urgent: true }
     }
 
-    /// What is wrong with the validity of a certificate, if anything.
+    /// Why the validity of a certificate requires a new certificate; `None` if it does not.
     fn of_validity(details: &CertificateDetails, now: OffsetDateTime, renewal: Duration) -> Option<Self> {
         let (not_before, not_after) = (rfc3339(details.not_before), rfc3339(details.not_after));
         if details.not_before > now {
@@ -44,7 +44,7 @@ impl Need {
     }
 }
 
-/// A certificate that replaces another one, or is the first.
+/// A certificate that replaces another certificate, or that is the first.
 #[derive(Clone, Debug)]
 struct Change {
     part: Part,
@@ -55,7 +55,7 @@ struct Change {
     previous: Option<String>,
 }
 
-/// The certificates and keys with which a server runs, and what has to be written for that.
+/// The certificates and keys with which a server runs, and the changes of the files that they require.
 #[derive(Clone)]
 pub(crate) struct KeyPlan {
     pub(crate) certificates: Certificates,
@@ -75,8 +75,8 @@ struct Planner<'p> {
 }
 
 impl KeyPlan {
-    /// Plans with the files that are `stored`, completed by those of `seed`. Each file is made from what exists: a
-    /// certificate from its key and the authority, a key only if nothing shows that there was one.
+    /// Plans with the `stored` files, completed with the keys of `seed`. A missing certificate is issued for its key by
+    /// the authority. A missing key is created only if no other file shows that it existed.
     ///
     /// # Errors
     /// A private key is gone, the files contradict each other, or the random source or the signature fails.
@@ -105,12 +105,12 @@ impl KeyPlan {
         Ok(Self { certificates, service_account_key, stored: stored.clone(), changes: planner.changes, now })
     }
 
-    /// True if the certificates are those that are stored.
+    /// True if the plan changes no certificate.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// True if certificates are issued.
+    /// True if the plan issues certificates.
     pub(crate) fn issues(&self) -> bool {
         self.changes.iter().any(|change| change.is_issued)
     }
@@ -123,8 +123,8 @@ impl KeyPlan {
         }
     }
 
-    /// Decides whether certificates may be issued at the time of the clock. If it is doubtful, the server goes on with those
-    /// that it has.
+    /// Decides whether certificates may be issued at the time of the clock. If the clock is doubtful, the server keeps
+    /// its current certificates.
     ///
     /// # Errors
     /// The clock is doubtful, and the server cannot go on without a new certificate.
@@ -159,7 +159,7 @@ impl KeyPlan {
         }
     }
 
-    /// Writes what is not stored: private keys first, so that no certificate is without its key.
+    /// Writes the changed files. Private keys come first, so that no certificate is without its key.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -181,13 +181,13 @@ impl KeyPlan {
             pairs.iter().filter(|(part, pair)| stored.part(*part).certificate.as_ref() != Some(&pair.certificate));
         let changed: Vec<_> = changed.collect();
         let is_written = !keys.is_empty() || !changed.is_empty();
-        // Each file is synced, so those that do not depend on each other are written at the same time.
+        // Each file is synced. So files that do not depend on each other are written at the same time.
         write_all(keys.iter().map(|(name, pem)| || stored.write_key(name, pem)))?;
         if !keys.is_empty() {
             stored.sync()?;
         }
         if stored.service_account_public_key.is_none() {
-            // Others may have made the key in a form that is not read here.
+            // The key may be from elsewhere, in a form that `read_key` does not accept.
             if let Ok(key) = read_key(&self.service_account_key) {
                 stored.write_file(SERVICE_ACCOUNT_PUBLIC_KEY, &key.public_key_pem())?;
             }
@@ -235,7 +235,7 @@ where
     })
 }
 
-/// Logs what was done with a certificate, `why`, and the `reason` if it was refused.
+/// Logs an operation on a certificate, `why` it was done, and the `reason` if it was refused.
 fn log(message: &'static str, file: &Path, certificate: &str, why: &str, reason: Option<&str>) {
     let Some(details) = CertificateDetails::of(certificate) else { return };
     tracing::warn!(
@@ -250,10 +250,10 @@ fn log(message: &'static str, file: &Path, certificate: &str, why: &str, reason:
 }
 
 impl Planner<'_> {
-    /// The authority. Its key is the root of everything, so it is made anew only in an empty folder.
+    /// The authority. All trust depends on its key, so a new key is created only in an empty folder.
     fn authority(&mut self) -> Result<CertificateAndKey, CertificateError> {
         let files = self.files.part(Part::Authority);
-        // A key without a certificate was signed by nobody: a first start may have been cut off.
+        // A key without a certificate has signed nothing: a first start may have been interrupted.
         let sibling = Part::ALL.into_iter().find(|part| self.files.part(*part).certificate.is_some());
         let sibling = sibling.map(Part::certificate_file);
         let (pem, key) = self.key(Part::Authority, sibling)?;
@@ -267,7 +267,7 @@ impl Planner<'_> {
         let (now, is_own) = (self.now, details.as_ref().is_none_or(is_own_authority));
         let need = |pem: Option<&str>| match pem.and_then(CertificateDetails::of) {
             None => Some(Need::urgent("is missing")),
-            // Only the operator can renew what the operator has made.
+            // Only the operator can renew an authority that the operator has made.
             Some(details) => Need::of_validity(&details, now, AUTHORITY_RENEWAL).filter(|n| is_own || n.is_urgent),
         };
         let stranger = [Part::Serving, Part::Admin].into_iter().find_map(|part| {
@@ -312,7 +312,7 @@ impl Planner<'_> {
         Ok(CertificateAndKey { certificate, key: pem })
     }
 
-    /// The key of a part. It is made if there is no `sibling`.
+    /// The key of a part. It is created if there is no `sibling`.
     fn key(&self, part: Part, sibling: Option<String>) -> Result<(String, KeyPair), CertificateError> {
         let path = self.files.file(&part.key_file());
         match (&self.files.part(part).key, sibling) {
@@ -328,8 +328,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The certificate with which the server runs: the current one if it is good, or else a predecessor that is, or else a
-    /// new one.
+    /// The certificate with which the server runs: the current certificate if it is good, or else a good predecessor,
+    /// or else a new certificate.
     fn certificate(
         &mut self,
         part: Part,

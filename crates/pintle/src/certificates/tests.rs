@@ -1,4 +1,5 @@
-//! The folder `pki` in every state: what is made from what exists, what is refused, and when the clock is doubted.
+//! The folder `pki` in every state: which files the server creates, which states it refuses, and when it doubts the
+//! clock.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,12 +23,12 @@ fn now() -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp(1_800_000_000).expect("a time")
 }
 
-/// Starts a server with this data directory, as far as its certificates go.
+/// Plans and writes the certificates as a server with this data directory does when it starts.
 fn start(data_dir: &Path, names: &[String], now: OffsetDateTime) -> Result<KeyPlan, CertificateError> {
     start_after(data_dir, names, now, ClockBounds::Unknown)
 }
 
-/// As [`start`], with a store.
+/// As [`start`], with bounds for the clock.
 fn start_after(
     data_dir: &Path,
     names: &[String],
@@ -120,7 +121,8 @@ fn an_authority_of_the_operator_is_used_and_never_replaced() {
         assert!(is_signed_by(&serving.certificate, &authority.certificate));
         assert!(is_signed_by(&admin.certificate, &authority.certificate));
     }
-    // One with a certificate of its own is not renewed here, and nothing takes its place when the certificate is gone.
+    // The server does not renew an authority with a certificate of the operator's. It does not replace a missing
+    // certificate of such an authority either.
     let folder = tempfile::tempdir().expect("a folder");
     let pki = folder.path().join("pki");
     std::fs::create_dir(&pki).expect("a folder");
@@ -183,7 +185,7 @@ fn certificates_are_renewed_for_their_keys_and_predecessors_are_kept() {
         let is_kept = after.iter().any(|(kept, found)| kept.starts_with(name.as_str()) && found == text);
         assert!(is_kept, "{name}");
     }
-    // What the old authority has signed is valid for the new one, and the other way round, while both are valid.
+    // While both are valid, the old authority verifies certificates of the new authority, and the other way round.
     let renewed = Certificates::load(folder.path()).expect("certificates");
     let then = u64::try_from((now() + Duration::days(3650 - 80)).unix_timestamp()).expect("a time");
     for (authority, leaf) in [(&renewed.authority, &old.admin), (&old.authority, &renewed.admin)] {
@@ -220,25 +222,25 @@ fn a_wrong_clock_issues_nothing() {
     let commit = ClockBounds::NewestCommit(now() + DAY);
     start(folder.path(), &names(), now()).expect("new files");
     let before = files(folder.path());
-    // Eleven years ahead everything has expired.
+    // With a clock that is eleven years ahead, all certificates have expired.
     let text = error(start_after(folder.path(), &names(), now() + Duration::days(4015), commit));
     assert!(text.contains("pki/ca.crt has expired at 2037-01-12T08:00:00Z, and no other is issued"), "{text}");
     assert!(
         text.contains("it says 2038-01-12T08:00:00Z, but the newest commit in the store is from 2027-01-16"),
         "{text}"
     );
-    // Nine and a half years ahead they are only to be renewed, so the server goes on with them.
+    // With a clock that is nearly ten years ahead, they are only due for renewal, so the server goes on with them.
     let plan =
         start_after(folder.path(), &names(), now() + Duration::days(3600), commit).expect("the old certificates");
     assert!(plan.is_unchanged());
     assert_eq!(plan.certificates.admin.certificate, before["admin.crt"]);
-    // Years behind they are not valid yet.
+    // With a clock that is more than a year behind, they are not valid yet.
     let text = error(start_after(folder.path(), &names(), now() - Duration::days(400), commit));
     assert!(text.contains("pki/ca.crt is not valid before 2027-01-15T07:00:00Z"), "{text}");
     let text = error(start(folder.path(), &names(), now() - Duration::days(400)));
     assert!(text.contains("but ca.crt was issued at 2027-01-15T07:00:00Z"), "{text}");
     assert_eq!(files(folder.path()), before);
-    // A file that is missing is not made with such a clock either.
+    // The server does not create a missing file with such a clock either.
     std::fs::remove_file(folder.path().join("pki/admin.crt")).expect("a file");
     let text = error(start_after(folder.path(), &names(), now() + Duration::days(1000), commit));
     assert!(text.contains("pki/admin.crt is missing"), "{text}");
@@ -254,7 +256,7 @@ fn a_server_goes_back_to_the_certificates_before_a_wrong_clock() {
     let folder = tempfile::tempdir().expect("a folder");
     start(folder.path(), &names(), now()).expect("new files");
     let before = files(folder.path());
-    // The clock is believed, and everything is renewed from 2038 on.
+    // `--accept-clock` makes the server believe the clock, and it renews everything from 2038 on.
     let then = now() + Duration::days(4015);
     let mut plan = KeyPlan::new(&KeyFolder::read(folder.path()).expect("files"), None, &names(), then).expect("a plan");
     plan.check_clock(then, ClockBounds::Unknown).expect("nothing is known");

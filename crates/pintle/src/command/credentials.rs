@@ -27,8 +27,8 @@ struct ServerFlags {
     /// The data directory of the server.
     #[arg(long, value_name = "DIR", default_value = "pintle-data")]
     data_dir: PathBuf,
-    /// The URL of the server in the kubeconfig [default: the address that the server advertises if it listens at all
-    /// addresses, or else that of admin.kubeconfig in --data-dir].
+    /// The URL of the server in the kubeconfig. [default: the advertised address of a server that listens at all
+    /// addresses, or else the URL in admin.kubeconfig in --data-dir]
     #[arg(long, value_name = "URL")]
     server: Option<Uri>,
 }
@@ -39,7 +39,7 @@ impl ServerFlags {
         KubeconfigCluster::read(&self.data_dir.join("admin.kubeconfig"))
     }
 
-    /// How the users of the kubeconfig reach it. Says on standard error which address that is, unless it was given.
+    /// How the users of the kubeconfig reach the server. Prints the address to standard error, unless a flag gives it.
     fn users(&self) -> Result<KubeconfigCluster, String> {
         let mut cluster = self.administrators()?;
         cluster.server = match (&self.server, cluster.advertised.take()) {
@@ -119,7 +119,7 @@ impl TokenCommand {
     }
 }
 
-/// What `pintle token create` prints.
+/// The output of `pintle token create`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TokenOutput {
     /// A kubeconfig with the token.
@@ -143,7 +143,7 @@ pub(crate) struct CreateToken {
     /// An audience of the token. May be given more than once [default: the server].
     #[arg(long, value_name = "AUDIENCE")]
     audience: Vec<String>,
-    /// What is printed.
+    /// The output.
     #[arg(long, short, value_enum, default_value = "kubeconfig")]
     output: TokenOutput,
     #[command(flatten)]
@@ -151,7 +151,7 @@ pub(crate) struct CreateToken {
 }
 
 impl CreateToken {
-    /// Asks the server for a token as its administrator, and returns what is to be printed.
+    /// Asks the server for a token as its administrator, and returns the output of the command.
     fn run(self) -> Result<String, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let token = runtime.map_err(|error| error.to_string())?.block_on(self.request())?;

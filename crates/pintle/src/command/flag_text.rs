@@ -8,9 +8,9 @@ use super::string_slice::StringSlice;
 /// How the value of a flag is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagForm {
-    /// As it was given; the last one counts.
+    /// The text as given; the last value counts.
     Text,
-    /// A duration; the last one counts.
+    /// A duration; the last value counts.
     Duration,
     /// A list of strings, in brackets.
     List,
@@ -25,7 +25,7 @@ pub(crate) enum FlagForm {
 }
 
 impl FlagForm {
-    /// Prints the values of a flag. Without any, the zero value of the form.
+    /// Prints the values of a flag, or the zero value of the form if there are none.
     pub(crate) fn print(self, values: &[String]) -> String {
         let last = values.last().map(String::as_str).unwrap_or_default();
         match self {
@@ -54,7 +54,7 @@ impl FlagForm {
 
 /// The strings of all values of a flag, each of which is a list.
 fn strings(values: &[String]) -> Vec<String> {
-    // They were checked when they were parsed.
+    // The values were checked when they were parsed.
     StringSlice::concat(&values.iter().filter_map(|value| value.parse().ok()).collect::<Vec<StringSlice>>())
 }
 

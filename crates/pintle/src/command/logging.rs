@@ -51,7 +51,8 @@ mod tests {
         }
     }
 
-    /// Logs as this crate, another of the server, and a library do. Returns the messages that pass the filter.
+    /// Logs as the start of the server, as another crate of the server, and as a library. Returns the messages that
+    /// pass the filter.
     fn logged(verbosity: u8) -> Vec<String> {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let writer = file.reopen().expect("the file");

@@ -9,7 +9,7 @@ use pintle_value::threads::{TREE_STACK, thread_builder};
 use super::logging::{self, LoggingFormat};
 use super::serve::EtcdStoreFlags;
 
-/// Where the objects are copied to.
+/// The target of the copy.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Target {
     /// From the data directory into etcd.
@@ -18,10 +18,10 @@ enum Target {
     Embedded,
 }
 
-/// `pintle migrate`. The flags are those of `pintle serve`.
+/// `pintle migrate`. It has the flags of `pintle serve`.
 #[derive(clap::Args)]
 pub(crate) struct MigrateCommand {
-    /// The store that is the copy, by its name for --storage-backend. It must have no objects.
+    /// The target of the copy, by its name for --storage-backend. It must have no objects.
     #[arg(long, value_enum)]
     to: Target,
     /// The data directory with the embedded store. Certificates and keys in it stay as they are.
@@ -35,7 +35,7 @@ pub(crate) struct MigrateCommand {
 }
 
 impl MigrateCommand {
-    /// Copies the objects, and returns what was copied.
+    /// Copies the objects, and returns a report.
     pub(crate) fn run(self) -> Result<String, String> {
         logging::init(0, self.logging_format);
         let options = MigrationOptions {

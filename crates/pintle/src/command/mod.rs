@@ -83,7 +83,7 @@ fn run_command() -> ExitCode {
     }
 }
 
-/// The arguments with the command that is meant if there is none: flags are those of `pintle serve`.
+/// Inserts the command `serve` if the arguments name none, because the flags then belong to `pintle serve`.
 fn with_command(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let is_serve = match arguments.get(1).map(|first| first.to_string_lossy()) {
         None => true,
@@ -97,8 +97,8 @@ fn with_command(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// The error of a command line. One about a flag that `pintle serve` does not have says why if kube-apiserver has it, and
-/// suggests another one only for a slip of the pen.
+/// Explains the error of a command line. If `pintle serve` does not have a flag of kube-apiserver, the error says why.
+/// Another flag is suggested only for a typing error.
 fn explained(mut error: clap::Error, is_serve: bool) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
@@ -119,7 +119,7 @@ fn explained(mut error: clap::Error, is_serve: bool) -> clap::Error {
     error
 }
 
-/// How many letters have to be inserted, removed or replaced to make one text of another (Levenshtein).
+/// The number of letters to insert, remove or replace to turn one text into the other (Levenshtein).
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, letter) in one.bytes().enumerate() {

@@ -1,5 +1,5 @@
-//! Lists of strings in one value of a flag, in the form of CSV (upstream: pflag's `StringSlice`, which reads the first
-//! record with `encoding/csv`).
+//! Lists of strings in one value of a flag, as CSV (upstream: pflag's `StringSlice`, which reads the first record with
+//! `encoding/csv`).
 
 use std::str::FromStr;
 
@@ -42,7 +42,7 @@ impl FromStr for StringSlice {
     }
 }
 
-/// An error at a place of the record, whose columns count bytes from 1.
+/// An error at a position of the record. Columns count bytes from 1.
 fn error_at(record: &str, rest: &str, message: &str) -> String {
     let before = record.get(..record.len() - rest.len()).unwrap_or_default();
     let (line, start) =
@@ -53,7 +53,7 @@ fn error_at(record: &str, rest: &str, message: &str) -> String {
     format!("record on line 1; parse error on line {line}, column {}: {message}", before.len() - start + 1)
 }
 
-/// A string without quotes, and what follows it.
+/// A string without quotes, and the rest of the text.
 fn read_plain<'a>(record: &str, text: &'a str) -> Result<(String, &'a str), String> {
     let end = text.find([',', '\n']).unwrap_or(text.len());
     let (string, rest) = text.split_at(end);
@@ -64,7 +64,7 @@ fn read_plain<'a>(record: &str, text: &'a str) -> Result<(String, &'a str), Stri
     Ok((string.to_owned(), rest))
 }
 
-/// A string after its first quote, and what follows its last one. Two quotes are one of the string.
+/// A string after its opening quote, and the text after its closing quote. Two quotes stand for one quote.
 fn read_quoted<'a>(record: &str, mut text: &'a str) -> Result<(String, &'a str), String> {
     let mut string = String::new();
     loop {

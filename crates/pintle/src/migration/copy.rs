@@ -1,5 +1,5 @@
-//! Copies what an inventory lists, in its order, and compares the result. What is there of an unfinished migration is
-//! continued if the source has not changed since; otherwise it is replaced.
+//! Copies the objects of an inventory, in its order, and compares the result. An unfinished migration is continued if
+//! the source has not changed since; otherwise its objects are replaced.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -14,13 +14,13 @@ use super::marker::{self, Marker, marker_key};
 use super::progress::ProgressLogger;
 use super::{MigrationError, MigrationReport, Side};
 
-/// How many values are read before they are written.
+/// How many values are read ahead of the writes.
 const READ_AHEAD: usize = 64;
-/// The revision of no key, so that a change under it never happens.
+/// A revision that no key has, so a change under this condition always fails.
 const NO_REVISION: Revision = Revision(i64::MAX as u64);
-/// How many changes are in progress that only make revisions pass.
+/// How many changes run at once when revisions are skipped.
 const PARALLEL_CHANGES: usize = 64;
-/// After how many revisions that have to pass the history is compacted, so that they take little space.
+/// The number of skipped revisions after which the history is compacted, to save space.
 const COMPACT_EVERY: u64 = 50_000;
 
 /// A migration.
@@ -33,21 +33,21 @@ pub(super) struct Copy<'a> {
 /// The keys of a target and their revisions.
 type TargetKeys = HashMap<Box<str>, TargetItem>;
 
-/// A key that is there of an unfinished migration.
+/// A key of an unfinished migration in the target.
 #[derive(Clone, Copy)]
 struct TargetItem {
     revision: Revision,
     hash: ValueHash,
 }
 
-/// What a comparison has found.
+/// The result of a comparison.
 struct Compared {
     keys: usize,
     expired: usize,
 }
 
 impl Copy<'_> {
-    /// Copies everything. `known` is the mark of the target, if it has one.
+    /// Copies everything. `known` is the mark of the target, if there is one.
     pub(super) async fn run(
         &self,
         known: Option<(Option<Marker>, Revision)>,
@@ -108,7 +108,7 @@ impl Copy<'_> {
         copied.count()
     }
 
-    /// Marks the target. An empty one must still be empty.
+    /// Marks the target. A target without a mark must still be empty.
     async fn write_marker(&self, marker: &Marker, known: Option<Revision>) -> Result<(), MigrationError> {
         let key = marker_key(&self.target.prefix);
         let change = match known {
@@ -127,8 +127,8 @@ impl Copy<'_> {
         }
     }
 
-    /// Lets revisions pass until those of the target are larger than all of the source. A client that holds a version of
-    /// the source then knows none that the target uses for something else.
+    /// Skips revisions of the target until they are larger than all revisions of the source. So a resourceVersion that
+    /// a client knows from the source never names another state of the target.
     async fn pass_revisions(&self, marker: &Marker) -> Result<(), MigrationError> {
         let (target, error) = (self.target, self.target.error());
         let first = target.store.current_revision().await.map_err(&error)?;
@@ -157,8 +157,8 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Writes the mark once more. The returned revision is a condition of all that follows, so that another migration which
-    /// does the same ends this one.
+    /// Writes the mark once more. All later changes have the returned revision as a condition. So another migration
+    /// that writes the mark ends this one.
     async fn claim(&self, marker: &Marker) -> Result<Revision, MigrationError> {
         let (target, key) = (self.target, marker_key(&self.target.prefix));
         let known = marker::read(&*target.store, &target.prefix).await.map_err(target.error())?;
@@ -174,7 +174,7 @@ impl Copy<'_> {
         vec![Condition::Unchanged(marker_key(&self.target.prefix), claim)]
     }
 
-    /// Deletes what an unfinished migration has copied and the source does not have any more.
+    /// Deletes keys that an unfinished migration has copied and that the source no longer has.
     async fn delete_others(&self, there: &mut TargetKeys, claim: Revision) -> Result<(), MigrationError> {
         let mut others = there.clone();
         for item in &self.inventory.items {
@@ -185,7 +185,7 @@ impl Copy<'_> {
             let key = self.target.key(&path);
             let change = Change::delete(key.clone(), Compare::ModRevision(revision)).under(self.under(claim));
             match self.target.store.commit(change).await {
-                // It may have expired.
+                // The key may have expired.
                 Ok(_) | Err(Error::Conflict { current: None }) => {}
                 Err(error) => return Err(self.write_error(&key, error)),
             }
@@ -193,11 +193,11 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Checks that the target accepts values as large as those of the source: sends the largest ones under a condition that
-    /// does not hold. Their requests have what those of the copy have besides.
+    /// Checks that the target accepts the source's largest values: sends them under a condition that does not hold. The
+    /// requests are as large as the requests of the copy.
     async fn check_sizes(&self) -> Result<(), MigrationError> {
         let mut largest: Vec<&Item> = self.inventory.items.iter().collect();
-        // A transaction of etcd names the key in its compare, and in what it does then and otherwise.
+        // A transaction of etcd names the key three times: in its compare and in both of its branches.
         largest.sort_by_key(|item| std::cmp::Reverse(item.stored_size + 3 * item.path.len()));
         let mut too_large = Vec::new();
         for item in largest {
@@ -219,7 +219,7 @@ impl Copy<'_> {
         if too_large.is_empty() { Ok(()) } else { Err(MigrationError::Unreadable(too_large)) }
     }
 
-    /// Copies the items from this one on, in order.
+    /// Copies the items from index `first` on, in order.
     async fn copy_from(&self, first: usize, there: &TargetKeys, claim: Revision) -> Result<(), MigrationError> {
         let items = &self.inventory.items;
         let mut progress = ProgressLogger::start("copy");
@@ -358,7 +358,8 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Compacts the history, so that no version of the source is mistaken for one of the target, and removes the mark.
+    /// Compacts the history, and removes the mark. So no client can use a resourceVersion of the source for the
+    /// target's history.
     async fn finish(&self, claim: Revision) -> Result<Revision, MigrationError> {
         let (target, error) = (self.target, self.target.error());
         let current = target.store.current_revision().await.map_err(&error)?;
@@ -377,7 +378,7 @@ impl Copy<'_> {
     }
 }
 
-/// Begins what a future does. Its result, if it has one already.
+/// Polls a future once. Returns its result if it is ready.
 async fn poll_once<T>(mut future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
     poll_fn(|context| {
         Poll::Ready(match future.as_mut().poll(context) {

@@ -1,5 +1,5 @@
-//! What a store has at one revision: its keys in the order of their changes, and what their values should be in the copy.
-//! Values are read page by page and not kept.
+//! The content of a store at one revision: its keys in the order of their changes, and hashes of the copy's expected
+//! values. Values are read page by page and not kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ pub(super) fn hash(value: &[u8]) -> ValueHash {
     Sha256::digest(value).into()
 }
 
-/// A key that is to be copied.
+/// A key to copy.
 #[derive(Debug)]
 pub(super) struct Item {
     /// The key without the prefix.
     pub(super) path: Box<str>,
     /// The revision of its last change in the source.
     pub(super) revision: Revision,
-    /// When it expires.
+    /// When the key expires.
     pub(super) expires: Option<Timestamp>,
     /// The hash of the value that the copy should have.
     pub(super) hash: ValueHash,
@@ -35,19 +35,19 @@ pub(super) struct Item {
     pub(super) stored_size: usize,
 }
 
-/// What is to be copied.
+/// The keys to copy.
 #[derive(Debug)]
 pub(super) struct Inventory {
-    /// The revision of the source.
+    /// The revision of the source that is copied.
     pub(super) revision: Revision,
-    /// In the order of their revisions.
+    /// The keys, in the order of their revisions.
     pub(super) items: Vec<Item>,
-    /// The size of the values.
+    /// The size of all values.
     pub(super) bytes: u64,
     values: ValueForm,
 }
 
-/// The form that values of the source have in the copy.
+/// Converts values of the source to the form of the copy.
 #[derive(Debug)]
 struct ValueForm {
     /// The prefix of the keys of the copy.
@@ -63,7 +63,7 @@ impl ValueForm {
         format!("{}/{path}", self.target_prefix)
     }
 
-    /// The value that a server reads from the copy. Protobuf knows no empty lists, so they are null there.
+    /// The value that a server reads from the copy. Protobuf has no empty lists, so they become null.
     fn expected(&self, path: &str, value: &Bytes) -> Result<Bytes, String> {
         let key = self.target_key(path);
         let read = self.read.transform_from_storage(&key, value.clone()).map_err(|error| error.0)?.value;
@@ -74,7 +74,8 @@ impl ValueForm {
         }
     }
 
-    /// As [`expected`](Self::expected), for a value that was not looked at before; and the size of its stored form.
+    /// As [`expected`](Self::expected), and checks that the value stays the same when it is stored again. Also returns
+    /// the size of its stored form.
     fn checked(&self, path: &str, value: &Bytes) -> Result<(Bytes, usize), String> {
         let expected = self.expected(path, value)?;
         match self.after_storage(&self.target_key(path), &expected)? {
@@ -83,7 +84,7 @@ impl ValueForm {
         }
     }
 
-    /// A value as it is read from its stored form, and the size of that.
+    /// A value after a conversion to its stored form and back, and the size of the stored form.
     fn after_storage(&self, key: &str, value: &Bytes) -> Result<(Bytes, usize), String> {
         let stored = self.stored.transform_to_storage(key, value.clone()).map_err(|error| error.0)?.bytes;
         let size = stored.len();
@@ -92,13 +93,13 @@ impl ValueForm {
     }
 }
 
-/// JSON whose empty lists are null, to be compared with other such JSON.
+/// JSON with null for empty lists. Only comparisons use it.
 fn without_empty_lists(json: &[u8]) -> String {
     String::from_utf8_lossy(json).replace(":[]", ":null")
 }
 
 impl Inventory {
-    /// Reads a source. `form` is that of values in the target, unless it keeps the server's.
+    /// Reads a source. `form` converts values for the target; `None` if the target keeps the server's form.
     ///
     /// # Errors
     /// The source cannot be read, or values cannot be converted.
@@ -109,7 +110,7 @@ impl Inventory {
     ) -> Result<Self, MigrationError> {
         let form = form.unwrap_or_else(identity);
         let values = ValueForm { target_prefix: target_prefix.to_owned(), read: form.clone(), stored: form };
-        // In this order: a key that expires in between is not among those that are read.
+        // The order matters: a key that expires in between is not in the inventory.
         let expiries = source.store.expiries().await.map_err(source.error())?;
         let revision = source.store.current_revision().await.map_err(source.error())?;
         let expiries: HashMap<Key, Timestamp> = expiries.into_iter().collect();
@@ -156,7 +157,7 @@ impl Inventory {
     }
 }
 
-/// The value of a record that was read among others.
+/// The value of a record, or why it cannot be read.
 fn readable(record: &Record) -> Result<Bytes, String> {
     unreadable_reason(&record.value).map_or_else(|| Ok(record.value.clone()), |why| Err(why.into_owned()))
 }
@@ -171,7 +172,7 @@ impl Pages {
         Self { rest: Some(interval) }
     }
 
-    /// The next records, and how many follow.
+    /// The next records, and how many more follow.
     pub(super) async fn next(
         &mut self,
         side: &Side,

@@ -1,5 +1,5 @@
-//! The mark of a store that is the target of a migration. It is written before anything else and removed at the end, so a
-//! store that has it is not complete, and no server serves it.
+//! The mark of a store that is the target of a migration. The migration writes it first and removes it at the end. So a
+//! store with the mark is not complete, and no server serves it.
 
 use bytes::Bytes;
 use pintle_codec::json::{self, DecodeOptions};
@@ -9,12 +9,12 @@ use pintle_value::object;
 /// The name of the key below the prefix of all keys. It belongs to no collection.
 const NAME: &str = "pintle-migration";
 
-/// What is known of a migration that has begun.
+/// The content of the mark: which migration has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
     /// Where the objects come from.
     pub(super) source: String,
-    /// The revision of the source that is copied.
+    /// The copied revision of the source.
     pub(super) revision: Revision,
 }
 
@@ -24,7 +24,7 @@ impl Marker {
         json::encode(&object! { "source": self.source.as_str(), "revision": revision.as_str() }).into()
     }
 
-    /// `None` for one that cannot be read.
+    /// Decodes a mark; `None` if it is malformed.
     fn decode(value: &[u8]) -> Option<Self> {
         let decoded = json::decode(value, DecodeOptions::STORED).ok()?.value;
         let revision = decoded.str_at(&["revision"]).parse().ok()?;
@@ -37,13 +37,13 @@ pub(super) fn marker_key(prefix: &str) -> Key {
     format!("{prefix}/{NAME}").into()
 }
 
-/// The mark of a store and its revision. The mark may be one that cannot be read.
+/// The mark of a store and its revision. The inner `None` stands for a malformed mark.
 pub(super) async fn read(store: &dyn Store, prefix: &str) -> Result<Option<(Option<Marker>, Revision)>, Error> {
     let found = store.get(marker_key(prefix), None).await?;
     Ok(found.map(|found| (Marker::decode(&found.value), found.mod_revision)))
 }
 
-/// Why a store must not be served, if it is the target of a migration that has not ended.
+/// Why a store must not be served: it is the target of an unfinished migration. `None` if it may be served.
 ///
 /// # Errors
 /// The store cannot be read.

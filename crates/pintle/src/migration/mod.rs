@@ -30,7 +30,7 @@ use crate::server::StartError;
 /// How many objects a message names.
 const MAX_NAMED: usize = 20;
 
-/// Which of the two stores is copied to the other.
+/// The store that is the target of the copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationTarget {
     /// From the data directory into etcd.
@@ -39,7 +39,7 @@ pub enum MigrationTarget {
     Embedded,
 }
 
-/// What is copied where.
+/// The stores of a migration, and its direction.
 #[derive(Clone, Debug)]
 pub struct MigrationOptions {
     /// The direction.
@@ -50,45 +50,45 @@ pub struct MigrationOptions {
     pub etcd: EtcdConfig,
 }
 
-/// What was copied.
+/// The result of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationReport {
     /// Where the objects come from.
     pub source: String,
     /// Where they are now.
     pub target: String,
-    /// The number of keys that source and target both have.
+    /// The number of keys that both source and target have.
     pub keys: usize,
     /// The size of their values, as JSON.
     pub bytes: u64,
-    /// The number of keys whose time to live has passed meanwhile.
+    /// The number of keys whose time to live has ended during the migration.
     pub expired: usize,
-    /// The revision of the source that was copied.
+    /// The copied revision of the source.
     pub source_revision: u64,
-    /// The revision of the target now.
+    /// The revision of the target after the copy.
     pub target_revision: u64,
-    /// How long it took.
+    /// The duration of the migration.
     pub duration: Duration,
 }
 
-/// Why a migration has failed.
+/// The error of a migration.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
     /// A store cannot be opened as configured.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// A store fails.
+    /// An operation of a store has failed.
     #[error("{store}: {error}")]
     Store {
-        /// Which one.
+        /// The store.
         store: String,
-        /// How.
+        /// The error.
         error: Error,
     },
-    /// There is nothing that could be copied.
+    /// There are no objects to copy.
     #[error("{0} has no store")]
     NoSource(String),
-    /// The source is itself a copy that is not complete.
+    /// The source is itself an incomplete copy.
     #[error("{store}: {why}")]
     Unfinished {
         /// The source.
@@ -107,30 +107,30 @@ pub enum MigrationError {
         /// The addresses.
         addresses: String,
     },
-    /// Values that cannot be read, or not be written in the form of the target, or that are too large for it. Nothing was
-    /// written.
+    /// Values that cannot be read, or cannot be written in the form of the target, or are too large for the target. The
+    /// migration has written nothing.
     #[error("{} values cannot be copied, and nothing was copied. Delete or replace these objects, and run the command \
              again:\n{}", .0.len(), named(.0))]
     Unreadable(Vec<(Key, String)>),
     /// The target has objects.
     #[error("{0} has objects already: choose another target, or delete them")]
     NotEmpty(String),
-    /// Somebody has written to a store during the migration.
+    /// Another process has written to a store during the migration.
     #[error(
         "{store} was written to during the migration ({key}): stop everything that uses it, and run the command again"
     )]
     Changed {
-        /// Which one.
+        /// The store.
         store: String,
         /// A key that was written.
         key: Key,
     },
-    /// What was copied is not what was to be copied.
+    /// The copy differs from the inventory of the source.
     #[error("{} keys of the target are not those of the source:\n{}", .0.len(), named(.0))]
     Differs(Vec<(Key, String)>),
 }
 
-/// The first of a list of keys with a reason, one a line.
+/// The first of a list of keys with a reason, one per line.
 fn named(keys: &[(Key, String)]) -> String {
     let mut lines: Vec<String> = keys.iter().take(MAX_NAMED).map(|(key, why)| format!("  {key}: {why}")).collect();
     if keys.len() > MAX_NAMED {
@@ -139,14 +139,14 @@ fn named(keys: &[(Key, String)]) -> String {
     lines.join("\n")
 }
 
-/// One of the two stores.
+/// One of the two stores of a migration.
 struct Side {
-    /// Its name in messages.
+    /// The name of the store in messages.
     name: String,
     store: Arc<dyn Store>,
     /// The prefix of all keys, without a slash at the end.
     prefix: String,
-    /// How many changes are committed at a time so that they still get their revisions in order.
+    /// How many changes can be committed at once and still get their revisions in order.
     ordered_changes: usize,
 }
 
@@ -169,7 +169,7 @@ impl Side {
     }
 }
 
-/// The embedded engine takes requests in the order in which they are made, and commits many at once.
+/// The embedded engine executes requests in the order in which they are sent, and commits many at once.
 const EMBEDDED_CHANGES: usize = 256;
 
 fn embedded_name(data_dir: &Path) -> String {
@@ -193,18 +193,18 @@ fn etcd_side(config: &EtcdConfig) -> Result<Side, StartError> {
     })
 }
 
-/// Nothing is compacted before all is copied.
+/// Options that compact nothing before the copy is complete.
 fn embedded_options() -> EmbeddedOptions {
     let retention = HistoryRetention { duration: Duration::from_secs(u32::MAX.into()), bytes: u64::MAX };
     EmbeddedOptions { retention, ..EmbeddedOptions::default() }
 }
 
-/// Copies a store. Reads all of it before anything is written.
+/// Copies a store. Reads the whole store before it writes anything.
 ///
-/// The caller's thread and those of its runtime must have the stack of `pintle_value::threads`.
+/// The caller's thread and the threads of its runtime must have the stack size of `pintle_value::threads`.
 ///
 /// # Errors
-/// See [`MigrationError`]. The target is not served by a server until a later call has succeeded.
+/// See [`MigrationError`]. No server serves the target until a later call has succeeded.
 pub async fn migrate(options: &MigrationOptions) -> Result<MigrationReport, MigrationError> {
     let MigrationOptions { target, data_dir, etcd } = options;
     let started = std::time::Instant::now();
@@ -232,7 +232,7 @@ pub async fn migrate(options: &MigrationOptions) -> Result<MigrationReport, Migr
                 let side = embedded_side(data_dir, store);
                 known = check_target(&side).await?;
                 if known.is_none() {
-                    // Its revisions cannot be set any more, even if it has no objects.
+                    // A store that was used has revisions that cannot be reset, even if it has no objects.
                     return Err(MigrationError::NotEmpty(side.name));
                 }
                 target = Some(side);
@@ -260,7 +260,7 @@ pub async fn migrate(options: &MigrationOptions) -> Result<MigrationReport, Migr
     Ok(MigrationReport { duration: started.elapsed(), ..report })
 }
 
-/// Checks that a source is not itself the target of a migration that has not ended.
+/// Checks that a source is not itself the target of an unfinished migration.
 async fn check_finished(source: &Side) -> Result<(), MigrationError> {
     match unfinished(&*source.store, &source.prefix).await.map_err(source.error())? {
         Some(why) => Err(MigrationError::Unfinished { store: source.name.clone(), why }),
@@ -279,7 +279,8 @@ async fn check_unused(source: &Side) -> Result<(), MigrationError> {
     Err(MigrationError::InUse { store: source.name.clone(), addresses: addresses.join(", ") })
 }
 
-/// Checks that a target is empty, or that of a migration that has not ended. Returns the mark of that one.
+/// Checks that a target is empty, or that it is the target of an unfinished migration. Returns the mark of this
+/// migration.
 async fn check_target(target: &Side) -> Result<Option<(Option<Marker>, Revision)>, MigrationError> {
     let known = marker::read(&*target.store, &target.prefix).await.map_err(target.error())?;
     if known.is_none() {
@@ -300,7 +301,7 @@ async fn copy(
     Copy { source, target, inventory: &inventory }.run(known).await
 }
 
-/// What leaves values as they are.
+/// A transformer that changes no values.
 fn identity() -> Arc<dyn ValueTransformer> {
     Arc::new(IdentityTransformer)
 }

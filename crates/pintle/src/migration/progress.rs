@@ -1,8 +1,8 @@
-//! Logs how far a long step of a migration is.
+//! Logs the progress of the long steps of a migration.
 
 use std::time::{Duration, Instant};
 
-/// How often it is logged.
+/// The interval between messages.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The progress of one step.
@@ -19,7 +19,7 @@ impl ProgressLogger {
         Self { step, started: now, last_logged: now, done: 0 }
     }
 
-    /// Logs now and then what is done of how much.
+    /// Logs the progress, but at most once per interval.
     pub(super) fn log(&mut self, done: u64, total: u64) {
         self.done = done;
         if self.last_logged.elapsed() >= INTERVAL {
@@ -29,7 +29,7 @@ impl ProgressLogger {
         }
     }
 
-    /// Logs that the step has ended.
+    /// Logs the end of the step.
     pub(super) fn end(mut self, done: u64) {
         self.done = done;
         let (per_second, seconds) = (self.per_second(), self.started.elapsed().as_secs_f64());

@@ -1,4 +1,4 @@
-//! Migrations between stores in memory, which fail and change where they should not.
+//! Migrations between stores in memory. The stores fail, or change during the migration.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use pintle_store::{Change, ChangeFeed, Compare, MemoryStore, Op, RangeResponse, 
 
 use super::*;
 
-/// A store whose commits fail after some.
+/// A store whose commits fail after a number of commits.
 #[derive(Debug)]
 struct FailingStore {
     inner: MemoryStore,
@@ -15,12 +15,12 @@ struct FailingStore {
     failure: Failure,
 }
 
-/// What becomes of commits.
+/// How commits fail.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
-    /// They are not executed.
+    /// Commits are not executed.
     Refused,
-    /// Another migration writes its mark before each.
+    /// Another migration writes its mark before each commit.
     AnotherMigration,
     /// Values of this size are too large.
     TooLarge(usize),
@@ -111,7 +111,7 @@ async fn put(store: &dyn Store, key: &str, value: &str) {
     store.commit(Change::put(key, value.to_owned())).await.expect("a put");
 }
 
-/// A store whose keys were changed in another order than that of their names.
+/// A store whose keys were changed in an order other than the order of their names.
 async fn source() -> Side {
     let store = MemoryStore::new();
     for round in 0..3 {
@@ -195,7 +195,7 @@ async fn a_migration_can_be_interrupted_at_every_change() {
             let Err(error) = run(&source, &target).await else { break };
             assert!(error.to_string().contains("it fails"), "{error}");
             let mark = unfinished(&*target.store, "/registry").await.expect("a read");
-            // The first commit only asks whether the largest value is accepted.
+            // The first commit only checks that the target accepts the largest value.
             assert_eq!(mark.is_some(), commits > 1, "{commits}: {mark:?}");
             if changes_meanwhile {
                 put(&*source.store, "/registry/things/5", "new").await;
@@ -273,7 +273,7 @@ async fn a_store_that_others_write_to_is_noticed() {
     let inventory = Inventory::read(&source, &target.prefix, None).await.expect("an inventory");
     put(&*target.store, "/registry/foreign", "x").await;
     let known = check_target(&target).await.expect("a target");
-    // What others wrote before the copy is replaced with it.
+    // The copy replaces keys that another process wrote before.
     copy(&source, &target, inventory, known).await.expect("a migration");
     check_copy(&source, &target).await;
 

@@ -57,7 +57,7 @@ pub enum StartError {
          --accept-key-change to go on with these keys"
     )]
     OtherKeys {
-        /// Which keys.
+        /// The keys that differ.
         differs: &'static str,
     },
     /// The cluster cannot be started.
@@ -71,17 +71,17 @@ pub enum StartError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What went wrong.
+        /// The error of the operating system.
         error: io::Error,
     },
 }
 
-/// A running server. It runs on threads of its own, because those of the caller may have stacks that are too small for
+/// A running server. It runs on threads of its own, because the caller's threads may have stacks that are too small for
 /// nested objects. Dropping it ends it abruptly.
 pub struct Server {
     /// The base URL.
     pub url: String,
-    /// The base URL for clients on other machines, if it is another one.
+    /// The base URL for clients on other machines, if it differs.
     pub advertised_url: Option<String>,
     /// The certificates in use.
     pub certificates: Certificates,
@@ -94,7 +94,7 @@ pub struct Server {
     /// The private key of service accounts, in PEM.
     service_account_key: String,
     store: Arc<dyn Store>,
-    /// `None` once it was stopped.
+    /// The running parts; `None` after a stop.
     running: Option<RunningServer>,
     runtime: OwnRuntime,
 }
@@ -104,7 +104,7 @@ pub struct Server {
 struct RunningServer {
     api_server: Arc<ApiServer>,
     store: Arc<dyn Store>,
-    /// That store, and those of single resources.
+    /// The main store and the stores of single resources.
     stores: Vec<Arc<dyn Store>>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -148,8 +148,8 @@ impl Server {
         Snapshot::of(&self.store, &self.certificates, &self.service_account_key).await
     }
 
-    /// Stops the server: removes its registration from the cluster, lets it be not ready for
-    /// [`Options::shutdown_delay`], stops listening, ends watches, waits for open requests and writes, and closes the store.
+    /// Stops the server. Removes its registration from the cluster, is not ready for [`Options::shutdown_delay`], stops
+    /// listening and ends watches. Then waits for open requests and writes, and closes the store.
     ///
     /// # Errors
     /// The store cannot be closed cleanly. No acknowledged write is lost.
@@ -163,7 +163,7 @@ impl Server {
     pub fn kill(mut self) {
         let thread = self.runtime.thread.take();
         drop(self);
-        // The panic hook has reported a panic of the thread.
+        // The panic hook has reported the thread's panic, if any.
         let _ = thread.map(std::thread::JoinHandle::join);
     }
 }
@@ -178,7 +178,8 @@ impl Drop for Server {
 impl RunningServer {
     async fn stop(mut self) -> Result<(), pintle_store::Error> {
         self.api_server.terminate();
-        // As upstream, the cluster is told at once, so that its clients choose another server during the delay.
+        // As upstream, the server removes its registration at once, so that clients choose another server during the
+        // delay.
         let deregister = tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.deregister());
         let (deregistered, ()) = tokio::join!(deregister, tokio::time::sleep(self.shutdown_delay));
         if deregistered.is_err() {

@@ -28,7 +28,7 @@ const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 /// kube-apiserver's default of `--min-request-timeout`.
 const DEFAULT_MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Default size of the encoding cache, in MiB: enough for 64,000 pods of a kilobyte.
+/// Default size of the encoding cache, in MiB: enough for 64,000 pods of one kilobyte each.
 pub const DEFAULT_ENCODING_CACHE_MIB: usize = 64;
 
 /// The configuration of a [`Server`](super::Server).
@@ -39,7 +39,7 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Where objects are stored.
     pub engine: Engine,
-    /// Acknowledged changes after this revision may be lost, if the embedded store finds that they are
+    /// The server starts although the embedded store finds that acknowledged changes after this revision are lost
     /// (`--accept-data-loss-after`).
     pub accepted_loss: Option<Revision>,
     /// The objects and keys that the server begins with. Needs [`Engine::Memory`].
@@ -63,10 +63,10 @@ pub struct Options {
     pub reconcile_endpoints: bool,
     /// The file to write the kubeconfig to; `None` selects `admin.kubeconfig` in the data directory.
     pub kubeconfig: Option<PathBuf>,
-    /// Who may do what.
+    /// The authenticators and authorizers.
     pub access: AccessOptions,
-    /// Whether the server creates and reconciles the roles and bindings of the RBAC bootstrap policy when it starts;
-    /// `None` if roles and bindings decide who may do what.
+    /// Whether the server creates and reconciles the roles and bindings of the RBAC bootstrap policy when it starts.
+    /// `None` lets it do so if it has the RBAC authorizer.
     pub rbac_bootstrap: Option<bool>,
     /// How tokens of service accounts are issued and validated.
     pub service_accounts: ServiceAccountOptions,
@@ -78,7 +78,7 @@ pub struct Options {
     pub history: HistoryLimits,
     /// Maximum size of the cache of encodings other than JSON, in bytes.
     pub encoding_cache: usize,
-    /// How much memory the process may use; `None` for no limit (`--memory-limit-mib`).
+    /// The memory budget of the process; `None` for no limit (`--memory-limit-mib`).
     pub memory: Option<MemoryBudget>,
     /// Which metrics of the store are computed.
     pub storage_metrics: StorageMetrics,
@@ -89,11 +89,11 @@ pub struct Options {
     /// Minimum lifetime of a watch without `timeoutSeconds`. The actual lifetime is chosen at random between this and
     /// twice this.
     pub min_request_timeout: Duration,
-    /// How long and how many requests are handled.
+    /// The maximum duration of requests and the maximum number of requests in flight.
     pub limits: RequestLimits,
-    /// When a background task that fails has recovered, and when `/livez` fails because of it.
+    /// When a failing background task counts as recovered, and when it makes `/livez` fail.
     pub recovery: RecoveryTimes,
-    /// How connections are served.
+    /// How the listener serves connections.
     pub listener: ListenerOptions,
     /// The certificates of the server and of its clients.
     pub tls: TlsOptions,
@@ -119,8 +119,8 @@ pub struct Options {
     /// and the ConfigMap with the certificate authority. Needs [`Options::controllers`]. Without them the admission plugin
     /// `ServiceAccount` is disabled, as in envtest, because it would refuse all pods.
     pub every_namespace_objects: bool,
-    /// Whether the server counts what is used of resource quotas, as a controller manager does. Needs
-    /// [`Options::controllers`]. Without that, new quotas limit nothing, as in envtest.
+    /// Whether the server counts the usage of resource quotas, as a controller manager does. Needs
+    /// [`Options::controllers`]. Without a count, new quotas limit nothing, as in envtest.
     pub resource_quotas: bool,
     /// Whether the server type checks validating admission policies and writes the warnings into their status, as a
     /// controller manager does. Needs [`Options::controllers`].
@@ -134,17 +134,17 @@ pub struct Options {
     pub api_services: bool,
     /// How long events are kept after their last write, in whole seconds; zero keeps them forever.
     pub event_ttl: Duration,
-    /// The clock of everything that the API shows.
+    /// The clock of all times in the API.
     pub clock: Arc<dyn Clock>,
-    /// The store to use instead of an engine's, without a data directory. Tests let it fail.
+    /// The store to use instead of the engine's store, without a data directory. Tests pass stores that fail.
     pub store: Option<Arc<dyn Store>>,
-    /// What sees requests and their answers, and may interfere with them.
+    /// The observers of requests and their answers, which may interfere with them.
     pub observers: Vec<Arc<dyn RequestObserver>>,
     /// The file to which a line is appended for each request (`--log-requests`).
     pub request_log: Option<PathBuf>,
     /// Number of threads that serve requests; `None` for one per processor.
     pub worker_threads: Option<NonZeroUsize>,
-    /// How the embedded store accesses its files, instead of the operating system's way. Tests let disks fail with it.
+    /// The file system of the embedded store, instead of the operating system's. Tests simulate disk failures with it.
     pub vfs: Option<Vfs>,
 }
 

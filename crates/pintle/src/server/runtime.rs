@@ -10,16 +10,17 @@ use tokio::runtime::Handle;
 
 use super::{RunningServer, SHUTDOWN_GRACE_PERIOD};
 
-/// How many tasks a worker runs before it looks for network events and timers. Tokio's default is 61: beside floods of
-/// small frames, which make each task take its longest, a request would wait tens of milliseconds to be noticed.
+/// How many tasks a worker runs before it checks for network events and timers. Tokio's default is 61. In a flood of
+/// small frames, each task takes its maximum time. With the default, a new request would then wait tens of
+/// milliseconds.
 const EVENT_INTERVAL: u32 = 16;
 
-/// The runtime on which a server runs. Its workers walk trees (`pintle_value::threads`), and so does the thread that
-/// owns it, which drops what its tasks hold.
+/// The runtime on which a server runs. Its workers walk trees (`pintle_value::threads`). The thread that owns the
+/// runtime does, too: it drops the data of the tasks.
 #[derive(Debug)]
 pub(super) struct OwnRuntime {
     handle: Handle,
-    /// Ends the runtime when it is dropped, or with what it sends, which is dropped afterwards.
+    /// Ends the runtime when the sender is dropped or sends a value. The value is dropped after the runtime.
     pub(super) end: mpsc::Sender<Option<RunningServer>>,
     pub(super) thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -36,7 +37,7 @@ impl OwnRuntime {
             }
             match builder.build() {
                 Ok(runtime) => {
-                    // If the receiver is gone, so is the sender of the end.
+                    // If the receiver is gone, `end` is dropped too, and `recv` returns.
                     let _ = sender.send(Ok(runtime.handle().clone()));
                     let rest = ended.recv();
                     runtime.shutdown_timeout(SHUTDOWN_GRACE_PERIOD);
@@ -50,7 +51,8 @@ impl OwnRuntime {
         Ok(Self { handle, end, thread: Some(thread) })
     }
 
-    /// Runs a future on the workers of this runtime. Propagates its panic; `None` if the runtime ends before it.
+    /// Runs a future on the workers of this runtime, and propagates its panic. `None` if the runtime ends before the
+    /// future.
     pub(super) async fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
         match self.handle.spawn(future).await {
             Ok(result) => Some(result),

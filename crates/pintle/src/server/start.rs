@@ -38,7 +38,7 @@ const LISTENER_TASK: &str = "listener";
 /// The name of the task that writes the log of requests.
 const REQUEST_LOG_TASK: &str = "request-log";
 
-/// What a start results in.
+/// The result of a start.
 pub(super) struct StartedServer {
     url: String,
     advertised_url: Option<String>,
@@ -67,7 +67,7 @@ impl StartedServer {
     }
 }
 
-/// Starts the parts of a server, on its own runtime.
+/// Starts the parts of a server, on the server's runtime.
 pub(super) async fn start(options: Options) -> Result<StartedServer, StartError> {
     let started = Instant::now();
     let hostname = gethostname::gethostname().to_string_lossy().into_owned();
@@ -78,7 +78,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     names.extend(Some(options.bind_address).filter(|address| !address.is_unspecified()).map(|ip| ip.to_string()));
     names.extend(options.tls.names.iter().cloned());
     check_snapshot(&options)?;
-    // Nothing is written before it is certain that the server can run with its options and on its port.
+    // The server writes nothing before it knows that it can run with its options and on its port.
     let now = time_of(options.clock.now());
     let data_dir = options.data_dir.clone();
     let refused = |error: &dyn std::fmt::Display| {
@@ -90,7 +90,8 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let bind = |error| StartError::Bind { address, error };
     let listener = Listener::bind(address, tls.config(), options.listener.clone()).await.map_err(bind)?;
     let address = listener.address().map_err(bind)?;
-    // A loopback address is advertised to nobody, but only there the server listens.
+    // A server on a loopback address may advertise the host's outbound address, but it listens only on the loopback
+    // address.
     let is_anywhere = address.ip().is_unspecified() || options.advertise_address.is_some();
     let external = advertised.as_ref().ok().filter(|_| is_anywhere).copied().unwrap_or(address.ip());
     let external = SocketAddr::new(external, address.port());
@@ -236,13 +237,13 @@ struct OpenedStores {
 }
 
 impl OpenedStores {
-    /// A single store for all resources, which keeps JSON.
+    /// A single store for all resources. It keeps JSON.
     fn only(store: Arc<dyn Store>) -> Self {
         Self { store, overrides: Vec::new(), encoder: None }
     }
 }
 
-/// Checks that there is a store for what the server begins with.
+/// Checks that the store can begin with the objects of the snapshot, if there is one.
 fn check_snapshot(options: &Options) -> Result<(), StartError> {
     if options.from.is_some() && (options.engine != Engine::Memory || options.store.is_some()) {
         let why = "only the memory store can begin with the objects of a snapshot";
@@ -297,7 +298,7 @@ fn open_stores(options: &Options) -> Result<OpenedStores, StartError> {
     })
 }
 
-/// Keeps the certificates of the server up to date: reads files that change, and renews its own.
+/// Keeps the certificates of the server up to date: reloads changed files, and renews the server's own certificates.
 async fn follow_certificates(task: BackgroundTask, renewal: Arc<CertificateRenewal>) {
     let start = || {
         let (task, renewal) = (task.clone(), renewal.clone());
@@ -351,13 +352,13 @@ fn advertised_endpoint(advertised: Result<IpAddr, String>, port: u16) -> Option<
     }
 }
 
-/// The base URL for clients on other machines, if it is not that of the listen address.
+/// The base URL for clients on other machines, if it differs from the listen address.
 fn advertised_url(address: SocketAddr, advertised: &Result<IpAddr, String>) -> Option<String> {
     let advertised = advertised.as_ref().ok().filter(|ip| !address.ip().is_loopback() && **ip != address.ip());
     advertised.map(|ip| base_url(SocketAddr::new(*ip, address.port())))
 }
 
-/// The base URL of a listen address. The loopback address stands for a wildcard address.
+/// The base URL of a listen address. For a wildcard address, the URL has the loopback address.
 fn base_url(address: SocketAddr) -> String {
     let port = address.port();
     match address.ip() {

@@ -1,6 +1,6 @@
 //! The history checker: compares what a reflector observed with the recorded history. It runs while nobody writes, so
-//! the history is complete: an observation that is not in it is wrong, and a change in it that was not observed is
-//! missing.
+//! the history is complete. An observation that is not in the history is wrong. A change in the history without an
+//! observation is missing.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::query::ResourceQuery;
 pub(crate) enum Observation {
     /// The objects at a revision, which must be at least `min_revision`.
     Snapshot { revision: u64, min_revision: u64, items: Vec<ObjectVersion> },
-    /// A watch started whose first events are the objects at an unknown revision, which must be at least
+    /// The start of a watch whose first events are the objects at an unknown revision. The revision must be at least
     /// `min_revision`.
     WatchStarted { min_revision: u64 },
     /// An event.
@@ -100,7 +100,7 @@ impl HistoryChecker {
         })
     }
 
-    /// Finds a revision at which the watch can have started, such that all its events are as expected.
+    /// Finds a start revision of the watch with which all its events are as expected.
     fn match_initial_events(&mut self, history: &History, min_revision: u64) -> Result<CheckResult, String> {
         let is_start = |observation: &Observation| {
             matches!(observation, Observation::Snapshot { .. } | Observation::WatchStarted { .. })
@@ -114,8 +114,8 @@ impl HistoryChecker {
                 _ => None,
             })
             .collect();
-        // For messages: of the impossible start revisions, the one that explains most events; and the last possible
-        // one.
+        // For messages: the impossible start revision that explains the most events, and the last possible start
+        // revision.
         let mut mismatch = (0, String::new());
         let mut incomplete = None;
         let later = history.changes_from(history.index_after(min_revision)).iter().map(|change| change.revision);
@@ -144,7 +144,8 @@ impl HistoryChecker {
                 }
             }
         }
-        // The message has both: if the expected event never arrives, the watch may have started at another revision.
+        // The message names both revisions: if the expected event never arrives, the watch may have started at another
+        // revision.
         match incomplete {
             Some(incomplete) => Ok(CheckResult::Incomplete(format!("{incomplete}; {}", mismatch.1))),
             None => Err(format!("started at no revision from {min_revision} on: {}: {events:?}", mismatch.1)),
@@ -189,7 +190,7 @@ mod tests {
         ObjectVersion { revision, attributes, digest: Some(revision), detail: Detail::ExactJson }
     }
 
-    /// The last version of `x{name}`, deleted at a revision.
+    /// The last version of `x{name}`, which is deleted at a revision.
     fn deleted(name: u8, last: u64, revision: u64) -> ObjectVersion {
         ObjectVersion { revision, ..version(name, last) }
     }

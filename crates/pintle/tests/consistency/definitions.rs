@@ -1,5 +1,6 @@
-//! A client that creates, changes and deletes definitions and their objects while the server restarts. Nobody else writes
-//! them, so it knows what has to exist: what was acknowledged last, or also the write that was not answered.
+//! A client that creates, changes and deletes CRDs and their objects while the server restarts. Nobody else writes
+//! them, so the client knows which objects have to exist. The last acknowledged write determines the state. A later
+//! write without an answer may have happened or not.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,23 +13,23 @@ use crate::shared::{ReconnectingClient, SharedState, TIMEOUT};
 
 const GROUP: &str = "definitions.example.com";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// The number of definitions, and the number of names of the objects of each.
+/// The number of CRDs, and the number of object names for each CRD.
 const COUNT: usize = 3;
 /// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The write identifiers that an object may have; `None` if it may not exist. There are several after a write that was
-/// not answered.
+/// The write identifiers that an object may have; `None` if it may not exist. After a write without an answer there are
+/// several.
 type PossibleWrites = Vec<Option<u64>>;
 
-/// A definition and its objects, by their names.
+/// A CRD and its objects by name.
 #[derive(Debug)]
 struct DefinitionRecord {
     definition: PossibleWrites,
     objects: BTreeMap<String, PossibleWrites>,
 }
 
-/// The client. It lives as long as the run.
+/// The client. It exists for the whole run.
 #[derive(Debug)]
 pub(crate) struct DefinitionWriter {
     random: SeededRandom,
@@ -38,13 +39,13 @@ pub(crate) struct DefinitionWriter {
     pub(crate) acknowledged: usize,
 }
 
-/// What came of a write.
+/// The result of a write.
 enum WriteResult {
-    /// It was acknowledged.
+    /// The server acknowledged the write.
     Done,
-    /// It was refused, and changed nothing.
+    /// The server refused the write, so it changed nothing.
     Refused,
-    /// It may or may not have happened.
+    /// The write may or may not have happened.
     Unknown,
 }
 
@@ -117,7 +118,7 @@ impl DefinitionWriter {
     }
 
     async fn create_definition(&mut self, shared: &SharedState, client: &mut ReconnectingClient, index: usize) {
-        // An earlier definition with this name may be terminating.
+        // An earlier CRD with this name may be terminating.
         if wait_for(shared, client, &definition_path(index), |response| response.status == 404).await.is_none() {
             return self.check(shared, client).await;
         }
@@ -127,7 +128,7 @@ impl DefinitionWriter {
         self.record(shared, client, index, None, Some(id), created).await;
     }
 
-    /// Changes or deletes a definition or one of its objects.
+    /// Changes or deletes a CRD or one of its objects.
     async fn change(&mut self, shared: &SharedState, client: &mut ReconnectingClient, index: usize) {
         let name = format!("x{}", self.random.below(COUNT));
         let (collection, id) = (collection_path(index), self.next_write_id());
@@ -167,7 +168,8 @@ impl DefinitionWriter {
         }
     }
 
-    /// Records the result of a write to a definition, or to one of its objects. `written` is what exists if it happened.
+    /// Records the result of a write to a CRD or to one of its objects. `written` is the state after a successful
+    /// write.
     async fn record(
         &mut self,
         shared: &SharedState,
@@ -195,7 +197,7 @@ impl DefinitionWriter {
         }
     }
 
-    /// Checks that everything is as it was written, that definitions are established, and that their objects are served.
+    /// Checks that all objects are as written, that CRDs are established, and that their objects are served.
     async fn check(&mut self, shared: &SharedState, client: &mut ReconnectingClient) {
         for (index, record) in self.records.iter_mut().enumerate() {
             let path = definition_path(index);
@@ -242,12 +244,12 @@ fn is_terminating(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// Whether nothing more has to happen before the objects of a definition are served.
+/// Whether the server serves the objects of a CRD, or never will because the CRD is terminating.
 fn is_served(definition: &Value) -> bool {
     is_terminating(definition) || is_established(definition)
 }
 
-/// Sends a GET until the response is as expected. `None` if the server restarted meanwhile.
+/// Sends a GET until the response is as expected. `None` if the server has restarted.
 async fn wait_for(
     shared: &SharedState,
     client: &mut ReconnectingClient,

@@ -1,5 +1,5 @@
-//! The disk fails while clients read and write: writes are refused with the cause, reads go on, health tells the truth,
-//! and the server recovers by itself as soon as the disk works.
+//! The disk fails while clients read and write. Writes are refused with the cause, reads go on, and health checks
+//! report the failure. The server recovers by itself as soon as the disk works.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ enum Fault {
     Full,
     /// Writes fail.
     Write,
-    /// Reads fail. What is in memory still works.
+    /// Reads fail. Requests that are served from memory still work.
     Read,
     /// Writes and syncs do not return.
     Stall,
@@ -43,7 +43,7 @@ pub(crate) fn disk(scenario: &str) -> Disk {
     Disk::register_unrecorded(scenario).expect("a new VFS")
 }
 
-/// Lets the disk fail in the ways of a round, one after the other.
+/// Injects the disk faults of a round, one after the other.
 pub(crate) async fn inject(shared: &SharedState, disk: &Disk, round: usize) {
     for fault in FAULTS[round % FAULTS.len()] {
         let client = shared.server().client(Protocol::Any);
@@ -81,7 +81,7 @@ async fn health(client: &Client) -> u16 {
     client.request("GET", STORE_HEALTH).send().await.status.as_u16()
 }
 
-/// Waits until the store is healthy or not.
+/// Waits until the store is healthy, or until it is unhealthy.
 async fn wait_for_health(client: &Client, is_healthy: bool) {
     let changed = async {
         while (health(client).await == 200) != is_healthy {
@@ -94,11 +94,11 @@ async fn wait_for_health(client: &Client, is_healthy: bool) {
     );
 }
 
-/// Writes until a write is refused for a cause, and checks what the client sees.
+/// Writes until a write is refused for this cause, and checks the response.
 async fn wait_for_refused_write(client: &Client, cause: &str) {
     let refused = async {
         loop {
-            // No reflector watches this kind: the write may show up after a restart.
+            // No reflector watches this kind: the write may become visible after a restart.
             let body = json!({"metadata": {"generateName": "f-"}, "value": 1}).to_string();
             let response = client.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses").json(body).send().await;
             if response.status == 503 && response.text().contains(cause) {

@@ -37,7 +37,7 @@ pub(crate) struct ListPage {
     pub(crate) continue_token: String,
     pub(crate) remaining_item_count: Option<usize>,
     pub(crate) items: Vec<ObjectVersion>,
-    /// The number of objects of the server itself, which are not among the items.
+    /// The number of objects of the server itself, which `items` omits.
     pub(crate) foreign: usize,
 }
 
@@ -217,7 +217,7 @@ impl ResponseFormat {
         }
     }
 
-    /// Parses the continue token in the `Status` of an expired one.
+    /// Parses the new continue token in the `Status` about an expired token.
     pub(crate) fn parse_continue_token(self, kind: &TestKind, body: &[u8]) -> String {
         let text = self.json(kind, body);
         parse_envelope(&text).metadata.r#continue.unwrap_or_else(|| panic!("no continue token: {text}")).to_owned()

@@ -24,7 +24,7 @@ pub(crate) struct Change {
     pub(crate) key: ObjectKey,
     /// The new version; `None` for a deletion.
     pub(crate) after: Option<ObjectVersion>,
-    /// The index of the change that made the version before.
+    /// The index of the change that made the previous version.
     before: Option<u32>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct TestKind {
     pub(crate) kind: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) namespaced: bool,
-    /// Whether [`definition`] defines the kind. Custom resources have no Protobuf and no strategic merge patch.
+    /// Whether [`definition`] is the kind's CRD. Custom resources have no Protobuf and no strategic merge patch.
     pub(crate) is_custom: bool,
     /// The content of an object, chosen by a number.
     body: fn(usize) -> Value,
@@ -44,7 +44,7 @@ pub(crate) struct Selector {
 }
 
 impl TestKind {
-    /// The path of all objects, or of those in a namespace.
+    /// The path of all objects, or of the objects in a namespace.
     pub(crate) fn path(&self, namespace: Option<&str>) -> String {
         let root = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
         match namespace {
@@ -177,7 +177,7 @@ pub(crate) static KINDS: &[TestKind] = &[
     },
 ];
 
-/// The definition of the custom kind of [`KINDS`].
+/// The CRD of the custom kind in [`KINDS`].
 pub(crate) fn definition() -> Value {
     let properties = json!({"color": {"type": "string"}, "size": {"type": "integer"}});
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});

@@ -8,10 +8,10 @@ use crate::query::ResourceQuery;
 use crate::random::SeededRandom;
 use crate::shared::{ReconnectingClient, SharedState, increment, lock};
 
-/// How old requested revisions may be, in changes of a kind.
+/// The maximum age of requested revisions, in changes of the kind.
 const MAX_REVISION_AGE: usize = 300;
 
-/// A list, to be checked when the history is complete.
+/// A list. The test checks it when the history is complete.
 pub(crate) struct ListResult {
     pub(crate) query: ResourceQuery,
     /// The request, for messages.
@@ -21,7 +21,7 @@ pub(crate) struct ListResult {
     pub(crate) exact_revision: Option<u64>,
     pub(crate) min_revision: u64,
     pub(crate) items: Vec<ObjectVersion>,
-    /// The number of objects of the server itself, which are not among the items.
+    /// The number of objects of the server itself, which the list omits.
     pub(crate) foreign: usize,
     /// The number of objects up to each chunk, and the chunk's `remainingItemCount`.
     pub(crate) remaining_item_counts: Vec<(usize, usize)>,
@@ -35,8 +35,8 @@ pub(crate) struct CompleteList {
     remaining_item_counts: Vec<(usize, usize)>,
 }
 
-/// Lists all chunks, or everything at once without a limit. `None` if the revision has expired. The parameters come with the
-/// revision that they ask for exactly.
+/// Lists all chunks, or everything at once without a limit. `None` if the revision has expired. The parameters come
+/// with the revision of `resourceVersionMatch=Exact`.
 pub(crate) async fn list_chunks(
     shared: &SharedState,
     client: &mut ReconnectingClient,
@@ -100,7 +100,8 @@ pub(crate) async fn list_chunks(
     }
 }
 
-/// Continues with the inconsistent continue token of a 410 Gone response, which lists the rest at the newest revision.
+/// Continues with the inconsistent continue token of a 410 Gone response. The token lists the rest at the newest
+/// revision.
 async fn continue_inconsistently(
     shared: &SharedState,
     client: &mut ReconnectingClient,
@@ -167,7 +168,7 @@ pub(crate) async fn run(shared: &SharedState, round: usize, number: usize, lists
     results
 }
 
-/// A past revision, of a bookmark or of a change of any kind; 0 if there is none yet.
+/// A past revision: of a bookmark, or of a change of any kind; 0 if there is none yet.
 fn past_revision(shared: &SharedState, random: &mut SeededRandom) -> u64 {
     if let Some(revision) = lock(&shared.bookmarks).pop() {
         return revision;

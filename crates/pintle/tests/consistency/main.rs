@@ -5,12 +5,12 @@
 //! - Revisions only increase. No event is missing or duplicated.
 //! - A list or watch with selectors shows the same as a filter of all objects.
 //!
-//! - A client gets every acknowledged write although the disk fails, the process of the server is killed, or members of an
-//!   etcd and the connections to them fail. A write that was refused is never seen.
+//! - Faults lose nothing: the disk fails, the server's process is killed, or members of an etcd and the connections to
+//!   them fail. A client still gets every acknowledged write, and never sees a write that was refused.
 //!
-//! A seed determines what the clients do: `PINTLE_SEED` sets it. `PINTLE_SOAK` is the number of writes of one long run,
-//! `PINTLE_KILLS` the number of kills of another, and `PINTLE_ETCD` the number of rounds of a third (`cargo xtask soak`);
-//! they replace the short ones.
+//! `PINTLE_SEED` sets the seed that determines the clients' requests. Three variables replace the short runs with a
+//! long run (`cargo xtask soak`). `PINTLE_SOAK` is its number of writes, `PINTLE_KILLS` its number of kills, and
+//! `PINTLE_ETCD` its number of rounds.
 
 mod checker;
 mod definitions;
@@ -163,7 +163,7 @@ fn soak_kills() {
     run(kills(rounds as usize), seed()).print();
 }
 
-/// A run with several servers over an etcd of several members, which fail, and the connections between them.
+/// A run with several servers over an etcd of several members. Members, servers and the connections between them fail.
 fn etcd_faults(rounds: usize) -> Scenario {
     Scenario {
         name: "servers_agree_while_etcd_fails",

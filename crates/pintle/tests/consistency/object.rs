@@ -1,5 +1,5 @@
-//! What the test stores of an object version: little enough for a million changes, and enough to distinguish all
-//! versions and to evaluate selectors.
+//! The data that the test keeps of an object version. It is small enough for a million changes, and sufficient to
+//! distinguish all versions and to evaluate selectors.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -17,7 +17,7 @@ pub(crate) struct ObjectKey {
     pub(crate) name: u8,
 }
 
-/// What selectors match on, and the identifier of the write that made the version.
+/// The fields that selectors match, and the identifier of the write that made the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectAttributes {
     pub(crate) key: ObjectKey,
@@ -104,18 +104,18 @@ pub(crate) fn parse_revision(text: Option<&str>) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("invalid resourceVersion: {text:?}"))
 }
 
-/// How much of an object a response contains, and so can be compared.
+/// How much of an object a response contains, and can therefore be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// The JSON that the server sent. It has to be equal byte for byte.
     ExactJson,
-    /// The whole object, but converted to JSON by the test.
+    /// The whole object, which the test has converted to JSON.
     Object,
     /// The metadata only.
     Metadata,
 }
 
-/// Parses an object. `None` for an object of the server itself, such as the lease of its identity.
+/// Parses an object. `None` for an object of the server itself, such as the server's identity lease.
 pub(crate) fn parse_object(kind: &TestKind, json: &str, detail: Detail) -> Option<ObjectVersion> {
     let object: ParsedObject<'_> = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
     let metadata = &object.metadata;

@@ -1,5 +1,5 @@
-//! What a list or watch request selects: a kind, all namespaces or one, and selectors. A query yields both the request
-//! that a client sends and the result that the model expects.
+//! The selection of a list or watch request: a kind, all namespaces or one, and selectors. A query yields both the
+//! request that a client sends and the result that the model expects.
 
 use crate::history::{Change, EventType, History};
 use crate::kind::{COMMON_SELECTORS, KINDS, NAMESPACED_SELECTORS, NAMESPACES, Selector, TestKind};
@@ -21,7 +21,7 @@ impl ResourceQuery {
         Self { kind_index, namespace: None, selector: COMMON_SELECTORS[0] }
     }
 
-    /// Every combination of kind and selector, each for all namespaces and for one.
+    /// Every combination of kind and selector, each for all namespaces and for one namespace.
     pub(crate) fn every() -> Vec<Self> {
         let mut queries = Vec::new();
         for (kind_index, kind) in KINDS.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A client that lists and watches like client-go's reflector: it gets an initial state in one of several ways,
-//! watches, resumes after the end of a watch or a restart of the server, and lists again after 410 Gone.
+//! A client that lists and watches like client-go's reflector. It gets an initial state in one of several ways and
+//! watches. It resumes after the end of a watch or a restart of the server. It lists again after 410 Gone.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -38,7 +38,7 @@ pub(crate) enum InitialState {
 }
 
 impl InitialState {
-    /// Whether the reflector knows the revision of the initial state, and so can resume after the end of a watch.
+    /// Whether the reflector knows the revision of the initial state. Then it can resume after the end of a watch.
     fn can_resume(self) -> bool {
         !matches!(self, InitialState::WatchWithoutRevision | InitialState::WatchFromZero)
     }
@@ -73,11 +73,11 @@ pub(crate) struct ReflectorConfig {
     pub(crate) initial_state: InitialState,
     pub(crate) pattern: WatchPattern,
     pub(crate) protocol: Protocol,
-    /// Whether its events are the history that all others are checked against.
+    /// Whether its events are the history, with which all other reflectors are compared.
     pub(crate) is_reference: bool,
 }
 
-/// A reflector and what it observed.
+/// A reflector and its observations.
 pub(crate) struct Reflector {
     pub(crate) config: ReflectorConfig,
     observations: Mutex<Vec<Observation>>,
@@ -88,7 +88,7 @@ pub(crate) struct Reflector {
 
 /// Why a watch ended.
 enum WatchEnd {
-    /// The server or the reflector closed it.
+    /// The server or the reflector closed the watch.
     Closed,
     /// The revision has expired (410 Gone).
     Expired,
@@ -129,7 +129,7 @@ impl Reflector {
 
     /// Lists and watches until the task is aborted.
     pub(crate) async fn run(&self, shared: &SharedState) {
-        // A reference reflector never has to list again, so it stays with the server whose history is complete.
+        // A reference reflector never has to list again, so it stays with the server that keeps a complete history.
         let mut client = match self.config.is_reference {
             true => ReconnectingClient::pinned(shared, self.config.protocol),
             false => ReconnectingClient::connect(shared, self.config.protocol),
@@ -311,7 +311,7 @@ impl Reflector {
     }
 }
 
-/// Waits until reflectors that pause are to pause.
+/// Waits until the run pauses its reflectors.
 async fn wait_for_pause(paused: &mut watch::Receiver<bool>) {
     // The channel cannot be closed: the shared state outlives the reflectors.
     let _ = paused.wait_for(|paused| *paused).await;
@@ -338,8 +338,8 @@ impl EventReader {
         Ok(Some(take_events(self.format, self.query.kind(), &mut self.buffer)))
     }
 
-    /// Reads the initial events up to the bookmark that ends them. Events after the bookmark are left for
-    /// [`Self::next`].
+    /// Reads the initial events up to the bookmark that ends them. [`Self::next`] returns the events after the
+    /// bookmark.
     async fn initial_state(
         &mut self,
         path: &str,

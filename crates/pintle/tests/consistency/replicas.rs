@@ -1,5 +1,5 @@
-//! Several servers over an etcd of three members, and what fails: members, servers, and the connections between them. Each
-//! server reaches each member through a proxy of its own, and the members reach each other through proxies.
+//! Several servers over an etcd of three members. Members, servers and the connections between them fail. Each server
+//! reaches each member through a proxy of its own, and the members reach each other through proxies.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::shared::{SharedState, TIMEOUT};
 
 const SERVERS: usize = 3;
 const MEMBERS: usize = 3;
-/// After how many rounds the history is compacted that is older than what servers keep. They do not live long enough to do
-/// so themselves, and one that starts reads all that there is.
+/// The number of rounds between compactions of the history that is older than the servers' histories. The servers do
+/// not live long enough to compact etcd. A starting server reads the whole history of etcd.
 const COMPACTION_ROUNDS: usize = 10;
 /// How much history servers keep.
 const WATCH_HISTORY: Duration = Duration::from_secs(300);
 /// How often a condition is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Most faults last up to this long.
+/// The maximum duration of most faults.
 const SHORT: Duration = Duration::from_millis(600);
-/// The others last longer than a server waits for a member that is silent.
+/// The maximum duration of the other faults. It is longer than a server waits for a silent member.
 const LONG: Duration = Duration::from_millis(4500);
 
-/// What fails.
+/// The fault of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// A member is killed and started again.
@@ -44,11 +44,11 @@ enum Fault {
     CutLink(Link),
     /// A server reaches no member.
     CutServer(Link),
-    /// A server and etcd are far apart.
+    /// The connections between a server and etcd are slow.
     SlowServer,
     /// A server is killed, or stopped, and started again.
     RestartedServer { kill: bool },
-    /// A server reaches no member until etcd has forgotten what it has missed.
+    /// A server reaches no member until etcd has compacted the changes that the server has missed.
     CompactedAway,
 }
 
@@ -70,11 +70,11 @@ const FAULTS: [Fault; 15] = [
     Fault::KilledMembers,
 ];
 
-/// The etcd of several servers.
+/// The etcd of several servers, and its faults.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     etcd: EtcdCluster,
-    /// The ways to the members, by server.
+    /// The proxies to the members, by server.
     links: Vec<Vec<Proxy>>,
     random: SeededRandom,
     compactions: bool,
@@ -92,7 +92,7 @@ impl Replicas {
             config.health_timeout = Duration::from_millis(500);
             let advertise_address = Some([192, 0, 2, number as u8 + 1].into());
             let engine = Engine::Etcd(config);
-            // Each has keys of its own, which the clients of this test tell apart.
+            // Each server has keys of its own, and the clients of this test trust the keys of their server.
             let accept_key_change = true;
             let options = Options { engine, register: true, advertise_address, accept_key_change, ..options.clone() };
             servers.push(Cluster::durable_with_options(options).await);
@@ -101,7 +101,7 @@ impl Replicas {
         (Self { etcd, links, random, compactions }, servers)
     }
 
-    /// Lets something fail in a round, and waits until all servers have recovered.
+    /// Injects the fault of a round, and waits until all servers have recovered.
     pub(crate) async fn inject(&mut self, shared: &SharedState, round: usize) {
         if round.is_multiple_of(COMPACTION_ROUNDS)
             && let Some(old) = shared.revision_before(WATCH_HISTORY)
@@ -186,7 +186,7 @@ impl Replicas {
                 shared.servers[server].start_server().await;
             }
             Fault::CompactedAway => {
-                // The first server keeps its history: those that all others are checked against are its clients.
+                // The first server keeps its whole history, because it serves the reference reflectors.
                 let server = 1 + self.random.below(SERVERS - 1);
                 self.links[server].iter().for_each(|proxy| proxy.set(Link::Closed));
                 let missed = self.revision().await + 20;
@@ -201,7 +201,7 @@ impl Replicas {
         }
     }
 
-    /// Waits for the time that a fault lasts.
+    /// Waits for the duration of a fault.
     async fn hold(&mut self) {
         let longest = if self.random.one_in(4) { LONG } else { SHORT };
         let time = longest.mul_f64(self.random.below(1000) as f64 / 1000.0);
@@ -233,7 +233,7 @@ impl Replicas {
     }
 }
 
-/// Waits until a server is ready or not.
+/// Waits until a server is ready, or until it is not ready.
 async fn wait_for_readiness(shared: &SharedState, server: usize, is_ready: bool) {
     let client = shared.servers[server].client(Protocol::Any);
     let mut last = String::new();

@@ -31,13 +31,13 @@ use crate::writer::{self, Writer};
 const WRITERS: usize = 6;
 /// The number of concurrent listers.
 const LISTERS: usize = 3;
-/// The longest time after which a start of the server's process is killed.
+/// The maximum time after which a starting server's process is killed.
 const MAX_KILLED_START: Duration = Duration::from_millis(400);
 
 /// The number of rounds after which a long run reports its progress.
 const PROGRESS_INTERVAL: usize = 50;
 
-/// What happens in every round while others read and write.
+/// The fault of every round, while clients read and write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disturbance {
     None,
@@ -49,7 +49,7 @@ pub(crate) enum Disturbance {
     Kills,
     /// There are several servers over an etcd of several members. Members, servers and the connections between them fail.
     EtcdFaults {
-        /// Whether etcd forgets its history meanwhile, so that a server that is cut off has to read everything again.
+        /// Whether etcd compacts its history during a fault. A disconnected server then has to read everything again.
         compactions: bool,
     },
 }
@@ -83,7 +83,7 @@ pub(crate) struct RunSummary {
     text: String,
 }
 
-/// Prints how to repeat a run if it fails.
+/// Prints the command that repeats a failed run.
 struct SeedReporter<'s> {
     scenario: &'s str,
     seed: u64,
@@ -118,15 +118,15 @@ struct RunningReflector {
 
 struct WorkloadRun {
     scenario: Scenario,
-    /// The disk that fails, if one does.
+    /// The disk, if it fails in this run.
     disk: Option<Disk>,
-    /// The etcd that fails, if one does.
+    /// The etcd, if it fails in this run.
     replicas: Option<Replicas>,
     shared: Arc<SharedState>,
     /// The tasks of the reference reflectors, one for each kind.
     references: Vec<JoinHandle<()>>,
     reflectors: Vec<RunningReflector>,
-    /// The client that writes definitions, while it does not run.
+    /// The client that writes CRDs, between its runs.
     definitions: Option<DefinitionWriter>,
     started: Instant,
 }
@@ -157,7 +157,7 @@ impl WorkloadRun {
             let body = json!({"metadata": {"name": namespace}}).to_string();
             let _ = cluster.post("/api/v1/namespaces", body).await.expect(201);
             if disturbance == Disturbance::Kills {
-                // The binary has the admission of pods, which needs it.
+                // The binary's admission of pods needs the service account.
                 let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
                 wait_until_found(cluster, &account).await;
             }
@@ -280,7 +280,7 @@ impl WorkloadRun {
         self.shared.end_round(newest);
         if self.replicas.is_some() {
             for server in &self.shared.servers {
-                // A consistent read, after which the server is as new.
+                // After this consistent read, the server is up to date.
                 wait_until_found(server, &KINDS[0].path(None)).await;
             }
             self.shared.caught_up.store(newest, Ordering::Relaxed);
@@ -298,7 +298,7 @@ impl WorkloadRun {
         {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        // The request that comes next is in any state.
+        // The next request may be in any state.
         tokio::time::sleep(Duration::from_micros(random.below(5000) as u64)).await;
         let mut killed_starts = Vec::new();
         while random.one_in(4) {
@@ -307,7 +307,8 @@ impl WorkloadRun {
         self.shared.kill_process(&killed_starts).await;
     }
 
-    /// Starts a third of the remaining reflectors; all of them `while_writing` once a third of the rounds is over.
+    /// Starts a third of the remaining reflectors; all of them if `while_writing` is set and a third of the rounds is
+    /// over.
     fn add_reflectors(&mut self, round: usize, while_writing: bool) {
         let count = self.reflectors.len();
         let is_last = (round + 1) * 3 >= self.scenario.rounds && while_writing;
@@ -337,7 +338,7 @@ impl WorkloadRun {
             let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
             let (acknowledged, ambiguous) = (count(&record.deleted), count(&record.ambiguous_deletes));
             let at_most = if count(&record.unanswered) > 0 { usize::MAX } else { acknowledged + ambiguous };
-            // A pod is deleted in two writes. Two concurrent requests may both be acknowledged with its removal.
+            // A pod is deleted in two writes. The server may acknowledge its removal to two concurrent requests.
             let at_least = if plural == "pods" { 0 } else { acknowledged };
             assert!(
                 (at_least..=at_most).contains(&deleted),
@@ -387,7 +388,7 @@ impl WorkloadRun {
         assert!(self.references.iter().all(|task| !task.is_finished()), "a reference reflector ended");
     }
 
-    /// Prints how far a long run is.
+    /// Prints the progress of a long run.
     fn report_progress(&self, rounds: usize) {
         let changes: usize = self.shared.records.iter().map(|record| record.history().len()).sum();
         write_stderr(&format!(
@@ -448,8 +449,8 @@ async fn join<T>(task: JoinHandle<T>) -> T {
     task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// The configuration of a reflector. The lengths of the lists have no common divisor, so that with enough reflectors
-/// every combination occurs.
+/// The configuration of a reflector. The lengths of the lists have no common divisor. So every combination occurs if
+/// there are enough reflectors.
 fn reflector_config(seed: u64, number: usize) -> ReflectorConfig {
     let queries = ResourceQuery::every();
     let index = |length: usize| (number + SeededRandom::for_part(seed, "config", length).below(length)) % length;

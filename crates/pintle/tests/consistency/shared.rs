@@ -16,29 +16,29 @@ use crate::object::ObjectVersion;
 /// The timeout for anything that has to happen eventually.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How old the history of a server is at least, less the time that a round takes. The server retains five minutes.
+/// The minimum age of a server's history, without the time of a round. The server retains five minutes.
 const MIN_WATCH_HISTORY: Duration = Duration::from_secs(200);
 
-/// How many acknowledged writes of a kind may be missing from its history. The limit keeps the reference reflectors,
-/// whose histories all others are checked against, within the smallest watch history.
+/// How many acknowledged writes of a kind may be missing from its history. The limit keeps the reference reflectors
+/// within the smallest watch history. All other reflectors are checked against their histories.
 const MAX_UNRECORDED_WRITES: usize = 200;
 
-/// A write that was acknowledged: its revision, and its write identifier if the request set one.
+/// An acknowledged write: its revision, and its write identifier if the request set one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AcknowledgedWrite {
     pub(crate) revision: u64,
     pub(crate) write_id: Option<u64>,
 }
 
-/// What is recorded about a kind.
+/// The records about a kind.
 #[derive(Default)]
 pub(crate) struct KindRecord {
     history: Mutex<History>,
     writes: Mutex<Vec<AcknowledgedWrite>>,
     /// The number of acknowledged deletions.
     pub(crate) deleted: AtomicUsize,
-    /// The number of acknowledged deletions that another request may have done: those of a delete of a collection, and
-    /// updates that removed the last finalizer.
+    /// The number of acknowledged deletions that another request may have done. These are deletions of a collection,
+    /// and updates that removed the last finalizer.
     pub(crate) ambiguous_deletes: AtomicUsize,
     /// The number of writes without a definite response. They may have happened.
     pub(crate) unanswered: AtomicUsize,
@@ -78,27 +78,27 @@ pub(crate) fn increment(counter: &AtomicUsize) {
 pub(crate) struct SharedState {
     /// The servers. Several of them share a store.
     pub(crate) servers: Vec<Cluster>,
-    /// The number of clients that have chosen a server.
+    /// The number of clients that have connected to a server. It selects the next client's server.
     next_server: AtomicUsize,
     /// A revision that all servers have reached.
     pub(crate) caught_up: AtomicU64,
-    /// Whether faults of the round are still to come. Writers go on until they are over.
+    /// Whether more faults follow in this round. Writers go on until the faults are over.
     pub(crate) is_disturbed: AtomicBool,
     pub(crate) seed: u64,
     /// Whether the watch history is so short that reflectors sometimes have to list again.
     has_short_history: bool,
-    /// When the rounds ended, and the newest revision then.
+    /// The end of each round, and the newest revision at that time.
     round_ends: Mutex<Vec<(Instant, u64)>>,
     /// One record for each of [`KINDS`].
     pub(crate) records: Vec<KindRecord>,
     pub(crate) counters: Counters,
-    /// Revisions of bookmarks, which lists have not requested yet.
+    /// Revisions of bookmarks that no list has requested yet.
     pub(crate) bookmarks: Mutex<Vec<u64>>,
     /// The number of reference reflectors that are watching.
     pub(crate) started_references: watch::Sender<usize>,
     /// The number of starts of the server.
     generation: watch::Sender<u64>,
-    /// Whether reflectors that pause are to pause now.
+    /// Whether the run pauses the reflectors that can pause.
     pub(crate) paused: watch::Sender<bool>,
 }
 
@@ -131,7 +131,7 @@ impl SharedState {
         lock(&self.round_ends).push((Instant::now(), newest));
     }
 
-    /// The newest revision at the end of the last round that is older than this.
+    /// The newest revision at the end of the last round that ended before this age.
     pub(crate) fn revision_before(&self, age: Duration) -> Option<u64> {
         let ends = lock(&self.round_ends);
         ends.iter().rev().find(|(ended, _)| ended.elapsed() > age).map(|(_, newest)| *newest)
@@ -151,7 +151,8 @@ impl SharedState {
         &self.servers[0]
     }
 
-    /// A revision that no answer is older than, however old it may be. One of several servers may lag behind the others.
+    /// The oldest revision that an answer may have, even without a minimum revision in the request. One of several
+    /// servers may lag behind the others.
     pub(crate) fn oldest_visible(&self, kind_index: usize) -> u64 {
         match self.is_replicated() {
             true => self.caught_up.load(Ordering::Relaxed),
@@ -174,7 +175,8 @@ impl SharedState {
         self.start_server().await;
     }
 
-    /// Kills the process of the server, and starts it again. Starts that are killed after these times come before.
+    /// Kills the process of the server, and starts it again. Before that, it starts the process once for each of
+    /// `killed_starts`, and kills it after that time.
     pub(crate) async fn kill_process(&self, killed_starts: &[Duration]) {
         self.server().kill_server().await;
         for after in killed_starts {
@@ -262,19 +264,19 @@ impl KindRecord {
 /// How long a client waits before it goes on with another server.
 const SWITCH_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A client of one task, which reconnects when the server restarts, or goes on with another server.
+/// The client of one task. It reconnects when the server restarts, or goes on with another server.
 pub(crate) struct ReconnectingClient {
     protocol: Protocol,
     pub(crate) inner: Client,
     generation: u64,
     server: usize,
-    /// Whether it stays with the first server.
+    /// Whether the client stays with the first server.
     is_pinned: bool,
-    /// Since when no request has succeeded.
+    /// The time of the first failure after the last successful request.
     failing_since: Option<Instant>,
 }
 
-/// True for an answer that says that the server cannot answer now: another one or a later attempt may.
+/// True for an answer that the server is temporarily unavailable. Another server or a later attempt may succeed.
 pub(crate) fn is_temporary(response: &Response) -> bool {
     [429, 500, 503, 504].contains(&response.status.as_u16())
 }
@@ -316,12 +318,12 @@ impl ReconnectingClient {
         *self = Self::connect(shared, self.protocol);
     }
 
-    /// A request has succeeded.
+    /// Reports that a request has succeeded.
     pub(crate) fn report_success(&mut self) {
         self.failing_since = None;
     }
 
-    /// Sends a GET. On a connection error, sends it again to the restarted server, or to another one.
+    /// Sends a GET. On a connection error, sends it again to the restarted server or to another server.
     pub(crate) async fn get(&mut self, shared: &SharedState, path: &str, accept: &str) -> Response {
         loop {
             match self.inner.request("GET", path).header("accept", accept).try_send().await {

@@ -20,7 +20,7 @@ fn a_watcher_that_does_not_read_delays_nobody() {
         let mut slow = cluster.watch(&format!("{CONFIGMAPS}?watch=1")).await;
         let mut reading = cluster.watch(&format!("{CONFIGMAPS}?watch=1")).await;
         let text = "x".repeat(64 << 10);
-        // Far more than what the connection and the server's buffers can hold.
+        // The connection and the server's buffers hold far fewer changes.
         let changes = 300;
         let mut max_latency = Duration::ZERO;
         let mut revisions = Vec::new();
@@ -53,7 +53,7 @@ fn a_watcher_that_falls_behind_the_history_receives_410() {
         let cluster = Arc::new(Cluster::with_options(options).await);
         let mut slow = cluster.watch(&format!("{CONFIGMAPS}?watch=1")).await;
         let text = "x".repeat(20 << 10);
-        // More than the connection and the buffers can hold, and far more than the watch cache's history.
+        // This is more than the connection and the buffers can hold, and far more than the watch cache's history.
         let writers: Vec<_> = (0..8)
             .map(|writer| {
                 let (cluster, text) = (cluster.clone(), text.clone());

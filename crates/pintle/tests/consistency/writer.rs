@@ -11,7 +11,7 @@ use crate::object::parse_revision;
 use crate::random::SeededRandom;
 use crate::shared::{AcknowledgedWrite, KindRecord, ReconnectingClient, SharedState, increment, is_temporary};
 
-/// How long a writer waits after a server could not take a write.
+/// How long a writer waits after a server could not execute a write.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The next request of a writer.
@@ -68,12 +68,14 @@ impl Writer {
                     }
                     client.reconnect(shared, &response.text()).await;
                 }
-                // A stopping server, or one whose disk fails, may respond with 503, although the write has happened.
+                // A stopping server or a server with a failing disk may respond with 503 although the write has
+                // happened.
                 Ok(response) if response.status == 503 => {
                     increment(&record.unanswered);
                     tokio::time::sleep(RETRY_INTERVAL).await;
                 }
-                // A server that is being killed may respond with 500 when its task ended, before the connection closes.
+                // A server that is being killed may respond with 500 when the request's task has ended and the
+                // connection is still open.
                 Ok(response) if response.status == 500 => {
                     increment(&record.unanswered);
                     client.reconnect(shared, &response.text()).await;
@@ -237,7 +239,7 @@ fn record_response(record: &KindRecord, write: &WriteRequest, response: &Respons
     match (response.status.as_u16(), write) {
         (200, WriteRequest::Delete { path }) => {
             let body = response.json();
-            // A delete of a collection returns the objects that it found. Others may have deleted them first.
+            // A delete of a collection returns the objects that it found. Other writers may have deleted them first.
             match body["items"].as_array().filter(|_| path.contains("labelSelector")) {
                 Some(found) => {
                     record.ambiguous_deletes.fetch_add(found.len(), Ordering::Relaxed);
@@ -251,7 +253,7 @@ fn record_response(record: &KindRecord, write: &WriteRequest, response: &Respons
             let body = response.json();
             let revision = parse_revision(body["metadata"]["resourceVersion"].as_str());
             if !body["metadata"]["deletionTimestamp"].is_null() && !has_finalizers(&body) {
-                // The object was terminating, and this update removed it. The returned version was never stored.
+                // The object was terminating, and this update removed it. The server never stored the returned version.
                 increment(&record.ambiguous_deletes);
                 return;
             }
@@ -260,9 +262,9 @@ fn record_response(record: &KindRecord, write: &WriteRequest, response: &Respons
             }
             record.record_write(AcknowledgedWrite { revision, write_id: *write_id });
         }
-        // The object is missing, exists, was changed meanwhile, or cannot become this by an update.
+        // The object is missing, exists, or has changed, or the update is not allowed.
         (404 | 409 | 422, _) => {}
-        // The list of the collection has expired before it was read, because the watch caches were rebuilt.
+        // The list of the collection expired before the server had read it, because the watch caches were rebuilt.
         (410, WriteRequest::Delete { path }) if path.contains("labelSelector") => {}
         _ => panic!("{}", describe()),
     }

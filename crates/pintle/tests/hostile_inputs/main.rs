@@ -1,12 +1,12 @@
-//! Random hostile inputs over HTTP: six users send mutations of the fuzz targets' inputs, objects with very large parts,
-//! and costly requests, to a process with little address space. The invariants:
+//! Random hostile inputs over HTTP, to a process with little address space. Six users send mutations of the fuzz
+//! targets' inputs, objects with very large parts, and costly requests. The invariants:
 //!
 //! - The server is not killed, and no thread of it panics.
 //! - Every request is answered by its deadline, and never with an `InternalError`.
-//! - Once everything is deleted, the server takes as much memory as before.
+//! - Once all objects are deleted, the server uses as much memory as before.
 //!
-//! A seed determines what the users send: `PINTLE_SEED` sets it. `PINTLE_HOSTILE` is the number of seconds of a long run
-//! (`cargo xtask soak --hostile`); without it, each user sends a few requests.
+//! `PINTLE_SEED` sets the seed that determines the users' requests. `PINTLE_HOSTILE` is the number of seconds of a long
+//! run (`cargo xtask soak --hostile`); without it, each user sends a few requests.
 
 mod request;
 mod users;
@@ -24,12 +24,12 @@ use tokio::task::JoinSet;
 use request::{HostileRequest, Requests, TIMEOUT};
 use users::{USERS, User};
 
-/// The address space of the server, in bytes: what the threads' stacks reserve and a few gigabytes. Without budgets single
-/// requests take up to 47 GB.
+/// The address space of the server, in bytes: the reserved stacks of the threads and a few gigabytes. Without budgets,
+/// single requests use up to 47 GB.
 const ADDRESS_SPACE: u64 = 12 << 30;
-/// How long after its deadline a request may be answered: the users share the processors with the server.
+/// The maximum delay of an answer after the request's deadline: the users share the processors with the server.
 const MAX_DELAY: Duration = Duration::from_secs(4);
-/// How long the allocator may take to give memory back.
+/// How long the allocator may take to return memory to the system.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 /// The requests of each user in a short run.
 const SHORT: usize = 60;
@@ -41,7 +41,7 @@ enum End {
     At(Instant),
 }
 
-/// The server under attack, and what has happened.
+/// The server under attack, and the counts of the run.
 struct Run {
     cluster: Cluster,
     requests: AtomicUsize,
@@ -77,7 +77,7 @@ fn hostile_inputs_harm_only_their_senders() {
             }
         }
         users::set_up(&run.cluster).await;
-        // What is cached, such as compiled rules, and what the allocator keeps, belongs to the memory before.
+        // The memory before the attack includes caches, such as compiled rules, and the allocator's free memory.
         let first = seconds.map_or(End::Requests(SHORT), |seconds| after(seconds / 6));
         let before = run.attack(seed, first).await;
         let second = seconds.map_or(End::Requests(SHORT), |seconds| after(seconds - seconds / 6));
@@ -100,7 +100,7 @@ fn after(seconds: u64) -> End {
 }
 
 impl Run {
-    /// What the server has logged.
+    /// The log of the server.
     fn log(&self) -> String {
         let data_dir = self.cluster.data_dir().expect("a folder");
         std::fs::read_to_string(data_dir.join("log")).expect("a log")
@@ -161,13 +161,13 @@ impl Run {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let response = match answer {
                 Ok(response) => response,
-                // A list that has begun ends at its deadline without an error.
+                // A list that has begun is cut off at its deadline, without a status code.
                 Err(_) if method == "GET" && took >= TIMEOUT => continue,
                 Err(error) => panic!("{}: {error}; the end of the log: {}", described(), self.end_of_log()),
             };
             let text = response.text();
             let text = text.get(..1000).unwrap_or(&text);
-            // As a Go API server's, some errors of validation have the code 500, but no reason.
+            // As in a Go API server, some validation errors have code 500, but no reason.
             let is_fault = response.status == 500 && text.contains("\"InternalError\"");
             assert!(!is_fault, "{}: {text}", described());
         }

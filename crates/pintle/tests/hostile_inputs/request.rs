@@ -1,4 +1,4 @@
-//! What the users send.
+//! The requests of the users.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 /// The timeout that every request asks for.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(8);
-/// The size of a body that is made larger, in bytes: about what a server reads at most.
+/// The size of an enlarged body, in bytes. It is about the maximum that a server reads.
 const MAX_BODY: usize = 3_000_000;
-/// The names of objects. They are few, so that writes meet objects that exist.
+/// The names of objects. There are few names, so that writes often find existing objects.
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// What lists are asked for.
+/// The media types that lists accept.
 const ACCEPTED: [&str; 5] = [
     "application/json",
     "application/yaml",
@@ -24,7 +24,7 @@ const ACCEPTED: [&str; 5] = [
     "application/cbor, */*;q=0.1",
 ];
 
-/// The media types of patches, each with the fuzz target that has them.
+/// The media types of patches, each with the fuzz target for it.
 const PATCHES: [(&str, &str); 5] = [
     ("json_patch", "application/json-patch+json"),
     ("merge_patch", "application/merge-patch+json"),
@@ -35,9 +35,9 @@ const PATCHES: [(&str, &str); 5] = [
 
 pub(crate) struct HostileRequest {
     pub(crate) method: &'static str,
-    /// With the query.
+    /// The path with the query.
     pub(crate) path: String,
-    /// Empty if there is no body.
+    /// The media type of the body; empty if there is no body.
     pub(crate) media_type: &'static str,
     pub(crate) body: Vec<u8>,
     pub(crate) headers: Vec<(&'static str, Vec<u8>)>,
@@ -46,7 +46,7 @@ pub(crate) struct HostileRequest {
 /// An object of some kind.
 struct Sample {
     object: Value,
-    /// The path of its collection in the namespace `default`, if the kind has namespaces. It may not exist.
+    /// The path of its collection in the namespace `default`, if the kind has namespaces. The collection may not exist.
     collection: String,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Requests {
     random: Random,
     samples: Vec<Sample>,
     protobuf: Vec<Vec<u8>>,
-    /// The seeds of the other fuzz targets, by name.
+    /// The seed inputs of the other fuzz targets, by name.
     seeds: HashMap<&'static str, Vec<Vec<u8>>>,
 }
 
@@ -64,7 +64,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     (target.seeds)()
 }
 
-/// The path of a collection. Its name is guessed from the kind, which is right for nearly all built-in kinds.
+/// The path of a collection. The name is guessed from the kind. The guess is right for nearly all built-in kinds.
 fn collection_of(object: &Value) -> Option<String> {
     let (version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?.to_lowercase());
     let plural = match kind.strip_suffix('y') {
@@ -130,7 +130,7 @@ impl Requests {
         self.request("POST", costly.path, costly.media_type, body)
     }
 
-    /// A create, an update or an apply of a sample, often with very large parts, often not quite valid.
+    /// A create, update or apply of a sample. It often has very large parts, and is often slightly invalid.
     fn write(&mut self) -> HostileRequest {
         let index = self.random.below(self.samples.len());
         let name = self.name();
@@ -164,7 +164,7 @@ impl Requests {
         let other = self.random.below(self.protobuf.len());
         let mut body = mutate(&mut self.random, &self.protobuf[index], &self.protobuf[other]);
         if self.random.once_in(4) {
-            // Messages after the first are merged with it, so fields that are repeated grow.
+            // Decoders merge later messages with the first message, so repeated fields grow.
             let message = body.split_off(body.len().min(4));
             let times = 1 + self.random.below(MAX_BODY / message.len().max(1));
             body.extend(message.iter().copied().cycle().take(message.len().saturating_mul(times).min(MAX_BODY)));
@@ -226,7 +226,7 @@ impl Requests {
             body = definition.to_string().into_bytes();
         }
         body.truncate(MAX_BODY);
-        // Definitions would stay. What is validated is the same.
+        // A dry run, because real CRDs would stay. The server validates a dry run in the same way.
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All";
         self.request("POST", path, "application/json", body)
     }
@@ -255,7 +255,7 @@ impl Requests {
         self.request("DELETE", &format!("{collection}/{name}"), "application/json", body)
     }
 
-    /// Mostly one of the collections that everybody uses, so that requests meet each other's objects.
+    /// Mostly a collection that all users write, so that requests find each other's objects.
     fn collection(&mut self) -> String {
         if self.random.once_in(2) {
             return (*self.random.pick(&[
@@ -279,7 +279,8 @@ fn percent_encoded(bytes: &[u8]) -> String {
     text
 }
 
-/// Makes a part of a value very large: a list or a map gets many items, a text many characters, or the part is nested deeply.
+/// Makes a part of a value very large. A list or a map gets many items, a text gets many characters, or the part is
+/// nested deeply.
 fn grow(random: &mut Random, value: &mut Value) {
     let times = *random.pick(&[10, 1_000, 50_000, 500_000]);
     let part = random_part(random, value);
@@ -296,7 +297,7 @@ fn grow(random: &mut Random, value: &mut Value) {
             members.extend((0..times).map(|number| (format!("k{number}"), value.clone())));
         }
         Value::String(text) => *text = if text.is_empty() { "x".repeat(times) } else { text.repeat(times) },
-        // Deeper than any decoder follows.
+        // The value gets deeper than any decoder allows.
         other => {
             for _ in 0..times.min(2_000) {
                 *other = Value::Array(vec![other.take()]);

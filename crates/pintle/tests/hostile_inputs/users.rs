@@ -1,4 +1,4 @@
-//! The users, and what they leave behind.
+//! The users, and the deletion of their objects.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) struct User {
     role: Option<&'static str>,
 }
 
-/// From one that may do everything to one that may do nothing.
+/// The users, from a user with all permissions to a user without any.
 pub(crate) const USERS: [User; 6] = [
     User { name: "root", groups: &["system:masters"], role: None },
     User { name: "administrator", groups: &["system:authenticated"], role: Some("admin") },
@@ -36,7 +36,7 @@ pub(crate) async fn set_up(cluster: &Cluster) {
     }
 }
 
-/// Deletes all objects in the namespace `default`, and the cluster-scoped ones that make requests fail.
+/// Deletes all objects in the namespace `default`, and cluster-scoped objects that make requests fail.
 pub(crate) async fn delete_everything(cluster: &Cluster) {
     let groups = cluster.get("/apis").await.expect(200).json();
     let mut versions = vec!["/api/v1".to_owned()];
@@ -53,7 +53,7 @@ pub(crate) async fn delete_everything(cluster: &Cluster) {
             }
             let name = resource["name"].as_str().expect("a name");
             let path = format!("{version}/namespaces/default/{name}?gracePeriodSeconds=0");
-            // Admission policies of the users may forbid it, and finalizers keep objects.
+            // Admission policies of the users may forbid the deletion, and finalizers may delay it.
             let _ = cluster.delete(&path).await;
         }
     }

@@ -1,11 +1,11 @@
-//! The checks of the flags of authentication, authorization and admission by the program, with kube-apiserver's messages.
+//! The program checks the flags of authentication, authorization and admission, with kube-apiserver's messages.
 
 use std::process::Command;
 
 use super::PROGRAM;
 
-/// The error of the program for these flags, in which `$DIR` is a folder with a broken kubeconfig `w`, a broken
-/// policy file `p`, and a configuration of admission `a` that names a file which does not exist.
+/// The error of the program for these flags. `$DIR` in a flag is a folder with three files. File `w` is a broken
+/// kubeconfig, `p` is a broken policy file, and `a` is an admission configuration that names a missing file.
 fn error(flags: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).expect("a file");

@@ -1,4 +1,4 @@
-//! Client certificates with keys of every sort, presented by kubectl.
+//! kubectl presents client certificates with all types of keys.
 
 use std::fs;
 use std::path::Path;

@@ -23,7 +23,7 @@ fn pintle(data_dir: &Path, arguments: &[&str]) -> Output {
     Command::new(PROGRAM).args(arguments).arg("--data-dir").arg(data_dir).output().expect("the program runs")
 }
 
-/// What a command prints.
+/// The output of a successful command.
 fn printed(data_dir: &Path, arguments: &[&str]) -> String {
     let output = pintle(data_dir, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -36,7 +36,7 @@ fn field<'k>(kubeconfig: &'k str, name: &str) -> &'k str {
     line.unwrap_or_else(|| panic!("no {name} in {kubeconfig}"))
 }
 
-/// The user that the server sees behind a kubeconfig with a client certificate.
+/// The user that the server authenticates for a kubeconfig with a client certificate.
 async fn who_am_i(kubeconfig: &str) -> Value {
     let decoded = |name: &str| STANDARD.decode(field(kubeconfig, name)).expect("base64");
     let certificate = |pem: &[u8]| CertificateDer::from_pem_slice(pem).expect("a certificate");
@@ -78,14 +78,14 @@ fn kubeconfigs_name_the_address_for_other_machines() {
     let server = Server::start(data_dir, &[&flags[..], &["--tls-san", "Extra.example.com,2001:db8:0:0::7"]].concat());
     let kubeconfig = note("names the address that the server advertises, https://192.0.2.9:");
     assert!(field(&kubeconfig, "server").starts_with("https://192.0.2.9:"), "{kubeconfig}");
-    // On this machine the administrator's kubeconfig goes on with the loopback address.
+    // The administrator's kubeconfig has the loopback address, which works on this machine only.
     for name in ["127.0.0.1", "192.0.2.9", "extra.example.com", "2001:db8::7"] {
         kubectl_prints(data_dir, &["--tls-server-name", name, "get", "namespaces"]);
     }
     let refused = kubectl(data_dir, &["--tls-server-name", "other.example.com", "get", "namespaces"]);
     assert!(!refused.status.success(), "{refused:?}");
     server.stop();
-    // The certificate follows the addresses, for the same key.
+    // A start with other addresses issues a new certificate for the same key.
     let key = std::fs::read(data_dir.join("pki/apiserver.key")).expect("a key");
     let server = Server::start(data_dir, &["--bind-address", "127.0.0.2"]);
     kubectl_prints(data_dir, &["get", "namespaces"]);

@@ -1,4 +1,4 @@
-//! The folder of `pintle envtest`, whose programs are started as controller-runtime's envtest does it.
+//! The folder of `pintle envtest`, The tests start its programs as controller-runtime's envtest does.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -16,15 +16,15 @@ use tempfile::TempDir;
 
 use super::PROGRAM;
 
-/// How long a program may take to start or to stop.
+/// The maximum time for a program to start or to stop.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const ADMIN: &str = "Bearer admin-token";
 
-/// The folder of programs, one for the etcd's data and one with the certificates of the API server.
+/// The folder of programs, the folder of the etcd's data, and the folder with the API server's certificates.
 struct Environment {
     assets: PathBuf,
     folder: TempDir,
-    /// Nothing else gets these ports while the programs are stopped.
+    /// The port of etcd. No other process gets the reserved ports while the programs are stopped.
     etcd_port: ReservedPort,
     api_port: ReservedPort,
     authority: String,
@@ -94,7 +94,7 @@ impl Environment {
         wait_for_port(self.api_port.number);
         let url = format!("https://127.0.0.1:{}", self.api_port.number);
         let client = Client::trusting(&url, self.authority.as_bytes(), Protocol::Http1);
-        // envtest asks without credentials.
+        // envtest sends no credentials.
         let _ = client.request("GET", "/healthz").anonymous().send().await.expect(200);
         (process, client)
     }
@@ -138,12 +138,12 @@ fn wait_for_port(port: u16) {
     }
 }
 
-/// A request of an administrator, whom a token identifies.
+/// A request of the administrator, who has a token.
 fn admin<'c>(client: &'c Client, method: &str, path: &str) -> RequestBuilder<'c> {
     client.request(method, path).anonymous().header("Authorization", ADMIN)
 }
 
-/// What a program that fails prints.
+/// The output of a program that fails.
 fn failure(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -238,7 +238,7 @@ fn a_variable_turns_controllers_on() {
             assert!(started.elapsed() < TIMEOUT, "no certificates are published");
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
-        // Clients in the cluster verify the server by the certificate that envtest made.
+        // Clients in the cluster verify the server with the certificate that envtest made.
         assert_eq!(published["data"]["ca.crt"], environment.authority);
         let _ = request("DELETE", "/api/v1/namespaces/a").send().await.expect(200);
         while request("GET", "/api/v1/namespaces/a").send().await.status != 404 {
@@ -315,7 +315,7 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
             let error = failure(&command.arg(argument).output().expect("the program runs"));
             assert!(error.contains(flag) || error.contains("/no/file: No such file"), "{argument}: {error}");
         }
-        // What is not the etcd of the folder is a real one.
+        // A server that is not the folder's etcd counts as a real etcd.
         let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", other.local_addr().expect("an address"));
         let answer = std::thread::spawn(move || {
@@ -334,7 +334,7 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
 fn a_real_etcd_is_used_with_the_flags_of_kube_apiserver() {
     run(async {
         let (environment, etcd) = (Environment::new(), Etcd::start());
-        // Several URLs, here of one member.
+        // Several URLs lead to a real etcd. Here they have the same member.
         let servers = format!("{},{}", etcd.url(), etcd.url());
         let api_server = |servers: &str| {
             let mut command = environment.api_server_of(servers);
@@ -368,7 +368,7 @@ fn a_real_etcd_is_used_with_the_flags_of_kube_apiserver() {
         let (server, _) = environment.start(api_server(etcd.url())).await;
         assert_eq!(kubectl(&["get", "configmap", "a", "-o", "jsonpath={.data.k}"]), "v");
         server.stop();
-        // The etcd of the folder has no prefixes.
+        // The folder's etcd has no prefixes.
         let _stand_in = environment.start_etcd();
         let refused = environment.api_server().arg("--etcd-prefix=/test").output().expect("the program runs");
         let error = failure(&refused);

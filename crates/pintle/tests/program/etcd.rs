@@ -22,7 +22,7 @@ fn objects_and_watches_go_on_when_the_server_restarts() {
     get(&["delete", "namespace", "gone", "--timeout=60s"]);
     get(&["wait", "--for=create", "serviceaccount/default", "--timeout=60s"]);
     get(&["create", "service", "nodeport", "with-port", "--tcp=80"]);
-    // Another prefix has other objects.
+    // A server with another prefix has other objects.
     let second = Server::start(other.path(), &etcd.flags("/second/"));
     let found = kubectl(other.path(), &["get", "configmap", "a"]);
     assert!(String::from_utf8_lossy(&found.stderr).contains("NotFound"), "{found:?}");
@@ -33,20 +33,20 @@ fn objects_and_watches_go_on_when_the_server_restarts() {
     let server = Server::start(data_dir, &etcd.flags("/registry"));
     assert_eq!(get(&["get", "configmap", "a", "-o", "jsonpath={.data.k}"]), "two");
     assert_eq!(get(&["get", "namespaces", "gone", "--ignore-not-found"]), "");
-    // The history is that of etcd: what was read before the restart can be watched from.
+    // The server serves etcd's history: a watch from a revision before the restart gets the events after it.
     let path = format!("/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1&resourceVersion={version}");
     let events = get(&["get", "--raw", &path]);
     let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let first = &events[0];
     assert_eq!((&first["type"], &first["object"]["data"]["k"]), (&json!("MODIFIED"), &json!("two")), "{events:?}");
-    // The old state is there, too.
+    // A list at the old revision works, too.
     let path =
         format!("/api/v1/namespaces/default/configmaps?limit=500&resourceVersionMatch=Exact&resourceVersion={version}");
     let list: Value = serde_json::from_str(&get(&["get", "--raw", &path])).expect("JSON");
     let items = list["items"].as_array().expect("items");
     let a = items.iter().find(|item| item["metadata"]["name"] == "a").expect("the object");
     assert_eq!(a["data"]["k"], "one");
-    // What is stored beside objects is known, as the record of node ports.
+    // The server knows the other data in etcd, such as the record of node ports.
     let log = server.stop();
     assert!(!log.contains("belongs to no resource"), "{log}");
 }
@@ -59,7 +59,7 @@ fn a_server_whose_etcd_is_gone_says_so() {
     let server = Server::start(data_dir, &etcd.flags("/registry"));
     printed(data_dir, &["create", "configmap", "a"]);
     drop(etcd);
-    // A write that meets the end of the connection may have been executed. Later ones are not sent.
+    // A write during the loss of the connection may have been executed. The server does not send later writes.
     let refused = || {
         let created = kubectl(data_dir, &["create", "configmap", "b"]);
         let found = String::from_utf8_lossy(&created.stderr).into_owned();
@@ -114,7 +114,7 @@ fn an_etcd_that_asks_for_certificates_is_used() {
     let folder = tempfile::tempdir().expect("a folder");
     let [authority, certificate, key] =
         [tls.certificate_authority(), tls.certificate(), tls.key()].map(|file| file.display().to_string());
-    // As for kube-apiserver, the servers are enough.
+    // As with kube-apiserver, `--etcd-servers` alone suffices.
     let flags = [
         ["--etcd-servers", &etcd.url()],
         ["--etcd-cafile", &authority],

@@ -32,7 +32,7 @@ fn a_server_begins_with_the_data_directory_of_another() {
     printed(two.path(), &["get", "configmap", "prepared"]);
     drop(servers);
 
-    // The same data directory again, and one of another cluster.
+    // The server starts with the same data directory again, but not with the data directory of another cluster.
     Server::start(one.path(), &from).stop();
     let other = tempfile::tempdir().expect("a folder");
     Server::start(other.path(), &[]).stop();

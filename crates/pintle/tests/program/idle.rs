@@ -1,4 +1,4 @@
-//! A server that nobody asks anything does nothing, whatever it was asked before.
+//! A server without requests uses no processor time, whatever requests it got before.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::PROGRAM;
 
-/// How long the processor time is measured.
+/// The duration of a measurement of the processor time.
 const WINDOW: Duration = Duration::from_secs(2);
-/// The processor time that an idle server may use, as a part of one processor. Debug builds use up to 0.003 in a window with
-/// the periodic tasks, release builds a third of that; one task that does not come to an end uses 1.
+/// The processor time that an idle server may use, as a part of one processor. With their periodic tasks, debug builds
+/// use up to 0.003 and release builds a third of that. A single task that never ends uses 1.
 const MAX_SHARE: f64 = 0.01;
-/// How long the server may go on with what it was asked. Much more than it needs, as the machine may be busy.
+/// How long the server may work after the last request. It needs much less, but the machine may be busy.
 const MAX_REST: Duration = Duration::from_secs(60);
 
 const DEFAULT: &str = "/api/v1/namespaces/default";
@@ -82,7 +82,7 @@ async fn define_resources(cluster: &Cluster) {
     let _ = cluster.delete(&format!("{DEFINITIONS}/things0.idle.example.com")).await.expect(200);
 }
 
-/// An owner with dependents, one of which has many other owners; a namespace with objects.
+/// Deletes an owner with dependents, one of which has many other owners, and a namespace with objects.
 async fn collect_garbage(cluster: &Cluster) {
     let maps = format!("{DEFAULT}/configmaps");
     let owner = cluster.post(&maps, r#"{"metadata":{"name":"owner"}}"#).await.expect(201).json();
@@ -106,7 +106,7 @@ async fn collect_garbage(cluster: &Cluster) {
     let _ = cluster.delete("/api/v1/namespaces/gone").await.expect(200);
 }
 
-/// Clients that read, watch, are refused, or go away in the middle.
+/// Runs clients that read, watch, are refused, or disconnect in the middle of a response.
 async fn read_and_leave(cluster: &Cluster) {
     let mut watches = Vec::new();
     for _ in 0..50 {

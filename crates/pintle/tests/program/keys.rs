@@ -1,4 +1,4 @@
-//! The private keys of servers: what a start does to them, and which it accepts.
+//! The private keys of servers: which keys a start changes, and which keys it accepts.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use pintle_integration::{Etcd, run};
 use super::PROGRAM;
 use super::server::{Server, kubectl, printed, serve};
 
-/// What a start that fails prints.
+/// The output of a start that fails.
 #[track_caller]
 fn refused(data_dir: &Path, flags: &[&str]) -> String {
     let output = serve(data_dir, flags).output().expect("the program runs");
@@ -49,7 +49,7 @@ fn kubeconfigs_stay_valid_whatever_certificate_is_missing() {
         fs::remove_file(pki.join(file)).expect("a file");
         let server = Server::start(data_dir, &[]);
         printed(data_dir, &["get", "namespaces"]);
-        // The port may be another one, but not the keys.
+        // The port may change, but the keys may not.
         let url = fs::read_to_string(data_dir.join("admin.kubeconfig")).expect("a kubeconfig");
         let url = url.lines().find_map(|line| line.trim().strip_prefix("server: ")).expect("a server").to_owned();
         printed(old.path(), &["--server", &url, "get", "namespaces"]);
@@ -68,14 +68,14 @@ fn a_store_is_not_served_with_other_keys() {
     let expect = "the cluster was served with other keys: the certificate authority and the service account key differ";
     assert!(text.contains(expect), "{text}");
     assert!(!pki.exists());
-    // Only one of them.
+    // Only the authority's key is there.
     fs::create_dir(&pki).expect("a folder");
     fs::copy(away.join("ca.key"), pki.join("ca.key")).expect("a copy");
     assert!(refused(data_dir, &[]).contains("other keys: the service account key differs."));
     fs::rename(pki.join("ca.key"), away.join("again")).expect("a file");
     fs::copy(away.join("sa.key"), pki.join("sa.key")).expect("a copy");
     assert!(refused(data_dir, &[]).contains("other keys: the certificate authority differs."));
-    // The old authority may stay accepted.
+    // The server may still accept certificates of the old authority.
     let old = away.join("ca.crt");
     Server::start(data_dir, &["--client-ca-file", old.to_str().expect("UTF-8")]).stop();
     Server::start(data_dir, &[]).stop();
@@ -118,7 +118,7 @@ fn certificates_are_not_issued_with_a_clock_that_contradicts_the_store() {
             let (started, after) = start(4015, true).await;
             started.expect("a server");
             assert_ne!(first, after);
-            // The predecessors are valid.
+            // The previous certificates are valid.
             let (started, after) = start(11, false).await;
             started.expect("a server");
             assert_eq!(first, after);
@@ -136,7 +136,7 @@ fn servers_over_one_etcd_have_the_same_keys() {
     assert!(text.contains("the cluster was served with other keys"), "{text}");
     assert!(fs::read_dir(second.path()).expect("a folder").next().is_none(), "nothing was written");
     copy_keys(first.path(), second.path());
-    // A copy that is not complete is completed.
+    // The server completes an incomplete copy.
     fs::remove_file(second.path().join("pki/admin.crt")).expect("a file");
     let other = Server::start(second.path(), &flags);
     let token = printed(first.path(), &["create", "token", "default"]);

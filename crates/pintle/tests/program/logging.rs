@@ -1,4 +1,4 @@
-//! What the program logs at the default level.
+//! The messages that the program logs at the default level.
 
 use std::fs;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn rejected_credentials_and_the_end_are_logged_by_default() {
         command.args(["--kubeconfig", "/dev/null", "--server", url.trim_matches('"'), "--insecure-skip-tls-verify"]);
         command.args(arguments).output().expect("kubectl runs")
     };
-    // A request without credentials is not one with wrong credentials.
+    // A request without credentials does not count as a request with wrong credentials.
     assert!(!kubectl(&["get", "--raw", "/api/v1/nodes"]).status.success());
     assert!(!kubectl(&["get", "--raw", "/api/v1/namespaces", "--token", "s3cret"]).status.success());
     let log = server.stop();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::server::{Server, printed, serve};
 
-/// What a server that does not start prints.
+/// The output of a server that does not start.
 fn refused(data_dir: &Path, arguments: &[&str]) -> String {
     let output = serve(data_dir, arguments).output().expect("the program runs");
     assert!(!output.status.success());
@@ -24,7 +24,7 @@ fn a_server_does_not_start_without_acknowledged_changes_unless_that_is_accepted(
     let server = Server::start(data_dir, &[]);
     printed(data_dir, &["create", "configmap", "kept"]);
     server.stop();
-    // It is killed when it is dropped.
+    // The drop kills the server.
     let server = Server::start(data_dir, &[]);
     printed(data_dir, &["create", "configmap", "lost"]);
     let lost = resource_version(data_dir, "lost");

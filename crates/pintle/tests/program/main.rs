@@ -1,4 +1,4 @@
-//! The program `pintle`, run as its users run it.
+//! The tests run the program `pintle` as its users do.
 
 mod access_flags;
 mod client_keys;

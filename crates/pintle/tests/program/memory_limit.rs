@@ -11,7 +11,7 @@ fn the_client_with_a_costly_request_is_refused_and_the_others_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let data_dir = &folder.path().join("data");
     let server = Server::start(data_dir, &["--memory-limit-mib", &LIMIT_MIB.to_string()]);
-    // 2.4 MB, of which a decoder without limits makes gigabytes.
+    // The body has 2.4 MB. A decoder without limits would use gigabytes for it.
     let containers = vec!["{}"; 800_000].join(",");
     let pod = format!(r#"{{"metadata":{{"name":"costly"}},"spec":{{"containers":[{containers}]}}}}"#);
     let file = folder.path().join("pod.json");
@@ -21,7 +21,7 @@ fn the_client_with_a_costly_request_is_refused_and_the_others_go_on() {
     let (created, refused) = std::thread::scope(|scope| {
         let others = scope.spawn(|| {
             let mut created = 0;
-            // A failure of any of them fails the test.
+            // The failure of any create fails the test.
             while !is_over.load(Ordering::Relaxed) {
                 created += 1;
                 printed(data_dir, &["create", "configmap", &format!("small-{created}")]);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::PROGRAM;
 use super::server::{Server, kubectl, printed, serve};
 
-/// The program with these arguments. `to` is the target.
+/// The command `pintle migrate` with these arguments. `to` is the target.
 fn migrate(to: &str, data_dir: &Path, etcd: &Etcd) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(["migrate", "--to", to, "--etcd-servers", etcd.url(), "--data-dir"]).arg(data_dir);
@@ -19,7 +19,7 @@ fn migrate(to: &str, data_dir: &Path, etcd: &Etcd) -> Command {
     command
 }
 
-/// What it prints if it succeeds.
+/// The output of a successful migration.
 #[track_caller]
 fn migrated(to: &str, data_dir: &Path, etcd: &Etcd) -> String {
     let output = migrate(to, data_dir, etcd).output().expect("the program runs");
@@ -34,7 +34,7 @@ fn fails(command: &mut Command, expect: &str) {
     assert!(!output.status.success() && found.contains(expect), "{found}");
 }
 
-/// The objects of a server by their resources, namespaces and names, without those that servers write themselves.
+/// The objects of a server by their resources, namespaces and names, except the objects that servers themselves write.
 fn objects(data_dir: &Path) -> BTreeMap<(String, String), Value> {
     let resources = printed(data_dir, &["api-resources", "--verbs=list", "-o", "name"]);
     let resources: Vec<&str> = resources.lines().filter(|name| !name.starts_with("componentstatuses")).collect();
@@ -54,7 +54,7 @@ fn objects(data_dir: &Path) -> BTreeMap<(String, String), Value> {
     named.filter(|(key, _)| !is_own(key)).collect()
 }
 
-/// Objects without resource versions, and their names in the order of these.
+/// Objects without resource versions, and their names in the order of the resource versions.
 type Versionless = (Vec<Value>, Vec<(String, String)>);
 
 #[track_caller]
@@ -81,7 +81,7 @@ fn version_of(data_dir: &Path, object: &str) -> u64 {
     version.parse().expect("a number")
 }
 
-/// A request at an old version is answered with 410.
+/// Asserts that the server answers a watch from an old version with 410.
 #[track_caller]
 fn is_gone(data_dir: &Path, version: u64) {
     let path = format!("/api/v1/configmaps?watch=1&timeoutSeconds=1&resourceVersion={version}");
@@ -124,13 +124,13 @@ fn a_store_is_copied_into_etcd_and_back() {
     assert!(in_etcd > old, "{in_etcd} {old}");
     is_gone(data_dir, old);
     printed(data_dir, &["get", "event", "e"]);
-    // Writes go on, under the old certificates and keys.
+    // Writes go on, and the certificates and keys stay the same.
     printed(data_dir, &["patch", "configmap", "a", "--type=merge", "-p", r#"{"data":{"k":"three"}}"#]);
     let before = versionless(objects(data_dir));
     fails(&mut migrate("embedded", back.path(), &etcd), "is in use by the servers with these addresses: ");
     server.stop();
 
-    // The certificates stay where they are.
+    // A migration does not copy the certificates.
     copy_folder(&data_dir.join("pki"), &back.path().join("pki"));
     migrated("embedded", back.path(), &etcd);
     fails(&mut migrate("embedded", back.path(), &etcd), "has objects already");

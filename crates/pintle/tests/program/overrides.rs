@@ -61,7 +61,7 @@ fn events_are_in_another_etcd_with_versions_of_their_own() {
         );
         let exact = format!("{EVENTS}?resourceVersionMatch=Exact&resourceVersion={}", version(&a));
         assert_eq!(cluster.get(&exact).await.expect(200).json()["items"].as_array().map(Vec::len), Some(1));
-        // Updates are compared with the version of the event.
+        // An update needs the current version of the event.
         let mut changed = a.clone();
         changed["reason"] = json!("Changed");
         let _ = cluster.put(&format!("{EVENTS}/a"), changed.to_string()).await.expect(200);
@@ -76,7 +76,7 @@ fn events_are_in_another_etcd_with_versions_of_their_own() {
             assert!(ready.contains(check), "{ready}");
         }
 
-        // The content of a namespace is deleted in both.
+        // The deletion of a namespace deletes its content in both stores.
         let config_map = format!("{NAMESPACES}/n/configmaps");
         let _ = cluster.post(&config_map, r#"{"metadata":{"name":"a"}}"#).await.expect(201);
         let _ = cluster.delete(&format!("{NAMESPACES}/n")).await.expect(200);
@@ -124,7 +124,7 @@ fn an_etcd_that_is_gone_fails_what_it_stores() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
         assert!(unready.contains("[+]etcd ok") && unready.contains("[-]etcd-override-"), "{unready}");
-        // All content that is known is deleted. The namespace stays, since there may be events.
+        // The server deletes all content that it can list. The namespace stays, since there may be events.
         let _ = cluster.delete(&format!("{NAMESPACES}/n")).await.expect(200);
         let failed = |namespace: &Value| {
             let conditions = namespace["status"]["conditions"].as_array();

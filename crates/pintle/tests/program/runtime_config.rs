@@ -1,4 +1,4 @@
-//! What `--runtime-config` turns off while its objects are stored.
+//! `--runtime-config` turns off resources while their objects are stored.
 
 use serde_json::json;
 
@@ -47,7 +47,7 @@ fn stored_rules_are_never_left_out() {
     let found = String::from_utf8_lossy(&refused.stderr);
     assert!(found.contains(why), "{found}");
 
-    // Without the plugins, nothing enforces them.
+    // Without the plugins, nothing enforces policies and webhooks.
     let plugins =
         "MutatingAdmissionPolicy,MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook";
     let off = "admissionregistration.k8s.io/v1=false";

@@ -17,14 +17,14 @@ pub(crate) fn serve(data_dir: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A server that serves, and is killed when it is dropped.
+/// A serving process. The drop kills it.
 pub(crate) struct Server(Child);
 
 impl Server {
     pub(crate) fn start(data_dir: &Path, arguments: &[&str]) -> Self {
         let mut child = serve(data_dir, arguments).spawn().expect("the program runs");
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        // The last line that it prints.
+        // The last line that the server prints.
         let is_ready = lines.any(|line| line.is_ok_and(|line| line.starts_with("try:")));
         assert!(is_ready, "the server ended");
         Self(child)
@@ -37,7 +37,7 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib << 10)
     }
 
-    /// Stops the server. Returns what it has logged.
+    /// Stops the server. Returns its log.
     pub(crate) fn stop(mut self) -> String {
         let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process ID")).expect("a process ID");
         kill_process(pid, Signal::TERM).expect("the server runs");
@@ -56,14 +56,14 @@ impl Drop for Server {
     }
 }
 
-/// What kubectl prints, given the data directory of a server.
+/// The output of kubectl, given the data directory of a server.
 pub(crate) fn kubectl(data_dir: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(tool_path("kubectl"));
     command.arg("--kubeconfig").arg(data_dir.join("admin.kubeconfig")).args(arguments);
     command.output().expect("kubectl runs")
 }
 
-/// What kubectl prints if it succeeds.
+/// The output of kubectl if it succeeds.
 #[track_caller]
 pub(crate) fn printed(data_dir: &Path, arguments: &[&str]) -> String {
     let output = kubectl(data_dir, arguments);

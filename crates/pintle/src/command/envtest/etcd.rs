@@ -1,5 +1,5 @@
-//! The program `etcd` of a test environment. It stores nothing itself: it tells the API server in which directory the
-//! embedded store is, answers health checks, and lives as long as the etcd that it stands in for would.
+//! The program `etcd` of a test environment. It stores nothing itself. It tells the API server the directory of the
+//! embedded store, answers health checks, and runs as long as etcd would.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ use super::flags::{FlagTable, FlagValues};
 
 /// The path under which the API server finds the store.
 pub(super) const STORE_PATH: &str = "/pintle/store";
-/// The version of etcd whose responses these are.
+/// The version of etcd in the responses.
 const VERSION: &str = "3.6.5";
 /// The directory of the store within the data directory, where etcd has its own.
 const MEMBER: &str = "member";
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// etcd's flags may have one dash, as those of all programs that use Go's package `flag`.
+/// Adds a second dash to a flag with one dash. etcd accepts both, as all programs that use Go's package `flag` do.
 fn with_two_dashes(argument: OsString) -> OsString {
     match argument.to_str() {
         Some(text) if text.len() > 2 && text.starts_with('-') && !text.starts_with("--") => format!("-{text}").into(),
@@ -68,7 +68,7 @@ fn table() -> FlagTable {
     FlagTable::from_tsv(include_str!("etcd-flags.tsv"))
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Answers requests until SIGTERM or SIGINT.
 fn serve(flags: &FlagValues) -> Result<(), String> {
     let responses = Responses::new(&store_dir(flags)?, flags.is_set("unsafe-no-fsync"));
     let mut urls = flags.list("listen-client-urls");
@@ -112,7 +112,7 @@ async fn listen(url: &str) -> Result<TcpListener, String> {
 
 async fn accept(listener: TcpListener, responses: Responses) {
     loop {
-        // Errors are those of single connections, or a lack of descriptors, which passes.
+        // Only a single connection has failed, or there are no free file descriptors at the moment.
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, responses.clone()))),
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
@@ -125,11 +125,11 @@ async fn serve_connection(stream: TcpStream, responses: Responses) {
         let response = responses.response(request.uri().path(), request.headers().get(CONTENT_TYPE));
         async move { Ok::<_, Infallible>(response) }
     });
-    // A client that breaks its connection is no concern of others.
+    // A client that breaks its connection does not affect other clients.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// What is answered.
+/// The responses of the program.
 #[derive(Clone)]
 struct Responses {
     version: Bytes,

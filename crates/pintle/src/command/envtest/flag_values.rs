@@ -1,4 +1,4 @@
-//! The values of all flags of a program that this one stands in for, for `/flagz`.
+//! The values of all flags of the original program that this program replaces, for `/flagz`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::integers;
 use crate::command::flag_text::FlagForm;
 
 impl FlagTable {
-    /// The flags with their values as Go prints them, by name: what was given, or the default.
+    /// The value of each flag by name, as Go prints it: the given value or the default.
     pub(super) fn effective(&self, values: &FlagValues) -> BTreeMap<String, String> {
         let value = |flag: &Flag| (flag.name.to_owned(), effective(flag, values.given.get(flag.name)));
         self.flags.iter().map(value).collect()
@@ -25,7 +25,7 @@ fn effective(flag: &Flag, given: Option<&Vec<String>>) -> String {
     }
 }
 
-/// What Go prints for a flag without a value; help texts leave it out.
+/// The value that Go prints for a flag without a default. Help texts omit it.
 fn zero(flag: &Flag) -> String {
     match (flag.arity, flag.value_type) {
         (Arity::Bool, _) => "false".to_owned(),
@@ -63,7 +63,7 @@ mod tests {
         let value = |name: &str| effective.get(name).map(String::as_str);
         assert_eq!(effective.len(), table.len());
         assert_eq!(value("etcd-servers"), Some("[http://a:1,http://b:2]"));
-        // Flags that have no effect here are listed all the same.
+        // Flags without an effect are listed, too.
         assert_eq!(value("livez-grace-period"), Some("2m0s"));
         assert_eq!(value("profiling"), Some("false"));
         assert_eq!(value("secure-port"), Some("6443"));

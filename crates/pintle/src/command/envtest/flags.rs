@@ -1,5 +1,5 @@
-//! Command lines of programs that this one stands in for: which flags exist, and which of them have an effect here. They
-//! are parsed by the rules of kube-apiserver (upstream: `github.com/spf13/pflag`).
+//! Command lines of the programs that this program replaces: which flags exist, and which of them have an effect here.
+//! The parser follows the rules of kube-apiserver (upstream: `github.com/spf13/pflag`).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,23 +11,23 @@ use pintle_value::time::Duration;
 use super::integers;
 use crate::command::string_slice::StringSlice;
 
-/// Whether a flag needs a value, and how many count.
+/// Whether a flag needs a value, and how many of its values count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arity {
-    /// It needs no value.
+    /// The flag needs no value.
     Bool,
-    /// The last one counts.
+    /// The last value counts.
     Scalar,
-    /// All count.
+    /// All values count.
     List,
 }
 
-/// What a flag does here.
+/// The effect of a flag in this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// What it does in the original program.
+    /// The same effect as in the original program.
     Honoured,
-    /// Nothing. The program runs all the same.
+    /// No effect. The program starts nevertheless.
     Accepted,
     /// The program does not start, unless the value is the default.
     Refused,
@@ -44,9 +44,9 @@ pub(super) struct Flag {
     pub(super) default: &'static str,
     description: &'static str,
     pub(super) effect: Effect,
-    /// Why it is accepted or refused, or what differs.
+    /// Why the flag is accepted or refused, or how its effect differs.
     pub(super) why: &'static str,
-    /// The feature that is not there yet, after its area.
+    /// The missing feature, after its area.
     pub(super) missing: &'static str,
 }
 
@@ -88,7 +88,7 @@ fn arguments(found: &[String]) -> String {
 pub(super) struct FlagValues {
     /// The values by name, in the order in which they were given.
     values: BTreeMap<&'static str, Vec<String>>,
-    /// All values that were given, also of flags without an effect.
+    /// All values that were given, including flags without an effect.
     pub(super) given: BTreeMap<&'static str, Vec<String>>,
     /// The flags that were given and have no effect, with the reason.
     pub(super) ignored: Vec<(&'static str, &'static str)>,
@@ -113,7 +113,7 @@ impl FlagValues {
     /// The strings of all values of a flag.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         let values = self.values.get(name).into_iter().flatten();
-        // They were checked when they were added.
+        // The values were checked when they were added.
         let values: Vec<StringSlice> = values.filter_map(|value| value.parse().ok()).collect();
         StringSlice::concat(&values).iter().map(|string| string.trim().to_owned()).collect()
     }
@@ -126,8 +126,9 @@ impl FlagValues {
 }
 
 impl FlagTable {
-    /// Reads a table: one line a flag, with tabs between section, name, type, arity, default, description, effect,
-    /// reason and, if the table has them, missing feature. Lines that begin with `#` are comments. A line that has another form is left out, which a test rules out.
+    /// Reads a table with one line for each flag. Tabs separate section, name, type, arity, default, description,
+    /// effect and reason. A table may have a last column with the missing feature. Lines that begin with `#` are
+    /// comments. A line in another form is skipped, but a test checks that there is none.
     pub(super) fn from_tsv(text: &'static str) -> Self {
         let flag = |line: &'static str| {
             let columns: Vec<&'static str> = line.split('\t').collect();
@@ -177,7 +178,7 @@ impl FlagTable {
     /// Parses a command line without the name of the program.
     ///
     /// # Errors
-    /// A flag is unknown, refused, or has an invalid value, or there are arguments that are not flags.
+    /// A flag is unknown or refused, or has an invalid value, or there are arguments that are not flags.
     pub(super) fn parse(
         &self,
         program: &'static str,
@@ -242,7 +243,7 @@ impl FlagTable {
         text
     }
 
-    /// The flags as tables of a document, a section each.
+    /// The flags as Markdown, with one table for each section.
     #[cfg(test)]
     pub(super) fn markdown(&self) -> String {
         let mut text = String::new();
@@ -285,7 +286,7 @@ impl FlagValues {
         if flag.arity != Arity::List {
             values.clear();
         }
-        // An empty list has no values, an empty text is the same as none, and an empty address changes nothing.
+        // An empty list has no values, an empty text means none, and an empty address changes nothing.
         if !value.is_empty() || !matches!(flag.value_type, "string" | "strings" | "ip") {
             values.push(value);
         }
@@ -321,10 +322,10 @@ fn shorthand(dashed: &str) -> Result<(String, Option<String>), FlagError> {
     Ok((name.to_owned(), value))
 }
 
-/// Checks a value as far as its type tells, and returns it in one form.
+/// Checks a value against its type, and returns it in a canonical form.
 fn normal_value(flag: &Flag, value: &str) -> Result<String, String> {
     match (flag.arity, flag.value_type) {
-        // A flag of an old version takes any value.
+        // A flag that no longer has an effect takes any value.
         (Arity::Bool, "ignored") => Ok("true".to_owned()),
         (Arity::Bool, "version[=true]") if value == "raw" => Ok(value.to_owned()),
         (Arity::Bool, "version[=true]") if value.starts_with('v') => {
@@ -344,7 +345,8 @@ fn normal_value(flag: &Flag, value: &str) -> Result<String, String> {
     }
 }
 
-/// Checks a version that `--version` lets the server report (upstream: `SetDynamicVersion`). Only its own is possible.
+/// Checks the version that the server should report (`--version`; upstream: `SetDynamicVersion`). Only the server's own
+/// version is possible.
 fn reported_version(version: &str) -> Result<(), String> {
     let own = pintle_server::version();
     let own = own.str_at(&["gitVersion"]);
@@ -470,7 +472,7 @@ mod tests {
         let values = parse(&["--name="]).unwrap();
         assert!(values.is_given("name") && values.list("name").is_empty());
         assert_eq!(values.to_arguments(&[]), [""; 0]);
-        // Whoever reads a pair refuses an empty one.
+        // The parser of pairs refuses an empty one.
         assert_eq!(parse(&["--claim="]).unwrap().to_arguments(&[]), ["--claim="]);
     }
 

@@ -3,7 +3,7 @@
 
 use pintle_value::print::quote;
 
-/// The integer of a flag of a type such as `int32`, with Go's error.
+/// Parses the integer of a flag with a type such as `int32`. Errors are Go's.
 pub(super) fn parse(text: &str, value_type: &str) -> Result<i128, String> {
     let function = if value_type.starts_with('u') { "ParseUint" } else { "ParseInt" };
     let error = |why: &str| format!("strconv.{function}: parsing {}: {why}", quote(text));
@@ -23,7 +23,7 @@ pub(super) fn parse(text: &str, value_type: &str) -> Result<i128, String> {
     number.filter(|number| (least..=most).contains(number)).ok_or_else(|| error("value out of range"))
 }
 
-/// Whether a type is one of integers.
+/// Whether a type is an integer type.
 pub(super) fn is_integer(value_type: &str) -> bool {
     matches!(value_type, "int" | "int32" | "int64" | "uint" | "uint32" | "uint64")
 }
@@ -38,7 +38,7 @@ fn magnitude(text: &str) -> Option<Option<i128>> {
         _ if lower.len() > 1 && lower.starts_with('0') => (8, &lower[1..]),
         _ => (10, lower.as_str()),
     };
-    // Underscores are between digits, or between a prefix and a digit.
+    // Underscores are allowed between digits, and between a prefix and a digit.
     let has_prefix = digits.len() < lower.len();
     if digits.is_empty() || digits.ends_with('_') || digits.contains("__") || (digits.starts_with('_') && !has_prefix) {
         return None;

@@ -1,6 +1,6 @@
-//! The program `kube-apiserver` of a test environment: a server with kube-apiserver's flags and defaults. Its store is
-//! where the program `etcd` of the environment says, or a real etcd. As with the original, no controllers of a controller manager run, unless the variable
-//! `PINTLE_CONTROLLERS` is `auto`.
+//! The program `kube-apiserver` of a test environment: a server with kube-apiserver's flags and defaults. The program
+//! `etcd` of the environment names its store, or it uses a real etcd. As with the original, no controllers of a
+//! controller manager run, unless the variable `PINTLE_CONTROLLERS` is `auto`.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,11 +23,11 @@ use super::etcd::STORE_PATH;
 use super::flags::{FlagTable, FlagValues};
 use crate::command::serve::{CommandError, Serve, run_until_signal};
 
-/// The variable that lets the controllers run on which the API relies.
+/// The variable that enables the controllers on which the API relies.
 const CONTROLLERS_VARIABLE: &str = "PINTLE_CONTROLLERS";
-/// How long the server waits for an etcd that does not listen yet.
+/// How long the server waits until etcd listens.
 const ETCD_WAIT: Duration = Duration::from_secs(3);
-/// How often it tries meanwhile.
+/// The interval between attempts to connect to it.
 const ETCD_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 const CALL_LIMITS: CallLimits = CallLimits { timeout: Duration::from_secs(5), max_body_bytes: 1 << 16 };
 
@@ -38,10 +38,10 @@ const ETCD_OVERRIDES: &str = "etcd-servers-overrides";
 /// The default of `--etcd-prefix`.
 const DEFAULT_ETCD_PREFIX: &str = "/registry";
 
-/// Flags that are not handed on to `pintle serve`.
+/// Flags that are not passed on to `pintle serve`.
 const OWN_FLAGS: [&str; 5] = ["etcd-servers", STORAGE_BACKEND, "cert-dir", "help", "version"];
 
-/// Defaults of kube-apiserver that are not those of `pintle serve`.
+/// Defaults of kube-apiserver that differ from the defaults of `pintle serve`.
 const DEFAULTS: [(&str, &str); 3] =
     [("bind-address", "0.0.0.0"), (AUTHORIZATION_MODE, "AlwaysAllow"), ("allow-privileged", "false")];
 
@@ -147,23 +147,24 @@ fn start(table: &FlagTable, flags: &FlagValues) -> Result<(), CommandError> {
         Some(files) => files,
         None => certificate_in(Path::new(flags.value("cert-dir").unwrap_or("/var/run/kubernetes")), &options)?,
     };
-    // Clients in the cluster trust what the server presents: its authority may be nowhere else.
+    // Clients in the cluster trust the certificates that the server presents: no other file may have its authority.
     let read = std::fs::read_to_string(&files.certificate);
     options.root_ca = Some(read.map_err(|error| format!("{}: {error}", files.certificate.display()))?);
     options.tls.certificate = Some(files);
     options.controllers = controllers;
     options.admission = with_upstream_defaults(options.admission);
     options.flags = Some(table.effective(flags));
-    // Nothing else is written.
+    // The server writes no other files.
     run_until_signal(Options { data_dir: None, engine, ..options }, |_| Ok(()))
 }
 
-/// A configuration file of authorizers replaces the flag.
+/// Whether to use kube-apiserver's default of a flag. With a configuration file of authorizers, `--authorization-mode`
+/// has no default.
 fn is_default_wanted(flags: &FlagValues, name: &str) -> bool {
     name != AUTHORIZATION_MODE || flags.value("authorization-config").is_none()
 }
 
-/// An error of the command line on one line, without what explains how to use it.
+/// An error of the command line on one line, without the usage text.
 fn message(error: &str) -> String {
     let lines =
         error.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
@@ -172,7 +173,7 @@ fn message(error: &str) -> String {
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
-/// Checks that a list of authorizers is not empty, so that an empty one does not allow everything.
+/// Refuses an empty list of authorizers, which would otherwise get the default and allow everything.
 fn check_authorization(flags: &FlagValues) -> Result<(), String> {
     if flags.is_given(AUTHORIZATION_MODE) && flags.value(AUTHORIZATION_MODE).is_none() {
         return Err("at least one authorization-mode must be passed".to_owned());
@@ -203,7 +204,7 @@ fn check_service_accounts(flags: &FlagValues) -> Result<(), String> {
     }
 }
 
-/// Whether the controllers run on which the API relies, for a value of `PINTLE_CONTROLLERS`.
+/// Whether the controllers on which the API relies run, for a value of `PINTLE_CONTROLLERS`.
 fn controllers(value: Option<OsString>) -> Result<bool, String> {
     match value.as_deref().map(|value| value.to_str()) {
         None | Some(Some("" | "never")) => Ok(false),
@@ -237,7 +238,7 @@ fn certificate_in(directory: &Path, options: &Options) -> Result<CertificateFile
     Ok(files)
 }
 
-/// Enables and disables the plugins that kube-apiserver does by default.
+/// Enables and disables plugins as kube-apiserver does by default.
 fn with_upstream_defaults(mut admission: AdmissionConfiguration) -> AdmissionConfiguration {
     let is_named = |names: &[String], plugin: &str| names.iter().any(|name| name == plugin);
     if !is_named(&admission.enabled, NODE_RESTRICTION_PLUGIN) && !is_named(&admission.disabled, NODE_RESTRICTION_PLUGIN)
@@ -250,7 +251,7 @@ fn with_upstream_defaults(mut admission: AdmissionConfiguration) -> AdmissionCon
     admission
 }
 
-/// Checks the kind of storage (upstream: `EtcdOptions.Validate`).
+/// Checks the storage backend (upstream: `EtcdOptions.Validate`).
 fn check_storage_backend(flags: &FlagValues) -> Result<(), String> {
     match flags.value(STORAGE_BACKEND) {
         None | Some("" | "etcd3") => Ok(()),
@@ -262,7 +263,8 @@ fn check_storage_backend(flags: &FlagValues) -> Result<(), String> {
     }
 }
 
-/// Checks that all objects can be in the store of the program `etcd`, and that servers with different prefixes do not share the objects of the program `etcd`.
+/// Checks that the store of the program `etcd` can hold all objects. Servers with different prefixes would share the
+/// objects of this store, so another prefix is refused.
 fn check_stand_in(flags: &FlagValues) -> Result<(), String> {
     if flags.is_given(ETCD_OVERRIDES) {
         return Err(format!("--{ETCD_OVERRIDES}: the etcd of 'pintle envtest' has all objects"));
@@ -276,8 +278,8 @@ fn check_stand_in(flags: &FlagValues) -> Result<(), String> {
     }
 }
 
-/// Asks the program `etcd` where its store is. `None` if the servers are those of a real etcd, which alone has several or
-/// serves HTTPS.
+/// Asks the program `etcd` where its store is. `None` if the servers belong to a real etcd: only a real etcd has
+/// several servers or serves HTTPS.
 fn find_stand_in(servers: &[String]) -> Result<Option<StoreFolder>, String> {
     let [server] = servers else { return Ok(None) };
     if !server.starts_with("http://") {
@@ -289,17 +291,17 @@ fn find_stand_in(servers: &[String]) -> Result<Option<StoreFolder>, String> {
     Ok(store_of(&answer))
 }
 
-/// The store that the program `etcd` names. `None` if it is another program.
+/// The store that the program `etcd` names. `None` if another program answers.
 fn store_of(answer: &Value) -> Option<StoreFolder> {
     let path = Some(answer.str_at(&["directory"])).filter(|directory| !directory.is_empty())?;
     let durability = if answer.bool_at(&["unsynced"]) { Durability::Unsynced } else { Durability::Synced };
     Some(StoreFolder { path: path.into(), durability })
 }
 
-/// The answer of a server of etcd. `Null` if it has none, as the real etcd.
+/// The answer of an etcd server. `Null` if it does not know the path, like the real etcd.
 async fn ask(server: &str) -> Result<Value, String> {
     let url = format!("{}{STORE_PATH}", server.trim_end_matches('/'));
-    // The URL is one of HTTP, so there is no certificate to verify. The authorities of the system need not be read.
+    // The scheme is HTTP, so there is no certificate to verify, and the system's authorities need not be read.
     let trust = ServerTrust::InsecureSkipVerify;
     let client = Client::new(&ClientConfig { server_trust: trust, ..ClientConfig::default() })
         .map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! Test environments of controller-runtime (envtest): `pintle envtest` prints a folder whose programs are this one under
-//! the names of the programs that envtest starts.
+//! Test environments of controller-runtime (envtest). `pintle envtest` prints a folder with links to this program,
+//! under the names of the programs that envtest starts.
 
 mod etcd;
 mod flag_values;
@@ -41,7 +41,7 @@ impl EnvtestCommand {
         let folder = self.assets_dir.map_or_else(|| default_folder(&program), Ok)?;
         let folder = std::path::absolute(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let kubectl = find_program(KUBECTL, &folder).unwrap_or_else(|| program.clone());
-        // A kubectl that somebody has put there stays.
+        // A kubectl that the user has put there stays.
         let has_kubectl = fs::symlink_metadata(folder.join(KUBECTL)).is_ok_and(|kubectl| kubectl.is_file());
         let links = [(KUBE_APISERVER, &program), (ETCD, &program), (KUBECTL, &kubectl)];
         let mut links = links.iter().filter(|(name, _)| *name != KUBECTL || !has_kubectl);
@@ -52,8 +52,8 @@ impl EnvtestCommand {
     }
 }
 
-/// The folder for a program. Two versions have two folders, so that tests which run at the same time do not take the
-/// other's.
+/// The folder for a program. Each version has its own folder, so tests that run at the same time do not use another
+/// version.
 fn default_folder(program: &Path) -> Result<PathBuf, String> {
     let is_absolute = |path: &PathBuf| path.is_absolute();
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(is_absolute);
@@ -71,10 +71,10 @@ fn find_program(name: &str, except: &Path) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// Makes a link, or replaces it. Whoever uses it meanwhile finds the old or the new one.
+/// Creates a link, or replaces it atomically.
 ///
 /// # Errors
-/// There is something else that is not a link, such as the original program.
+/// The path exists and is not a link, but for example the original program.
 fn link(target: &Path, path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(existing) if !existing.is_symlink() => {
@@ -94,7 +94,7 @@ fn link(target: &Path, path: &Path) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
-/// The program `kubectl` of a folder that was made where there was none on the PATH.
+/// The program `kubectl` of a folder that was created while the PATH had no kubectl.
 pub(crate) fn kubectl() -> ExitCode {
     let text = "kubectl: not found on the PATH when 'pintle envtest' made this directory. Install kubectl, then run \
                 'pintle envtest' again.\n";

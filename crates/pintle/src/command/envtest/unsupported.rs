@@ -1,5 +1,5 @@
-//! What kube-apiserver has and this server does not, from the table of kube-apiserver's flags. Help texts, refusals and
-//! README.md say it in its words.
+//! The features of kube-apiserver that this server does not have, from the table of kube-apiserver's flags. Help texts,
+//! refusals and README.md quote the table.
 
 use super::flags::{Effect, FlagTable};
 use super::kube_apiserver::table;
@@ -16,7 +16,7 @@ pub(crate) fn refusal_of(flag: &str) -> Option<String> {
     })
 }
 
-/// The features that are not there yet, by area.
+/// The missing features, by area.
 fn missing_features(table: &FlagTable) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut areas: Vec<(&str, Vec<&str>)> = Vec::new();
     for (area, feature) in table.flags.iter().filter_map(|flag| flag.missing.split_once(": ")) {

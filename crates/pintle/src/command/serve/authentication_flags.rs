@@ -1,4 +1,4 @@
-//! The flags of authentication, except those of service accounts.
+//! The flags of authentication, except the flags of service accounts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,8 +32,8 @@ pub(crate) struct AuthenticationFlags {
     /// The client ID for the OpenID Connect client, must be set if oidc-issuer-url is set.
     #[arg(long, value_name = "ID")]
     oidc_client_id: Option<String>,
-    /// If set, the OpenID server's certificate will be verified by one of the authorities in the oidc-ca-file, otherwise
-    /// the host's root CA set will be used.
+    /// If set, the OpenID server's certificate will be verified by one of the authorities in the oidc-ca-file.
+    /// Otherwise the host's root CA set will be used.
     #[arg(long, value_name = "FILE")]
     oidc_ca_file: Option<PathBuf>,
     /// The OpenID claim to use as the user name. Note that claims other than the default ('sub') is not guaranteed to be
@@ -78,8 +78,8 @@ pub(crate) struct AuthenticationFlags {
     /// The duration to cache responses from the webhook token authenticator.
     #[arg(long, value_name = "DURATION", default_value = "2m0s", value_parser = parse_duration)]
     authentication_token_webhook_cache_ttl: Duration,
-    /// The file with certificate authorities, in PEM, whose client certificates authenticate users, beside those of the
-    /// server's own authority. The common name is the user.
+    /// The file with certificate authorities, in PEM, whose client certificates authenticate users. The server's own
+    /// authority is accepted, too. The common name is the user.
     #[arg(long, value_name = "FILE")]
     pub(crate) client_ca_file: Option<PathBuf>,
     /// Root certificate bundle to use to verify client certificates on incoming requests before trusting usernames in
@@ -106,7 +106,7 @@ pub(crate) struct AuthenticationFlags {
 }
 
 impl AuthenticationFlags {
-    /// The issuers of tokens, who may be anonymous, and the webhook that reviews tokens.
+    /// The issuers of tokens, the rules for anonymous requests, and the webhook that reviews tokens.
     pub(crate) fn options(&self) -> AuthenticationOptions {
         AuthenticationOptions {
             config_file: self.authentication_config.clone(),
@@ -120,7 +120,7 @@ impl AuthenticationFlags {
         }
     }
 
-    /// The issuer of the flags; `None` if there is none of these flags.
+    /// The issuer of the flags; `None` if no such flag is given.
     fn oidc(&self) -> Option<OidcOptions> {
         let texts = [
             &self.oidc_issuer_url,
@@ -153,10 +153,10 @@ impl AuthenticationFlags {
         })
     }
 
-    /// The headers in which front proxies name users. Warns if aggregated servers would expect others.
+    /// The headers in which front proxies name users. Warns if aggregated servers would expect other headers.
     ///
     /// # Errors
-    /// Returns an error if the uid is in a header although that feature is off.
+    /// Returns an error if a header has the UID although that feature is off.
     pub(crate) fn request_headers(&self, gates: &Gates) -> Result<RequestHeaderNames, String> {
         let has_uids = !StringSlice::concat(&self.requestheader_uid_headers).is_empty();
         if has_uids && !gates.is_enabled(Feature::REMOTE_REQUEST_HEADER_UID) {

@@ -7,7 +7,7 @@ use pintle::{AuthorizationMode, AuthorizationOptions};
 
 use super::parse_duration;
 
-/// The modes that every installer of Kubernetes sets. kube-apiserver's own default allows everything.
+/// The default modes, which every installer of Kubernetes sets. kube-apiserver's own default allows everything.
 const DEFAULT_MODES: [AuthorizationMode; 2] = [AuthorizationMode::Node, AuthorizationMode::Rbac];
 
 /// The flags of authorization.
@@ -40,7 +40,7 @@ pub(crate) struct AuthorizationFlags {
 }
 
 impl AuthorizationFlags {
-    /// The authorizers, and the options of those that have files or a webhook.
+    /// The authorizers, and the options of authorizers with files or a webhook.
     ///
     /// # Errors
     /// Flags exclude each other.

@@ -66,8 +66,8 @@ pub(crate) struct EtcdFlags {
     /// effect.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     etcd_db_metric_poll_interval: Duration,
-    /// How late changes of other servers in etcd may be seen before /readyz fails, so that load balancers turn to a server
-    /// that sees them. 0 disables this.
+    /// How late changes of other servers in etcd may arrive before /readyz fails. Load balancers then turn to a server
+    /// that is up to date. 0 disables this.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     max_feed_lag: Duration,
     /// For how many seconds a lease of etcd is used for further objects that expire. A high number saves leases, and lets
@@ -76,7 +76,7 @@ pub(crate) struct EtcdFlags {
     lease_reuse_duration_seconds: u32,
 }
 
-/// What upstream says of a malformed override.
+/// Upstream's message about a malformed override.
 const INVALID_OVERRIDE: &str = "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are \
                                 URLs, semicolon separated";
 
@@ -90,7 +90,8 @@ fn parse_override(text: &str) -> Option<EtcdServersOverride> {
 }
 
 impl EtcdStoreFlags {
-    /// The etcd that the flags describe. Nothing is compacted, and nobody asks whether it is healthy.
+    /// The etcd that the flags describe. For a migration: the server compacts nothing and does not check the health of
+    /// etcd.
     ///
     /// # Errors
     /// No server is named, or the media type is not known.
@@ -158,7 +159,7 @@ impl EtcdFlags {
         self.config_of(StringSlice::concat(&self.store.etcd_servers))
     }
 
-    /// The etcd with these servers, and else as the flags describe it.
+    /// The etcd with these servers and with the other options from the flags.
     ///
     /// # Errors
     /// No server is named, or the media type is not known.

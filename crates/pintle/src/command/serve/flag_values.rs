@@ -1,4 +1,4 @@
-//! `pintle serve` on a command line: the flags, and the text of each value for `/flagz`.
+//! The command line of `pintle serve`: the flags, and the text of each value for `/flagz`.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::command::flag_text::FlagForm;
 /// The flags with their values as Go prints them, by name.
 pub(crate) type FlagValues = BTreeMap<String, String>;
 
-/// The flags of `pintle serve`, and what `/flagz` shows of them.
+/// The flags of `pintle serve`, and their values for `/flagz`.
 pub(crate) struct ServeCommand {
     /// The flags.
     pub(crate) serve: Serve,
-    /// All flags of the command, also those that were not given.
+    /// The values of all flags of the command, defaults included.
     pub(crate) values: FlagValues,
 }
 

@@ -43,7 +43,7 @@ use super::fail;
 use super::logging::{self, LoggingFormat};
 use crate::command::string_slice::StringSlice;
 
-/// The number of open files that are not for connections.
+/// The number of open files that are not available for connections.
 const RESERVED_FILES: usize = 128;
 
 /// The environment variable for `--log-requests`, which the programs for envtest read too.
@@ -73,16 +73,16 @@ pub(crate) struct Serve {
     storage_backend: Option<StorageBackend>,
     #[command(flatten)]
     etcd: EtcdFlags,
-    /// Start although acknowledged changes after this revision are lost, if the embedded store finds that they are: after a
-    /// damaged or incomplete write-ahead log, for example. No revision is given out twice.
+    /// Start although the embedded store finds that acknowledged changes after this revision are lost, for example
+    /// after a damaged or incomplete write-ahead log. No revision is given out twice.
     #[arg(long, value_name = "REVISION")]
     accept_data_loss_after: Option<u64>,
     /// Start with the objects and keys of a server that does not run, from its data directory. They are read into memory, so
     /// this needs --storage-backend memory.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// Start although the certificate authority or the service account key is another one than that with which the cluster
-    /// was served. Credentials that were signed with the other are refused.
+    /// Start although the cluster was served with another certificate authority or another service account key.
+    /// Credentials that were signed with the other are refused.
     #[arg(long)]
     accept_key_change: bool,
     /// Issue certificates although the clock is behind the newest commit in the store, or more than a year ahead of it.
@@ -94,8 +94,8 @@ pub(crate) struct Serve {
     /// The port on which to serve HTTPS with authentication and authorization. 0 selects a free port.
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
-    /// The IP address on which to advertise the apiserver to members of the cluster [default: --bind-address, or the
-    /// host's outbound address if that is a loopback or unspecified address].
+    /// The IP address on which to advertise the apiserver to members of the cluster. [default: --bind-address, or the
+    /// host's outbound address for a loopback or unspecified address]
     #[arg(long, value_name = "IP")]
     advertise_address: Option<IpAddr>,
     /// How the endpoints of the service "kubernetes" are reconciled.
@@ -136,7 +136,7 @@ pub(crate) struct Serve {
     /// The lowest TLS version: VersionTLS12 or VersionTLS13.
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
     tls_min_version: String,
-    /// The cipher suites of TLS 1.2, comma separated, by Go's names. Without it, all that are supported.
+    /// The cipher suites of TLS 1.2, comma separated, by Go's names. Without it, all supported suites are used.
     #[arg(long, value_name = "NAME,...")]
     tls_cipher_suites: Vec<StringSlice>,
     /// Maximum size of the watch history, in MiB, both in memory and in storage. Events older than five minutes are
@@ -146,9 +146,9 @@ pub(crate) struct Serve {
     /// Maximum size of the cache of encodings other than JSON, in MiB. 0 disables the cache.
     #[arg(long, value_name = "MIB", default_value_t = pintle::DEFAULT_ENCODING_CACHE_MIB)]
     encoding_cache_mib: usize,
-    /// How much memory the process may use, in MiB. When it comes close, the server caches no encodings, then shortens
-    /// the watch history, then refuses writes that add objects or make them larger. 0 for no limit [default: 90% of the
-    /// limit of the control group, if it has one].
+    /// How much memory the process may use, in MiB; 0 for no limit. Close to the limit, the server caches no encodings,
+    /// then shortens the watch history, then refuses writes that add or enlarge objects. [default: 90% of the limit of
+    /// the control group, if it has one]
     #[arg(long, value_name = "MIB")]
     memory_limit_mib: Option<u64>,
     /// Minimum lifetime of a watch without timeoutSeconds, in seconds. The actual lifetime is chosen at random between
@@ -169,8 +169,8 @@ pub(crate) struct Serve {
     /// Maximum number of streams that a client may have on one HTTP/2 connection. 0 selects the default of 100.
     #[arg(long, value_name = "N", default_value_t = 0)]
     http2_max_streams_per_connection: u32,
-    /// The share of HTTP/2 requests, from 0 to 0.02, at which the client is told to open a new connection (GOAWAY), so
-    /// that clients spread over several servers.
+    /// The share of HTTP/2 requests, from 0 to 0.02, whose client is told to open a new connection (GOAWAY). Clients
+    /// thereby spread over several servers.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_goaway_chance)]
     goaway_chance: f64,
     /// How long the server goes on serving after it was told to stop, as a duration such as 10s. Meanwhile /readyz
@@ -278,8 +278,8 @@ fn raise_open_file_limit() -> usize {
     limit.current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-/// How many connections fit a limit of open files. The rest is for the store, for calls to webhooks and for reading
-/// configuration.
+/// The number of connections for a limit of open files. The rest is for the store, for calls to webhooks and for
+/// reading configuration.
 fn max_connections(open_files: usize) -> usize {
     open_files.saturating_sub(RESERVED_FILES).max(RESERVED_FILES)
 }
@@ -347,7 +347,7 @@ impl Serve {
         }
     }
 
-    /// The etcd with these servers, and else as the flags describe it.
+    /// The etcd with these servers and with the other options from the flags.
     ///
     /// # Errors
     /// No server is named, or a flag is invalid.
@@ -464,7 +464,7 @@ impl Serve {
     }
 }
 
-/// The host names and addresses of `--tls-san` in the form in which certificates have them.
+/// The host names and addresses of `--tls-san` in the form that certificates use.
 fn certificate_names(names: Vec<String>) -> Result<Vec<String>, String> {
     let normal = |name: &String| {
         let name = name.trim().to_ascii_lowercase();
@@ -478,8 +478,8 @@ fn certificate_names(names: Vec<String>) -> Result<Vec<String>, String> {
     names.iter().map(normal).collect()
 }
 
-/// The memory limit in bytes, for a value of `--memory-limit-mib`. Of the limit of the control group a part is left for
-/// what is not measured, such as kernel memory, and for what is allocated between two measurements.
+/// The memory limit in bytes, for a value of `--memory-limit-mib`. A part of the control group's limit is reserved for
+/// memory that is not measured, such as kernel memory, and for allocations between two measurements.
 ///
 /// # Errors
 /// A limit is given, and memory cannot be measured.
@@ -527,14 +527,14 @@ pub(crate) fn run_until_signal(
                 tracing::info!(target: "pintle::stop", took = ?begun.elapsed(), "Stopped");
                 return Ok(());
             }
-            // As upstream's programs, this one ends at once at the second signal.
+            // As upstream's programs do, this program ends at once at the second signal.
             _ = terminate.recv() => "a second signal was received",
             _ = interrupt.recv() => "a second signal was received",
             () = tokio::time::sleep(max_stop_time) => "it took too long, check the disk",
         };
         tracing::error!(why, "Ending without a clean stop");
-        // Nothing is dropped: that would wait for a commit that does not return. What was acknowledged is in the store's
-        // files, and synced unless the store is not to sync.
+        // Nothing is dropped: a drop would wait for a commit that does not return. Acknowledged changes are in the
+        // store's files. They are synced, unless the store is configured not to sync.
         std::process::exit(1)
     })
 }
