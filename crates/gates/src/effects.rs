@@ -1,4 +1,4 @@
-//! What each gate does in this server, `data/effects.tsv`. The header of that file documents the format.
+//! The effect of each gate in this server, from `data/effects.tsv`. The header of that file documents the format.
 
 use std::fmt::Write;
 use std::sync::OnceLock;
@@ -12,13 +12,13 @@ const TABLE: &str = include_str!("../data/effects.tsv");
 pub enum EffectKind {
     /// Fields are dropped while the gate is off.
     Fields,
-    /// Clients see something else.
+    /// Clients see another behaviour.
     Behaviour,
-    /// Clients of this server cannot see the gate.
+    /// The gate has no effect that clients of this server can see.
     Nothing,
     /// The gate belongs to another component.
     Component,
-    /// The effect is missing.
+    /// The effect is not implemented yet.
     Open,
 }
 
@@ -52,7 +52,7 @@ pub struct Effect {
     pub gate: &'static str,
     /// The kind of the effect.
     pub kind: EffectKind,
-    /// What the gate does, why nothing can be seen, or which component it belongs to.
+    /// The effect of the gate, the reason why clients see none, or the component to which the gate belongs.
     pub details: &'static str,
 }
 

@@ -7,7 +7,7 @@ use pintle_value::parse_bool;
 use crate::gates::{GateError, Gates, Warning};
 use crate::table::{Stage, all_gates};
 
-/// The component that the gates belong to.
+/// The component to which the gates belong.
 const COMPONENT: &str = "kube";
 
 /// The accumulated values of the flag.

@@ -19,14 +19,14 @@ impl Feature {
     pub const SHARDED_LIST_AND_WATCH: Feature = Feature("ShardedListAndWatch");
     /// The flags of the process at `/flagz` (KEP-4828).
     pub const COMPONENT_FLAGZ: Feature = Feature("ComponentFlagz");
-    /// What the process is at `/statusz` (KEP-4827).
+    /// The description of the process at `/statusz` (KEP-4827).
     pub const COMPONENT_STATUSZ: Feature = Feature("ComponentStatusz");
     /// Deletion of objects that cannot be decoded (KEP-3926).
     pub const ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION: Feature = Feature("AllowUnsafeMalformedObjectDeletion");
-    /// Requests of nodes for certificates of any subject.
+    /// Nodes may request certificates with any subject.
     pub const ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS: Feature =
         Feature("AllowInsecureKubeletCertificateSigningRequests");
-    /// Client certificates with the uid of the user.
+    /// Client certificates may contain the UID of the user.
     pub const ALLOW_PARSING_USER_UID_FROM_CERT_AUTH: Feature = Feature("AllowParsingUserUIDFromCertAuth");
     /// Leases that identify API servers (KEP-1965).
     pub const API_SERVER_IDENTITY: Feature = Feature("APIServerIdentity");
@@ -90,7 +90,7 @@ impl Feature {
     pub const MUTABLE_PV_NODE_AFFINITY: Feature = Feature("MutablePVNodeAffinity");
     /// Tokens of nodes are for the audiences of their pods (KEP-4412).
     pub const SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION: Feature = Feature("ServiceAccountNodeAudienceRestriction");
-    /// Nodes declare features that not all of them have (KEP-5328).
+    /// Nodes declare features that other nodes may not have (KEP-5328).
     pub const NODE_DECLARED_FEATURES: Feature = Feature("NodeDeclaredFeatures");
     /// Resources of pods as a whole (KEP-2837).
     pub const POD_LEVEL_RESOURCES: Feature = Feature("PodLevelResources");
@@ -104,12 +104,12 @@ impl Feature {
     pub const TRANSLATE_STREAM_CLOSE_WEBSOCKET_REQUESTS: Feature = Feature("TranslateStreamCloseWebsocketRequests");
     /// Connections of clients that are not authenticated serve one request of HTTP/2 (CVE-2023-44487).
     pub const UNAUTHENTICATED_HTTP2_DOS_MITIGATION: Feature = Feature("UnauthenticatedHTTP2DOSMitigation");
-    /// Requests for tokens that name the uid of their service account.
+    /// Requests for tokens that name the UID of their service account.
     pub const TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION: Feature =
         Feature("TokenRequestServiceAccountUIDValidation");
     /// API servers that advertise the address at which peers reach them (KEP-4020).
     pub const UNKNOWN_VERSION_INTEROPERABILITY_PROXY: Feature = Feature("UnknownVersionInteroperabilityProxy");
-    /// CSI drivers without which pods are not scheduled (KEP-5030).
+    /// Pods are not scheduled to nodes without the CSI driver (KEP-5030).
     pub const VOLUME_LIMIT_SCALING: Feature = Feature("VolumeLimitScaling");
 
     /// The nominated node is cleared when a pod is bound (KEP-5278).
@@ -134,7 +134,7 @@ impl Feature {
     pub const POD_DELETION_COST: Feature = Feature("PodDeletionCost");
     /// Names of services that are DNS labels (KEP-5311).
     pub const RELAXED_SERVICE_NAME_VALIDATION: Feature = Feature("RelaxedServiceNameValidation");
-    /// Front proxies tell the uid of users.
+    /// Front proxies name the UID of users in a header.
     pub const REMOTE_REQUEST_HEADER_UID: Feature = Feature("RemoteRequestHeaderUID");
     /// Answers are compressed.
     pub const API_RESPONSE_COMPRESSION: Feature = Feature("APIResponseCompression");
@@ -148,11 +148,11 @@ impl Feature {
     pub const STORAGE_VERSION_HASH: Feature = Feature("StorageVersionHash");
     /// IP addresses and CIDRs have one form (KEP-4858).
     pub const STRICT_IP_CIDR_VALIDATION: Feature = Feature("StrictIPCIDRValidation");
-    /// Tolerations of taints with numbers (KEP-5471).
+    /// Tolerations that compare numbers (KEP-5471).
     pub const TAINT_TOLERATION_COMPARISON_OPERATORS: Feature = Feature("TaintTolerationComparisonOperators");
     /// Pods with a user namespace in the network of the node (KEP-5607).
     pub const USER_NAMESPACES_HOST_NETWORK_SUPPORT: Feature = Feature("UserNamespacesHostNetworkSupport");
-    /// Watches that begin with the objects that exist (KEP-3157).
+    /// Watches that begin with the existing objects (KEP-3157).
     pub const WATCH_LIST: Feature = Feature("WatchList");
 
     /// The name of the gate.
@@ -165,7 +165,7 @@ impl Feature {
 /// The state of all feature gates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Gates {
-    /// True if enabled, in the order of the table.
+    /// Whether each gate is enabled, in the order of the table.
     enabled: Vec<bool>,
 }
 
@@ -185,7 +185,7 @@ pub enum GateError {
         /// The default.
         default: bool,
     },
-    /// Gates that it depends on are disabled.
+    /// The gate depends on disabled gates.
     #[error("{name} is enabled, but depends on features that are disabled: [{}]", .disabled.join(" "))]
     UnmetDependencies {
         /// The gate.
@@ -256,7 +256,7 @@ impl Gates {
     ///
     /// # Errors
     ///
-    /// Returns an error if a gate is unknown, locked, or depends on a disabled one.
+    /// Returns an error if a gate is unknown, locked, or depends on a disabled gate.
     pub fn with_overrides(overrides: &BTreeMap<String, bool>) -> Result<(Self, Vec<Warning>), GateError> {
         let mut set = vec![None; all_gates().len()];
         let mut errors = Vec::new();

@@ -1,6 +1,5 @@
-//! Feature gates of kube-apiserver 1.36: the table of gates, what each of
-//! them does here, the flag `--feature-gates`, and the resulting state
-//! (upstream: `k8s.io/component-base/featuregate`). The callers implement the features.
+//! Feature gates of kube-apiserver 1.36: the table of gates, the effect of each gate here, the flag `--feature-gates`,
+//! and the resulting state (upstream: `k8s.io/component-base/featuregate`). The callers implement the features.
 
 mod effects;
 mod flag;

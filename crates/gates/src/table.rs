@@ -7,13 +7,13 @@ const TABLE: &str = include_str!("../data/gates.txt");
 /// The stage of a feature (upstream: `featuregate.prerelease`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Disabled by default; can be removed at any time.
+    /// The feature is disabled by default, and can be removed at any time.
     Alpha,
-    /// Usually enabled by default.
+    /// The feature is usually enabled by default.
     Beta,
-    /// Generally available; the gate is removed eventually.
+    /// The feature is generally available. The gate is removed eventually.
     Ga,
-    /// Will be removed.
+    /// The feature will be removed.
     Deprecated,
 }
 
@@ -49,9 +49,9 @@ pub struct Gate {
     pub stage: Stage,
     /// True if the feature is enabled by default.
     pub default: bool,
-    /// True if the gate cannot be set to another value than its default (upstream: `LockToDefault`).
+    /// True if the gate cannot be set to a value other than its default (upstream: `LockToDefault`).
     pub locked: bool,
-    /// The gates that must be enabled while this one is, sorted.
+    /// The gates that must be enabled while this gate is enabled, sorted.
     pub dependencies: Vec<&'static str>,
 }
 
@@ -103,7 +103,7 @@ mod tests {
             assert!(gate.dependencies.is_sorted());
             for name in &gate.dependencies {
                 let dependency = &all_gates()[index_of(name).expect(name)];
-                // Upstream's own requirements on its table.
+                // Upstream requires this of its table.
                 assert!(!gate.default || dependency.default, "{} is on without {name}", gate.name);
                 assert!(!gate.locked || dependency.locked, "{} is locked, {name} is not", gate.name);
             }
