@@ -1,8 +1,9 @@
-//! The writes of a connection of HTTP/2, gathered.
+//! Gathers the writes of an HTTP/2 connection.
 //!
-//! Each request and watch has a task, and h2 writes what one of them sends before the next one has run: after every frame with
-//! a body it asks to flush. So a connection with many of them made a system call, and with TLS a record, of each request,
-//! response and event. This layer puts a flush off until the tasks that are ready have run once, and then writes all at once.
+//! Each request and watch has a task. After every frame with a body, h2 asks for a flush, so it writes the frames of
+//! one task before the next task runs. A connection with many tasks therefore needed a system call for each request,
+//! response and event, and with TLS a record. This layer delays a flush until all ready tasks have run once, and then
+//! writes everything at once.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,23 +11,23 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How much is gathered: what fits into a TLS record. Longer pieces are written as they are.
+/// The maximum size of the buffer, which fits into a TLS record. Longer pieces are written without the buffer.
 const CAPACITY: usize = 16 * 1024;
 
-/// How much room there is at first.
+/// The initial capacity of the buffer.
 const FIRST_CAPACITY: usize = 2 * 1024;
 
-/// Counts the open requests of a connection. A flush is delayed only if there are several, because then other requests may be
-/// about to write.
+/// Counts the open requests of a connection. A flush is delayed only if several requests are open, because then other
+/// requests may be about to write.
 pub trait OpenRequests {
     /// The number of open requests.
     fn open_requests(&self) -> usize;
 }
 
-/// A stream whose flushes are put off while several requests are open.
+/// A stream that delays flushes while several requests are open.
 ///
-/// Its user is polled by one task and asks to flush at the end of each poll, as h2 does. Such a poll is a turn: it begins with
-/// reads, and then comes what is written.
+/// One task polls its user, which asks for a flush at the end of each poll, as h2 does. Such a poll is a turn: it
+/// begins with reads and ends with writes.
 #[derive(Debug)]
 pub struct GatheredWrites<S, R> {
     stream: S,
@@ -34,20 +35,20 @@ pub struct GatheredWrites<S, R> {
     /// False for HTTP/1.1, whose connections have one response at a time.
     is_enabled: bool,
     buffer: Vec<u8>,
-    /// The number of turns in which something was written.
+    /// The number of turns with writes.
     turn: u64,
-    /// Whether it was read since the last write: the task is in another turn.
+    /// Whether the user has read since the last write. Then the task is in another turn.
     has_read: bool,
-    /// The turn in which the flush was put off first.
+    /// The turn in which the flush was first delayed.
     put_off: Option<u64>,
-    /// The last turn in which the task was woken to flush later.
+    /// The last turn in which the task was woken for a later flush.
     woken: Option<u64>,
-    /// Whether something was written since the last request to flush.
+    /// Whether the user has written since it last asked for a flush.
     is_growing: bool,
 }
 
 impl<S, R: OpenRequests> GatheredWrites<S, R> {
-    /// A layer above a stream, which puts nothing off for HTTP/1.1.
+    /// A layer above a stream. For HTTP/1.1 it delays nothing.
     pub fn new(stream: S, requests: R, is_http2: bool) -> Self {
         Self {
             stream,
@@ -62,19 +63,20 @@ impl<S, R: OpenRequests> GatheredWrites<S, R> {
         }
     }
 
-    /// Called before something is written or flushed.
+    /// Counts a new turn. Every write and flush calls it first.
     fn count_turn(&mut self) {
         self.turn += u64::from(std::mem::take(&mut self.has_read));
     }
 
-    /// Puts a flush off to a later turn, for which the task is woken. False if it was put off long enough, or nothing is gained.
+    /// Delays a flush to a later turn, for which it wakes the task. False if the flush was delayed long enough, or if a
+    /// delay gains nothing.
     fn puts_off(&mut self, cx: &Context<'_>) -> bool {
         if self.buffer.is_empty() || self.requests.open_requests() < 2 {
             return false;
         }
         let turns = self.turn - *self.put_off.get_or_insert(self.turn);
         let is_growing = std::mem::take(&mut self.is_growing);
-        // As long as frames come in the second turn, they are taken along.
+        // As long as the second turn brings frames, they join the gathered frames.
         if turns > 1 || (turns == 1 && !is_growing) {
             return false;
         }
@@ -86,7 +88,7 @@ impl<S, R: OpenRequests> GatheredWrites<S, R> {
 }
 
 impl<S: AsyncWrite + Unpin, R> GatheredWrites<S, R> {
-    /// Writes what was gathered.
+    /// Writes the gathered bytes.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut written = 0;
         while written < self.buffer.len() {
@@ -99,13 +101,13 @@ impl<S: AsyncWrite + Unpin, R> GatheredWrites<S, R> {
                 }
             }
         }
-        // A connection that is idle keeps no memory for it.
+        // An idle connection keeps no memory for the buffer.
         self.buffer = Vec::new();
         self.put_off = None;
         Poll::Ready(Ok(()))
     }
 
-    /// Makes room for a number of bytes. False if they are too many to be gathered.
+    /// Makes room for a number of bytes. False if they do not fit into the buffer.
     fn poll_room(&mut self, cx: &mut Context<'_>, length: usize) -> Poll<io::Result<bool>> {
         if self.buffer.len() + length > CAPACITY {
             ready!(self.poll_drain(cx))?;
@@ -134,7 +136,7 @@ impl<S: AsyncWrite + Unpin, R: OpenRequests + Unpin> AsyncWrite for GatheredWrit
         self.count_turn();
         let length = slices.iter().map(|slice| slice.len()).sum();
         if !ready!(self.poll_room(cx, length))? {
-            // What was gathered comes first.
+            // The gathered bytes come first.
             ready!(self.poll_drain(cx))?;
             return Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         }
@@ -173,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// What was written, by writes; takes no more than a number of bytes at a time.
+    /// Records the bytes of each write, and takes at most a number of bytes at a time.
     struct Written {
         writes: Vec<Vec<u8>>,
         flushes: usize,
@@ -206,7 +208,7 @@ mod tests {
         }
     }
 
-    /// How many requests are open.
+    /// The number of open requests.
     struct Requests(usize);
 
     impl OpenRequests for Requests {
@@ -224,7 +226,7 @@ mod tests {
         }
     }
 
-    /// A connection with some open requests, driven as h2 does.
+    /// A connection with some open requests. It is driven like a connection of h2.
     struct Connection {
         stream: GatheredWrites<Written, Requests>,
         wakes: Arc<Wakes>,
@@ -237,8 +239,8 @@ mod tests {
             Self { stream, wakes: Arc::default() }
         }
 
-        /// One turn: reads, writes each frame and asks to flush after it, and asks once more at the end. Returns how often the
-        /// task was woken.
+        /// One turn: reads, writes each frame and asks for a flush after it, and asks for another flush at the end.
+        /// Returns how often the task was woken.
         fn turn(&mut self, frames: &[&[u8]]) -> usize {
             let waker = self.wakes.clone().into();
             let mut cx = Context::from_waker(&waker);
@@ -260,7 +262,7 @@ mod tests {
             self.wakes.0.load(Ordering::Relaxed) - before
         }
 
-        /// What has been written since the last call.
+        /// The writes since the last call.
         fn written(&mut self) -> Vec<String> {
             let writes = std::mem::take(&mut self.stream.stream.writes);
             writes.into_iter().map(|write| String::from_utf8(write).unwrap()).collect()
@@ -272,8 +274,8 @@ mod tests {
         let mut connection = Connection::new(3, true);
         assert_eq!(connection.turn(&[b"one,", b"two,"]), 1);
         assert_eq!(connection.written(), [""; 0]);
-        // Frames of the next turn are taken along.
-        // The task is woken once more, because it could be that no request to flush follows.
+        // The flush takes the frames of the next turn along. The task is woken once more, because no request to flush
+        // might follow.
         assert_eq!(connection.turn(&[b"three,"]), 1);
         assert_eq!(connection.written(), ["one,two,three,"]);
         // The next batch begins anew.
@@ -289,7 +291,7 @@ mod tests {
         let mut connection = Connection::new(3, true);
         let waker = connection.wakes.clone().into();
         let mut cx = Context::from_waker(&waker);
-        // As for small frames: one request to flush a turn, after a write.
+        // As with small frames, each turn asks for one flush, after a write.
         let mut turns = 0;
         while connection.stream.stream.writes.is_empty() {
             turns += 1;
@@ -322,7 +324,7 @@ mod tests {
         connection.turn(&[b"short,", long.as_bytes(), b"end"]);
         connection.turn(&[]);
         assert_eq!(connection.written().concat(), format!("short,{long}end"));
-        // No more is gathered than fits.
+        // The buffer gathers only as many bytes as fit.
         let piece = "y".repeat(CAPACITY / 3);
         connection.turn(&[piece.as_bytes(); 5]);
         connection.turn(&[]);
