@@ -1,11 +1,11 @@
-//! Counts of times in nanoseconds, by limits that are an eighth apart.
+//! A histogram of times in nanoseconds. Each limit is about an eighth above the next lower limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of limits in each power of two, and the power of two that it is.
+/// The number of limits in each power of two, and its binary logarithm.
 const STEPS: u64 = 8;
 const STEPS_POWER: u32 = 3;
-/// Longer times, which are above two minutes, count as the longest.
+/// Longer times, above two minutes, count in the last bucket.
 const BUCKETS: usize = 288;
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Histogram {
         self.0[bucket(nanoseconds)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The limits of the times that were recorded, with their counts.
+    /// The limits of the recorded times, with their counts.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed)).enumerate();
         counts.filter(|(_, count)| *count > 0).map(|(bucket, count)| (limit(bucket), count))

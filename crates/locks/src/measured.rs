@@ -21,7 +21,7 @@ macro_rules! guard {
         $(#[$docs])*
         #[derive(Debug)]
         pub struct $name<'a, T: ?Sized> {
-            // Dropped before the lock is released.
+            // This field is dropped first, before the lock is released.
             $hold: Hold,
             guard: parking_lot::$name<'a, T>,
         }
@@ -70,7 +70,7 @@ impl<T> Mutex<T> {
         Self(parking_lot::Mutex::new(value))
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
@@ -84,14 +84,14 @@ impl<T: ?Sized> Mutex<T> {
         MutexGuard { hold: Hold::begin(type_name::<T>(), "lock", Location::caller()), guard }
     }
 
-    /// The lock, if nobody has it.
+    /// Takes the lock if it is free.
     #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let guard = self.0.try_lock()?;
         Some(MutexGuard { hold: Hold::begin(type_name::<T>(), "lock", Location::caller()), guard })
     }
 
-    /// The value, which nobody else has.
+    /// The value. The exclusive reference needs no lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -103,28 +103,28 @@ impl<T> RwLock<T> {
         Self(parking_lot::RwLock::new(value))
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until nobody writes.
+    /// Waits until no thread writes.
     #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let guard = self.0.read();
         RwLockReadGuard { _hold: Hold::begin(type_name::<T>(), "read", Location::caller()), guard }
     }
 
-    /// Waits until nobody reads or writes.
+    /// Waits until no thread reads or writes.
     #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let guard = self.0.write();
         RwLockWriteGuard { _hold: Hold::begin(type_name::<T>(), "write", Location::caller()), guard }
     }
 
-    /// The value, which nobody else has.
+    /// The value. The exclusive reference needs no lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
@@ -142,35 +142,35 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-/// A condition that the holder of a mutex waits for. The lock is not held meanwhile.
+/// A condition variable. Its waiters release their mutex while they wait.
 #[derive(Debug, Default)]
 pub struct Condvar(parking_lot::Condvar);
 
 impl Condvar {
-    /// A condition that nobody waits for.
+    /// A condition variable without waiters.
     #[must_use]
     pub const fn new() -> Self {
         Self(parking_lot::Condvar::new())
     }
 
-    /// Wakes one that waits.
+    /// Wakes one waiter.
     pub fn notify_one(&self) -> bool {
         self.0.notify_one()
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiters.
     pub fn notify_all(&self) -> usize {
         self.0.notify_all()
     }
 
-    /// Waits until woken.
+    /// Waits until another thread wakes this one.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         guard.hold.record();
         self.0.wait(&mut guard.guard);
         guard.hold.restart();
     }
 
-    /// Waits until woken, or for a time.
+    /// Waits until another thread wakes this one, or until the time has passed.
     pub fn wait_for<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,

@@ -1,4 +1,4 @@
-//! The places that take locks, and what was recorded for each.
+//! The places that take locks, and the records of each place.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use crate::HoldCount;
 use crate::histogram::Histogram;
 
-/// A place that takes a lock, and in which way.
+/// A place that takes a lock, and the mode of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Place {
     guarded: &'static str,
@@ -36,7 +36,7 @@ thread_local! {
 fn site(place: Place) -> &'static Site {
     let find = || -> &'static Site { SITES.lock().entry(place).or_insert_with(|| Box::leak(Box::default())) };
     let known = KNOWN.try_with(|known| *known.borrow_mut().entry(place).or_insert_with(find));
-    // A thread that ends has no variables of its own any more.
+    // An ending thread may have dropped its thread-local variables.
     known.unwrap_or_else(|_| find())
 }
 
@@ -45,7 +45,7 @@ fn cpu_time() -> u64 {
     (tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(tv_nsec as u64)
 }
 
-/// A lock that is held. Records for how long when it is dropped.
+/// A held lock. Its drop records how long the lock was held.
 #[derive(Debug)]
 pub(crate) struct Hold {
     site: &'static Site,
@@ -54,13 +54,13 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Begins when the lock has been taken.
+    /// Starts the measurement when the lock has been taken.
     pub(crate) fn begin(guarded: &'static str, mode: &'static str, caller: &'static Location<'static>) -> Self {
         let site = site(Place { guarded, mode, file: caller.file(), line: caller.line() });
         Self { site, wall: Instant::now(), cpu: cpu_time() }
     }
 
-    /// The lock was given up for a while, and is taken again.
+    /// Starts again after the holder has released the lock and taken it again.
     pub(crate) fn restart(&mut self) {
         (self.wall, self.cpu) = (Instant::now(), cpu_time());
     }
@@ -80,7 +80,7 @@ impl Drop for Hold {
     }
 }
 
-/// What was recorded so far.
+/// The records so far.
 pub(crate) fn hold_counts() -> Vec<HoldCount> {
     let sites: Vec<(Place, &'static Site)> = SITES.lock().iter().map(|(place, site)| (*place, *site)).collect();
     let counts = sites.into_iter().flat_map(|(Place { guarded, mode, file, line }, site)| {

@@ -1,4 +1,5 @@
-//! Held locks are recorded by the place that took them, with what they guard; without the feature nothing is.
+//! With the feature, held locks are recorded by the place that took them and the type that they guard. Without the
+//! feature there are no records.
 
 use pintle_locks::{Condvar, Mutex, RwLock};
 
@@ -28,7 +29,7 @@ fn holds_are_recorded_by_place() {
             holds.push(of.map(|count| count.count).sum::<u64>());
         }
     }
-    // A lock that is given up while its holder waits is held twice.
+    // A lock that its holder releases during a wait counts twice.
     let expect = if cfg!(feature = "hold-times") { [5, 5, 3, 3, 1, 1] } else { [0; 6] };
     assert_eq!(holds, expect);
 }
