@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct BusyTime {
     created: Instant,
-    /// The time of the polls that have ended, in nanoseconds.
+    /// The time of the completed polls, in nanoseconds.
     ended: AtomicU64,
-    /// When the poll began that goes on, in nanoseconds since the creation; 0 between polls.
+    /// The start of the current poll, in nanoseconds since the creation; 0 between polls.
     began: AtomicU64,
 }
 
@@ -28,7 +28,7 @@ impl BusyTime {
         u64::try_from(self.created.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// The time so far, with the poll that goes on: a task that never returns from it is seen, too.
+    /// The time so far, including the current poll. So a task that never returns from its poll is visible, too.
     pub(crate) fn get(&self) -> Duration {
         let current = match self.began.load(Ordering::Relaxed) {
             0 => 0,
@@ -59,7 +59,7 @@ impl<F: Future> Future for Measured<F> {
     }
 }
 
-/// A poll that goes on. It ends in a panic, too.
+/// The current poll. A panic ends it, too.
 struct RunningPoll {
     busy: Arc<BusyTime>,
     began: u64,

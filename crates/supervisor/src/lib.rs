@@ -1,5 +1,5 @@
-//! Background tasks: each has a name, is started again with exponential backoff after a failure, and reports whether it
-//! works, for health checks.
+//! Background tasks. Each task has a name, is restarted with exponential backoff after a failure, and reports to health
+//! checks whether it works.
 
 mod busy_time;
 mod registry;

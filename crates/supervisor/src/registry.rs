@@ -12,13 +12,13 @@ pub struct BackgroundTasks {
 }
 
 impl BackgroundTasks {
-    /// No tasks yet. `recovery` is for all that will be added.
+    /// No tasks yet. `recovery` applies to all tasks that will be added.
     #[must_use]
     pub fn new(recovery: RecoveryTimes) -> Self {
         Self { tasks: RwLock::default(), recovery }
     }
 
-    /// Adds a task that something else has created, unless there is one of its name.
+    /// Adds an existing task, unless there is a task with its name.
     pub fn add(&self, task: BackgroundTask) {
         task.set_recovery(self.recovery);
         let mut tasks = self.tasks.write();
@@ -27,7 +27,7 @@ impl BackgroundTasks {
         }
     }
 
-    /// The task of a name, which is added if there is none.
+    /// The task with a name. If there is none, it is added.
     #[must_use]
     pub fn task(&self, name: &'static str) -> BackgroundTask {
         let mut tasks = self.tasks.write();

@@ -9,17 +9,17 @@ use tokio::time::{Instant, sleep};
 
 use crate::busy_time::{BusyTime, Measured};
 
-/// The delay before a task is started again after its first failure. Each further failure doubles it.
+/// The delay before a restart after the first failure of a task. Each further failure doubles it.
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
-/// The longest delay.
+/// The maximum delay.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// When a task that fails has recovered, and when it no longer can.
+/// When a failing task counts as recovered, and when as unrecoverable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryTimes {
-    /// A task that has worked for so long since its last failure has recovered.
+    /// A task has recovered if it has worked for this time since its last failure.
     pub recovered_after: Duration,
-    /// A task that has failed again and again for so long does not recover by itself.
+    /// A task that has failed repeatedly for this time does not recover by itself.
     pub unrecoverable_after: Duration,
 }
 
@@ -45,13 +45,13 @@ struct TaskState {
     recovery: RecoveryTimes,
 }
 
-/// Failures between which the task has not recovered.
+/// A series of failures without a recovery in between.
 #[derive(Clone, Debug)]
 struct FailureSeries {
     started_at: Instant,
     last_at: Instant,
     last_reason: String,
-    /// How often the task was started again.
+    /// The number of restarts of the task.
     restarts: u32,
 }
 
@@ -79,7 +79,7 @@ impl BackgroundTask {
         Self { name, state: Arc::default(), busy: Arc::default() }
     }
 
-    /// Changes when the task has recovered, and when it no longer can.
+    /// Changes when the task counts as recovered, and when as unrecoverable.
     pub(crate) fn set_recovery(&self, recovery: RecoveryTimes) {
         self.state.lock().recovery = recovery;
     }
@@ -90,7 +90,7 @@ impl BackgroundTask {
         self.name
     }
 
-    /// How long the task has kept a thread busy so far, the work that it does now included.
+    /// How long the task has kept a thread busy so far, including its current work.
     #[must_use]
     pub fn busy_time(&self) -> Duration {
         self.busy.get()
@@ -102,8 +102,8 @@ impl BackgroundTask {
         self.state.lock().failure.clone()
     }
 
-    /// The last failure of a task that has failed again and again for [`RecoveryTimes::unrecoverable_after`], whether it
-    /// works at the moment or not.
+    /// The last failure of a task that has failed repeatedly for [`RecoveryTimes::unrecoverable_after`], even if the
+    /// task works at the moment.
     #[must_use]
     pub fn unrecoverable_failure(&self) -> Option<String> {
         let mut state = self.state.lock();
@@ -130,16 +130,16 @@ impl BackgroundTask {
         MIN_BACKOFF.saturating_mul(1 << (series.restarts - 1).min(16)).min(MAX_BACKOFF)
     }
 
-    /// Runs a task until `is_over` is true after it has returned. Starts it again with a backoff after each error,
-    /// panic or early return. From then on it has failed until it calls [`BackgroundTask::report_success`]. Dropping
-    /// the future aborts the task.
+    /// Runs a task until `is_over` is true after it has returned. After each error, panic or early return, it restarts
+    /// the task with a backoff. The task then counts as failed until it calls [`BackgroundTask::report_success`].
+    /// Dropping the future aborts the task.
     pub async fn supervise<F>(&self, mut start: impl FnMut() -> F, is_over: impl Fn() -> bool)
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
         loop {
             let reason = match run(Measured::new(start(), self.busy.clone())).await {
-                // Also when it has failed: it cannot be expected to work any more.
+                // A failure at the end is ignored: the task is no longer expected to work.
                 _ if is_over() => return,
                 Ok(()) => "it has ended unexpectedly".to_owned(),
                 Err(reason) => reason,
@@ -154,7 +154,7 @@ impl BackgroundTask {
     }
 }
 
-/// Runs a future as a task of its own, so that a panic ends nothing else.
+/// Runs a future as a task of its own, so that a panic ends only this task.
 async fn run(future: impl Future<Output = Result<(), String>> + Send + 'static) -> Result<(), String> {
     let mut task = JoinSet::new();
     task.spawn(future);
@@ -228,7 +228,7 @@ mod tests {
             sleep(RecoveryTimes::default().unrecoverable_after - SECOND).await;
             assert_eq!(task.unrecoverable_failure(), None);
             sleep(SECOND * 3).await;
-            // It is started once in at most 11 seconds and then runs for one.
+            // The task is restarted at least every 11 seconds, and then runs for one second.
             while task.failure().is_some() {
                 sleep(SECOND / 10).await;
             }
