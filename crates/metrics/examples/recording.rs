@@ -1,6 +1,6 @@
-//! Measures what recording one request costs, with the same steps as the API server: the series are found by labels that
-//! borrow from a registry; a counter by response code, two counters of requests in flight, and the histograms of
-//! authentication, authorization, duration and size are updated.
+//! Measures the cost of recording one request, with the same steps as the API server. It finds the series by labels
+//! that borrow from a registry. It updates a counter by response code and two counters of requests in flight. It also
+//! updates the histograms of authentication, authorization, duration and size.
 //!
 //! `cargo run --release -p pintle-metrics --example recording [threads]`
 
@@ -20,7 +20,7 @@ const BUCKETS: Buckets = Buckets::seconds(&[
 const SIZES: Buckets = Buckets::bytes(&[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9]);
 const ROUNDS: u32 = 5_000_000;
 
-/// Seven labels, as of a request.
+/// Seven labels, as in the metrics of requests.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Labels([String; 7]);
 
@@ -72,7 +72,7 @@ fn main() {
     let threads: u32 = std::env::args().nth(1).and_then(|threads| threads.parse().ok()).unwrap_or(1);
     let server = Arc::new(Server::default());
     let filters = Arc::new([Histogram::new(BUCKETS), Histogram::new(BUCKETS)]);
-    // As many series as a busy server has.
+    // There are as many series as in a busy server.
     for index in 0..500 {
         record(&server, &filters, &format!("resource{index}"));
     }

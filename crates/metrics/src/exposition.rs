@@ -1,5 +1,5 @@
-//! The Prometheus text format 0.0.4, written as client_golang writes it: families sorted by name, labels by name, numbers
-//! in Go's shortest form. A family without series is left out.
+//! The Prometheus text format 0.0.4, written as client_golang writes it: families sorted by name, labels by name,
+//! numbers in Go's shortest form. A family without series is omitted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,11 +9,11 @@ use crate::{Buckets, Histogram};
 /// The stability of a metric (upstream: `component-base/metrics.StabilityLevel`). It is part of the help text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stability {
-    /// May change without notice.
+    /// The metric may change without notice.
     Alpha,
-    /// Keeps its name and labels.
+    /// The metric keeps its name and labels.
     Beta,
-    /// Keeps its name, labels and type.
+    /// The metric keeps its name, labels and type.
     Stable,
     /// The metric follows no Kubernetes convention (`process_…`), so its help text has no level.
     None,
@@ -74,13 +74,13 @@ impl std::fmt::Debug for Exposition {
 }
 
 impl Exposition {
-    /// The family of a name. A family that exists keeps its help text.
+    /// The family with a name. An existing family keeps its help text.
     pub fn family(&mut self, name: &'static str, kind: Kind, stability: Stability, help: &str) -> FamilyWriter<'_> {
         let new = || FamilyText { kind, help: format!("{}{help}", stability.prefix()), series: BTreeMap::new() };
         FamilyWriter { name, family: self.families.entry(name).or_insert_with(new) }
     }
 
-    /// Writes everything that was collected.
+    /// Writes all collected families.
     #[must_use]
     pub fn into_text(self) -> String {
         let mut out = String::new();
@@ -120,8 +120,8 @@ impl FamilyWriter<'_> {
         self.merged(labels, &[histogram], histogram.buckets())
     }
 
-    /// Adds the sum of histograms, with some of the buckets that all of them have. So values are recorded once that
-    /// several metrics show. A series with the same labels is replaced.
+    /// Adds the sum of histograms, with some of their common buckets. So several metrics can show values that are
+    /// recorded once. A series with the same labels is replaced.
     pub fn merged(&mut self, labels: Labels<'_>, histograms: &[&Histogram], buckets: Buckets) -> &mut Self {
         let labels = label_text(labels);
         let separator = if labels.is_empty() { "" } else { "," };
@@ -143,7 +143,7 @@ impl FamilyWriter<'_> {
     }
 }
 
-/// Labels as they are written between braces.
+/// The text of labels between braces.
 fn label_text(labels: Labels<'_>) -> String {
     let mut labels = labels.to_vec();
     labels.sort_unstable_by_key(|(name, _)| *name);

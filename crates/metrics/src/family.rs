@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::{Equivalent, HashMap};
 use pintle_locks::RwLock;
 
-/// Series by their labels. A series is created when it is first asked for.
+/// Series by their labels. A series is created at its first use.
 #[derive(Debug)]
 pub struct Family<L, S> {
     series: RwLock<HashMap<L, Arc<S>>>,
@@ -19,8 +19,8 @@ impl<L, S> Default for Family<L, S> {
 }
 
 impl<L: Eq + Hash + Clone, S> Family<L, S> {
-    /// The series with these labels. `labels` may borrow what `L` owns, so that looking up an existing series allocates
-    /// nothing.
+    /// The series with these labels. `labels` may borrow the strings that `L` owns, so looking up an existing series
+    /// allocates nothing.
     pub fn get<Q>(&self, labels: &Q, create: impl FnOnce() -> S) -> Arc<S>
     where
         Q: Hash + Equivalent<L> + ?Sized,
@@ -32,13 +32,13 @@ impl<L: Eq + Hash + Clone, S> Family<L, S> {
         self.series.write().entry(L::from(labels)).or_insert_with(|| Arc::new(create())).clone()
     }
 
-    /// All series now, in no particular order.
+    /// All current series, in no particular order.
     #[must_use]
     pub fn all(&self) -> Vec<(L, Arc<S>)> {
         self.series.read().iter().map(|(labels, series)| (labels.clone(), series.clone())).collect()
     }
 
-    /// Forgets all series. Whoever holds one goes on recording in it, but nobody sees that any more.
+    /// Removes all series. A holder of a series may still record in it, but the values are no longer visible.
     pub fn clear(&self) {
         self.series.write().clear();
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets {
     pub(crate) bounds: &'static [f64],
-    /// How many units of the internal sum are one unit of the bounds: nanoseconds in a second, or 1.
+    /// The number of units of the internal sum in one unit of the bounds: nanoseconds in a second, or 1.
     pub(crate) scale: f64,
 }
 
@@ -24,21 +24,21 @@ impl Buckets {
         Self { bounds, scale: 1.0 }
     }
 
-    /// True if every bound is also one of `others`.
+    /// True if every bound is also a bound of `others`.
     #[must_use]
     pub fn is_part_of(self, others: Self) -> bool {
         self.bounds.iter().all(|bound| others.bounds.contains(bound))
     }
 }
 
-/// Counts values by bucket. An observation is two atomic additions.
+/// Counts values by bucket. An observation costs two atomic additions.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Buckets,
-    /// The number of values in each bucket, and beyond the last bound. Their sum is the count, so that the two agree in
-    /// every exposition.
+    /// The number of values in each bucket, and beyond the last bound. The count of the histogram is the sum of these
+    /// numbers, so they agree in every exposition.
     counts: Box<[AtomicU64]>,
-    /// In nanoseconds or bytes.
+    /// The sum of the values, in nanoseconds or bytes.
     sum: AtomicU64,
 }
 
@@ -89,7 +89,7 @@ impl Histogram {
         self.sum.load(Ordering::Relaxed) as f64 / self.buckets.scale
     }
 
-    /// The upper bound of each bucket, infinity last, and the number of values up to it.
+    /// The upper bound of each bucket and the number of values up to it. The last bound is infinity.
     pub(crate) fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         let bounds = self.buckets.bounds.iter().copied().chain([f64::INFINITY]);
         bounds.zip(&self.counts).scan(0, |total, (bound, count)| {

@@ -1,7 +1,7 @@
-//! Counters, gauges and histograms, families of them by label, and the Prometheus text format that shows them.
+//! Counters, gauges and histograms, families of metrics by label, and the Prometheus text format.
 //!
-//! Recording is lock-free once a series is at hand, and finding a series allocates nothing. This crate has no global
-//! registry and knows neither names nor meanings of metrics: whoever owns a number keeps it, and whoever serves
+//! Recording is lock-free once the caller has the series, and finding a series allocates nothing. This crate has no
+//! global registry and knows neither names nor meanings of metrics. The owner of a number keeps it, and the handler of
 //! `/metrics` writes it into an [`Exposition`].
 
 mod exposition;

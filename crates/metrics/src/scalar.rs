@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds one.
+    /// Increments the number.
     pub fn inc(&self) {
         self.add(1);
     }
@@ -24,7 +24,7 @@ impl Counter {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Starts again at zero.
+    /// Resets the number to zero.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -45,21 +45,21 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The number now.
+    /// The current number.
     #[must_use]
     pub fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Counts one in the gauge of a value until it is dropped.
+/// Increments a gauge of a value, and decrements it when the guard is dropped.
 pub struct GaugeGuard<T> {
     owner: Arc<T>,
     gauge: fn(&T) -> &Gauge,
 }
 
 impl<T> GaugeGuard<T> {
-    /// Adds one to a gauge of `owner`.
+    /// Increments a gauge of `owner`.
     #[must_use]
     pub fn new(owner: Arc<T>, gauge: fn(&T) -> &Gauge) -> Self {
         gauge(&owner).add(1);

@@ -1,4 +1,5 @@
-//! The instruments of a work queue (upstream: `client-go/util/workqueue/metrics.go`). Whoever serves metrics reads them.
+//! The instruments of a work queue (upstream: `client-go/util/workqueue/metrics.go`). The handler of `/metrics` reads
+//! them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,9 +20,9 @@ pub struct WorkQueueMetrics {
     pub adds: Counter,
     /// The number of items that were retried after a failure.
     pub retries: Counter,
-    /// False if the queue retries nothing, and has no metric for it.
+    /// False if the queue retries nothing. Then it has no metric of retries.
     has_retries: bool,
-    /// How long items waited to be processed.
+    /// How long items waited before they were processed.
     pub queue_durations: Histogram,
     /// How long the processing of items took.
     pub work_durations: Histogram,
@@ -32,7 +33,7 @@ pub struct WorkQueueMetrics {
 #[derive(Debug, Default)]
 struct Running {
     last: u64,
-    /// When the processing of each began.
+    /// The start of the processing of each item.
     started: BTreeMap<u64, Instant>,
 }
 
@@ -74,7 +75,7 @@ impl WorkQueueMetrics {
         self.has_retries
     }
 
-    /// How long the items in progress have been processed: in total, and the longest.
+    /// The processing time of the items in progress: the sum, and the longest time.
     #[must_use]
     pub fn running(&self, now: Instant) -> (Duration, Duration) {
         let running = self.running.lock();
@@ -82,13 +83,13 @@ impl WorkQueueMetrics {
         durations.fold((Duration::ZERO, Duration::ZERO), |(total, longest), took| (total + took, longest.max(took)))
     }
 
-    /// Nothing is queued and nothing in progress.
+    /// Resets the queue to no waiting items and no items in progress.
     pub fn clear(&self) {
         self.depth.set(0);
         self.running.lock().started.clear();
     }
 
-    /// The processing of an item begins.
+    /// Records that the processing of an item begins.
     pub fn started(&self, now: Instant) -> StartedItem {
         let mut running = self.running.lock();
         running.last += 1;
@@ -97,7 +98,7 @@ impl WorkQueueMetrics {
         StartedItem(number)
     }
 
-    /// The processing of an item ends.
+    /// Records that the processing of an item ends.
     pub fn finished(&self, StartedItem(number): &StartedItem, now: Instant) {
         if let Some(started) = self.running.lock().started.remove(number) {
             self.work_durations.observe(now.saturating_duration_since(started));
