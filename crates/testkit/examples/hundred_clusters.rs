@@ -1,5 +1,5 @@
-//! Measures the start and the stop of a cluster in the process of a test, and the time and the memory of a hundred of
-//! them. `cargo run --release -p pintle-testkit --example hundred_clusters`
+//! Measures the start and the stop of a cluster in the process of a test, and the time and memory of a hundred
+//! clusters. `cargo run --release -p pintle-testkit --example hundred_clusters`
 
 use std::io::Write;
 use std::time::{Duration, Instant};

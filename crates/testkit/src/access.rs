@@ -1,4 +1,4 @@
-//! How clients reach a cluster: its URL, its authority, and the certificates of users.
+//! The access of clients to a cluster: its URL, its certificate authority, and the certificates of users.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const ADMINISTRATORS: &str = "system:masters";
 /// How long the certificates of users are valid.
 const VALIDITY: Duration = Duration::days(3650);
 
-/// What clients of a cluster are made from.
+/// The data for clients of a cluster.
 #[derive(Clone)]
 pub(crate) struct Access(Arc<AccessParts>);
 
@@ -36,7 +36,7 @@ impl fmt::Debug for Access {
     }
 }
 
-/// What a user identifies itself with.
+/// The credentials of a user.
 #[derive(Clone, Debug)]
 pub(crate) enum Credentials {
     Certificate(CertificateAndKey),
@@ -88,7 +88,7 @@ impl Access {
         let authority = CertificateDer::from_pem_slice(self.0.certificates.authority.certificate.as_bytes());
         let mut config = kube::Config::new(url);
         config.root_cert = Some(vec![authority.expect("the authority of the server is valid").to_vec()]);
-        // Deserialized because the type of its secrets is not exported.
+        // The value is deserialized, because kube does not export the type of its secrets.
         let auth_info = match credentials {
             Credentials::Certificate(pair) => json!({
                 "client-certificate-data": STANDARD.encode(&pair.certificate),

@@ -15,12 +15,12 @@ use crate::cluster::TestCluster;
 use crate::error::Error;
 use crate::observer::Observer;
 
-/// Number of requests that are kept.
+/// The default number of requests that are kept.
 const MAX_RECORDED: usize = 10_000;
 /// Number of threads that serve requests. A test has many clusters rather than much load.
 const WORKER_THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
-/// The options of a [`TestCluster`]. The defaults are those of `pintle serve`, with objects in memory.
+/// The options of a [`TestCluster`]. It has the defaults of `pintle serve`, with objects in memory.
 ///
 /// ```no_run
 /// # async fn start() -> Result<(), pintle_testkit::Error> {
@@ -49,7 +49,7 @@ pub struct TestClusterBuilder {
     prepared: Vec<Prepared>,
 }
 
-/// What is in the cluster when it has started.
+/// An object that the cluster has when it has started.
 #[derive(Clone, Debug)]
 enum Prepared {
     Definition(serde_json::Value),
@@ -76,9 +76,10 @@ impl TestClusterBuilder {
         self
     }
 
-    /// Whether the controllers run on which the API relies: namespaces, garbage collection, default service accounts,
-    /// quotas and others. The default is true. envtest, for example, has none of them; namespaces stay in `Terminating`
-    /// then. Without them the admission plugin `ServiceAccount` refuses pods in namespaces without a service account.
+    /// Whether the controllers on which the API relies run: namespaces, garbage collection, default service accounts,
+    /// quotas and others. The default is true. envtest, for example, has none of them, so namespaces stay in
+    /// `Terminating`. Without them the admission plugin `ServiceAccount` refuses pods in namespaces without a service
+    /// account.
     pub fn controllers(mut self, run: bool) -> Self {
         self.no_controllers = !run;
         self
@@ -96,8 +97,8 @@ impl TestClusterBuilder {
         self
     }
 
-    /// Maximum number of requests that are kept for [`TestCluster::requests`]; the oldest are forgotten. The default is
-    /// 10,000.
+    /// Maximum number of requests that are kept for [`TestCluster::requests`]. The oldest requests are dropped. The
+    /// default is 10,000.
     pub fn max_recorded_requests(mut self, count: usize) -> Self {
         self.max_recorded = Some(count);
         self
@@ -109,9 +110,9 @@ impl TestClusterBuilder {
         self
     }
 
-    /// Installs the definition of a kind that was derived with `kube::CustomResource`.
+    /// Installs the CRD of a kind that was derived with `kube::CustomResource`.
     pub fn crd<K: CustomResourceExt>(mut self) -> Self {
-        // A definition is data that serializes; what does not is refused when the cluster starts.
+        // A CRD always serializes. If it does not, the start of the cluster fails.
         self.prepared.push(Prepared::Definition(serde_json::to_value(K::crd()).unwrap_or_default()));
         self
     }
@@ -131,7 +132,7 @@ impl TestClusterBuilder {
     /// Starts the cluster.
     ///
     /// # Panics
-    /// Panics if the cluster cannot be started, and says why.
+    /// Panics with the reason if the cluster cannot be started.
     pub async fn start(self) -> TestCluster {
         // Futures of starts are large, and the stack of a test may be small.
         match Box::pin(self.try_start()).await {
@@ -161,8 +162,8 @@ impl TestClusterBuilder {
         Ok(cluster)
     }
 
-    /// Starts the server of a cluster, with the objects of a snapshot if there is one. `start_revision` is that
-    /// of the objects with which the cluster starts; `None` for the present one.
+    /// Starts the server of a cluster, with the objects of a snapshot if there is one. `start_revision` is the revision
+    /// of the objects with which the cluster starts; `None` selects the current revision.
     pub(crate) async fn start_server(
         self,
         clock: Clock,
@@ -179,7 +180,7 @@ impl TestClusterBuilder {
     fn options(self, clock: &Clock, observer: &Arc<Observer>) -> Result<Options, Error> {
         let mut options = Options {
             register: true,
-            // Nothing could reach the server at an address that is not a loopback address.
+            // The server listens on a loopback address only, so endpoints would lead nowhere.
             reconcile_endpoints: false,
             rbac_bootstrap: None,
             access: AccessOptions {

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pintle::Timestamp;
 use tokio::sync::watch;
 
-/// How long a thread of the store may not notice that the clock was advanced.
+/// The maximum time until a thread of the store notices that the clock was advanced.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
 /// The clock of a cluster: it sets timestamps, and decides when tokens, events, leases and watches expire, and when
-/// bookmarks are sent. It runs like the system's clock until a test changes it. Clones are the same clock.
+/// bookmarks are sent. It runs like the system's clock until a test changes it. All clones show the same time.
 ///
-/// What does not follow it: the validity of certificates, which is ten years, time limits of requests and connections, and
-/// delays between retries.
+/// Some times do not follow the clock: the validity of certificates, which is ten years, time limits of requests and
+/// connections, and delays between retries.
 #[derive(Clone)]
 pub struct Clock(Arc<watch::Sender<ClockState>>);
 
@@ -22,7 +22,7 @@ pub struct Clock(Arc<watch::Sender<ClockState>>);
 struct ClockState {
     /// The time of the clock at an instant.
     time: Duration,
-    /// That instant. `None` while the clock stands still.
+    /// The instant at which the clock showed `time`. `None` while the clock stands still.
     since: Option<Instant>,
 }
 
@@ -57,7 +57,7 @@ impl Clock {
         UNIX_EPOCH + self.0.borrow().now()
     }
 
-    /// Advances the clock. What is due by then happens soon afterwards: a test waits for it.
+    /// Advances the clock. Due events, such as expiries, happen soon afterwards: a test waits for them.
     pub fn advance(&self, by: Duration) {
         self.0.send_modify(|state| state.time += by);
     }
@@ -67,7 +67,7 @@ impl Clock {
         self.0.send_modify(|state| *state = ClockState { time: state.now(), since: None });
     }
 
-    /// Lets a clock that was stopped run again.
+    /// Resumes a stopped clock.
     pub fn resume(&self) {
         self.0.send_modify(|state| *state = ClockState { time: state.now(), since: Some(Instant::now()) });
     }
@@ -101,7 +101,7 @@ impl pintle::Clock for Clock {
                 };
                 tokio::select! {
                     () = passed => {}
-                    // A clock that is gone does not change any more.
+                    // A dropped clock does not change any more.
                     changed = state.changed() => if changed.is_err() { std::future::pending::<()>().await },
                 }
             }

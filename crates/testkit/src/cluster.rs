@@ -1,4 +1,4 @@
-//! A cluster.
+//! A Kubernetes control plane inside the process of a test.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ use crate::observer::Observer;
 use crate::requests::Requests;
 use crate::user::{ServiceAccountUser, User};
 
-/// A Kubernetes control plane in this process. It ends when it is dropped; if the test is failing then, what it has is
-/// printed (see [`TestCluster::dump`]).
+/// A Kubernetes control plane in this process. It ends when it is dropped. If the test is failing then, it prints its
+/// state (see [`TestCluster::dump`]).
 #[must_use]
 pub struct TestCluster {
-    /// `None` once it was stopped.
+    /// The server; `None` after a stop.
     server: Option<Server>,
     options: TestClusterBuilder,
     access: Access,
@@ -44,7 +44,7 @@ impl TestCluster {
     /// Starts a cluster with the default options. It is ready when this returns.
     ///
     /// # Panics
-    /// Panics if the cluster cannot be started, and says why.
+    /// Panics with the reason if the cluster cannot be started.
     pub async fn start() -> Self {
         Self::builder().start().await
     }
@@ -73,14 +73,14 @@ impl TestCluster {
         Ok(Self { server: Some(server), options, access, clock, observer, dump, folder: OnceLock::new() })
     }
 
-    /// Starts another cluster with the objects, the options and the time of this one. Both go their own ways from then on. What
-    /// is costly to prepare (definitions, roles, objects) is so prepared once for many tests.
+    /// Starts another cluster with the objects, the options and the time of this one. From then on the two clusters are
+    /// independent. So one costly preparation (CRDs, roles, objects) serves many tests.
     ///
-    /// Credentials of users and tokens of service accounts are valid for both. Faults and recorded requests are not taken
-    /// over.
+    /// Credentials of users and tokens of service accounts are valid for both. The new cluster has no faults and no
+    /// recorded requests.
     ///
     /// # Panics
-    /// Panics if the new cluster cannot be started, and says why.
+    /// Panics with the reason if the new cluster cannot be started.
     pub async fn fork(&self) -> Self {
         match Box::pin(self.try_fork()).await {
             Ok(fork) => fork,
@@ -99,7 +99,7 @@ impl TestCluster {
         Box::pin(options.start_server(self.clock.fork(), Some(snapshot), Some(self.dump.start()))).await
     }
 
-    /// A client of the administrator, who may do everything. It uses the tokio runtime in which it was made.
+    /// A client of the administrator, who may do everything. It uses the tokio runtime in which it was created.
     ///
     /// # Panics
     /// Panics outside of a tokio runtime.
@@ -108,7 +108,7 @@ impl TestCluster {
         self.access.client(&self.access.administrator())
     }
 
-    /// The configuration of the administrator's client, to be changed before it is used.
+    /// The configuration of the administrator's client, which the caller may change before it creates a client.
     #[must_use]
     pub fn config(&self) -> kube::Config {
         self.access.config(&self.access.administrator())
@@ -155,8 +155,8 @@ impl TestCluster {
         Ok(path)
     }
 
-    /// Applies the objects of a YAML text in order, and returns them: several documents, and lists. Objects without a
-    /// namespace go to `default`. When this returns, the resources of definitions are served.
+    /// Applies the objects of a YAML text in order, and returns them. The text may have several documents, and lists.
+    /// Objects without a namespace go to `default`. When this returns, the custom resources of applied CRDs are served.
     ///
     /// # Errors
     /// The text is malformed, or the server refuses an object.
@@ -167,18 +167,18 @@ impl TestCluster {
     /// As [`TestCluster::apply`], from a file.
     ///
     /// # Errors
-    /// The file cannot be read, or as [`TestCluster::apply`].
+    /// The file cannot be read, or [`TestCluster::apply`] fails.
     pub async fn apply_file(&self, path: impl AsRef<Path>) -> Result<Vec<DynamicObject>, Error> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|error| Error::File { path: path.to_owned(), error })?;
         self.apply(&text).await
     }
 
-    /// Installs the definition of a kind that was derived with `kube::CustomResource`. When this returns, the resource is
+    /// Installs the CRD of a kind that was derived with `kube::CustomResource`. When this returns, the resource is
     /// served.
     ///
     /// # Errors
-    /// The server refuses the definition.
+    /// The server refuses the CRD.
     pub async fn apply_crd<K: CustomResourceExt>(&self) -> Result<(), Error> {
         manifests::apply_definition(&self.access.own_client(), &K::crd()).await
     }
@@ -205,12 +205,12 @@ impl TestCluster {
         Requests::new(self.observer.clone())
     }
 
-    /// What the cluster has, for people: what it does not do and its objects seem to wait for, the last requests, events,
-    /// and the objects as YAML. Left out are the objects with which a cluster starts, managed fields, and values of
-    /// secrets.
+    /// The state of the cluster, for people. It begins with missing features of this server for which objects seem to
+    /// wait. Then come the last requests, the events, and the objects as YAML. It omits the objects with which a
+    /// cluster starts, managed fields, and values of secrets.
     ///
-    /// A cluster that is dropped while its test fails prints this to standard error, or to a file in the folder that the
-    /// environment variable `PINTLE_TESTKIT_DUMP_DIR` names.
+    /// If the test fails, the drop of the cluster prints this to standard error. The environment variable
+    /// `PINTLE_TESTKIT_DUMP_DIR` names a folder for files instead.
     ///
     /// # Errors
     /// The objects cannot be read.

@@ -1,4 +1,4 @@
-//! What a cluster has, as text for people who look for the reason of a failed test.
+//! The state of a cluster as text, for people who look for the cause of a failed test.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const REQUESTS: usize = 50;
 const REDACTED: &str = "REDACTED";
 
-/// Objects that the server makes by itself, by kind, namespace and name. An empty namespace is any.
+/// Objects that the server makes by itself, by kind, namespace and name. An empty namespace stands for any namespace.
 const OWN_OBJECTS: [(&str, &str, &str); 3] =
     [("ServiceAccount", "", "default"), ("ConfigMap", "", "kube-root-ca.crt"), ("ServiceCIDR", "", "kubernetes")];
 /// The label of the roles and bindings of RBAC's bootstrap policy, some of which are aggregated after the start.
@@ -35,14 +35,14 @@ const BOOTSTRAP_POLICY: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-def
 const FLOW_CONTROL_BOOTSTRAP: (&str, &str) = ("apf.kubernetes.io/autoupdate-spec", "true");
 /// The label of the APIServices of the versions that the server serves.
 const AUTO_MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
-/// Kinds in the namespace `kube-system` that the server writes again and again.
+/// Kinds in the namespace `kube-system` that the server writes periodically.
 const OWN_KINDS: [(&str, &str); 1] = [("Lease", "kube-system")];
 /// Fields with secrets, by kind.
 const SECRET_FIELDS: [(&str, &str); 2] = [("Secret", "data"), ("Secret", "stringData")];
 /// The annotation in which kubectl keeps the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A kind whose objects are made for another kind by a controller that does not run.
+/// A kind whose objects a missing controller would create for objects of another kind.
 struct MissingController {
     owner: &'static str,
     dependent: &'static str,
@@ -57,7 +57,7 @@ const MISSING_CONTROLLERS: [MissingController; 6] = [
     MissingController { owner: "CronJob", dependent: "Job" },
 ];
 
-/// A kind whose objects stay pending, and why.
+/// Kinds whose objects stay pending, and the reason.
 const PENDING: [(&str, &str); 2] = [
     ("Pod", "Pintle runs no pods: it has no scheduler and no kubelet. A test sets the status of pods itself"),
     (
@@ -66,7 +66,7 @@ const PENDING: [(&str, &str); 2] = [
     ),
 ];
 
-/// What makes dumps of a cluster.
+/// Creates dumps of a cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Dump {
     access: Access,
@@ -142,7 +142,7 @@ impl Dump {
         let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
         let list = match api.list(&ListParams::default()).await {
             Ok(list) => list,
-            // A kind that was removed meanwhile.
+            // The kind was removed in the meantime.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         };
@@ -160,7 +160,7 @@ impl Dump {
             let is_labelled = labels.any(|(key, value)| (&**key, &**value) == BOOTSTRAP_POLICY || key == AUTO_MANAGED);
             let mut annotations = object.metadata.annotations.iter().flatten();
             let is_flow_control = annotations.any(|(key, value)| (&**key, &**value) == FLOW_CONTROL_BOOTSTRAP);
-            // Without a version, an object is computed and not stored.
+            // An object without a resourceVersion is computed and not stored.
             let is_new = revision.is_some_and(|revision: u64| revision > self.start);
             if is_own || is_labelled || is_flow_control || !is_new {
                 continue;
@@ -198,7 +198,7 @@ fn yaml(object: &Value) -> String {
     tree.map_or(json, |tree| String::from_utf8_lossy(&pintle_codec::yaml::encode(&tree.value)).into_owned())
 }
 
-/// What objects seem to wait for that this server does not do.
+/// Notes about objects that seem to wait for a feature that this server does not have.
 fn notes(kinds: &[KindObjects]) -> Vec<String> {
     let objects = |kind: &str| -> Vec<&Value> {
         kinds.iter().filter(|found| found.kind == kind).flat_map(|found| &found.objects).collect()
@@ -255,7 +255,7 @@ fn events(kinds: &[KindObjects]) -> Vec<String> {
 pub(crate) fn print(dump: &Dump) {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
     let dump = dump.clone();
-    // The runtime of the test may be the one that is panicking.
+    // The test's runtime may be panicking, so the dump has its own thread and runtime.
     let made = std::thread::Builder::new().name("pintle-dump".to_owned()).spawn(move || -> Result<String, Error> {
         let failed = |error: std::io::Error| Error::Start(error.to_string());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -278,7 +278,7 @@ pub(crate) fn print(dump: &Dump) {
 
 #[expect(clippy::print_stderr, reason = "the harness shows it with the test, unlike what is written to stderr itself")]
 fn print_error(text: &str) {
-    // It panics if nothing can be written, and a second panic would end the process.
+    // `eprint!` panics if it cannot write, and a second panic would end the process.
     let _ = std::panic::catch_unwind(|| eprint!("{text}"));
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why something could not be done with a cluster.
+/// Why an operation on a cluster failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,7 +12,7 @@ pub enum Error {
     /// The cluster has not stopped cleanly.
     #[error("the cluster has not stopped cleanly: {0}")]
     Stop(String),
-    /// The server has answered with something else than was asked for.
+    /// The server's answer is not of the expected form.
     #[error("{0}")]
     Answer(String),
     /// A request of the kit has failed.
@@ -27,10 +27,10 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// Something has not happened in time.
+    /// An expected event has not happened in time.
     #[error("timed out: {0}")]
     Timeout(String),
 }

@@ -8,12 +8,12 @@ use pintle::{InjectedFailure, Interruption};
 use crate::filter::RequestFilter;
 use crate::observer::Observer;
 
-/// What goes wrong with a request.
+/// A fault that happens to a request.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Fault {
     pub(crate) action: Action,
-    /// How many requests it is for; `None` for all.
+    /// The number of requests that have the fault; `None` for all.
     pub(crate) times: Option<u32>,
 }
 
@@ -57,7 +57,7 @@ impl Fault {
         Self::of(Action::Fail(InjectedFailure { code, reason: reason.to_owned(), message, retry_after: None }))
     }
 
-    /// 409: the object was changed by others.
+    /// 409: another client has changed the object.
     pub fn conflict() -> Self {
         Self::status(409)
     }
@@ -93,7 +93,8 @@ impl Fault {
         Self::of(Action::CloseConnection)
     }
 
-    /// The request is handled, and the connection is closed instead of an answer. A client cannot know what has happened.
+    /// The request is handled, and the connection is closed instead of an answer. A client cannot know whether the
+    /// request was executed.
     pub fn lose_answer() -> Self {
         Self::of(Action::LoseAnswer)
     }
@@ -122,13 +123,13 @@ impl Fault {
         self
     }
 
-    /// The fault is for the next `times` requests. The default is one.
+    /// The fault happens to the next `times` requests. The default is one.
     pub fn times(mut self, times: u32) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// The fault is for all requests until it is removed.
+    /// The fault happens to all requests until it is removed.
     pub fn always(mut self) -> Self {
         self.times = None;
         self
@@ -144,8 +145,8 @@ impl Faults {
         Self(observer)
     }
 
-    /// Lets something go wrong with the next requests that a filter selects. Of several faults for a request, the first
-    /// that was injected and is not used up counts. Faults come after authentication and authorization.
+    /// Injects a fault into the next requests that a filter selects. If a request has several faults, the first
+    /// injected fault that is not used up counts. Faults come after authentication and authorization.
     pub fn inject(&self, filter: RequestFilter, fault: Fault) -> InjectedFault {
         InjectedFault { id: self.0.inject(filter, fault), observer: self.0.clone() }
     }
@@ -155,7 +156,8 @@ impl Faults {
         self.0.remove_faults(None);
     }
 
-    /// Breaks off the open watches that a filter selects, as when their network connection is lost. Returns their number.
+    /// Disconnects the open watches that a filter selects, as the loss of their network connection does. Returns their
+    /// number.
     pub fn disconnect_watches(&self, filter: &RequestFilter) -> usize {
         self.0.interrupt(filter, Interruption::Disconnect)
     }
@@ -177,7 +179,7 @@ impl Faults {
     }
 }
 
-/// A fault that was injected. Dropping this does not remove it.
+/// An injected fault. Its drop does not remove the fault.
 #[derive(Clone, Debug)]
 pub struct InjectedFault {
     id: u64,
@@ -185,7 +187,7 @@ pub struct InjectedFault {
 }
 
 impl InjectedFault {
-    /// The number of requests that it was for so far.
+    /// The number of requests that have had the fault so far.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.observer.fault_count(self.id)

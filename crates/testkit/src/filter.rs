@@ -1,8 +1,8 @@
-//! Which requests something is about.
+//! Filters of requests, for faults, watches and recorded requests.
 
 use crate::requests::RecordedRequest;
 
-/// Selects requests. An empty filter selects all; each method narrows it.
+/// Selects requests. An empty filter selects all requests. Each method narrows the selection.
 ///
 /// ```
 /// use pintle_testkit::RequestFilter;
@@ -13,7 +13,7 @@ use crate::requests::RecordedRequest;
 #[must_use]
 pub struct RequestFilter {
     verbs: Vec<String>,
-    /// Resource, group and subresource.
+    /// The resource, group and subresource.
     resource: Option<ResourceFilter>,
     namespace: Option<String>,
     name: Option<String>,
@@ -31,7 +31,7 @@ struct ResourceFilter {
     subresource: Option<String>,
 }
 
-/// What filters see of a request.
+/// The properties of a request that filters examine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subject {
     pub(crate) verb: String,
@@ -67,9 +67,9 @@ impl RequestFilter {
         Self::verbs(["create", "update", "patch", "delete", "deletecollection"])
     }
 
-    /// Requests for a resource: its plural name, optionally with its group and its subresource: `pods`,
-    /// `deployments.apps`, `pods/status`, `deployments.apps/scale`. `pods/*` also selects all subresources; without a
-    /// slash none is selected.
+    /// Requests for a resource: its plural name, optionally with its group and its subresource. Examples: `pods`,
+    /// `deployments.apps`, `pods/status`, `deployments.apps/scale`. `pods/*` also selects all subresources. A name
+    /// without a slash selects no subresource.
     pub fn resource(mut self, resource: impl AsRef<str>) -> Self {
         let (resource, subresource) = resource.as_ref().split_once('/').unwrap_or((resource.as_ref(), ""));
         let (resource, group) = match resource.split_once('.') {
@@ -87,8 +87,8 @@ impl RequestFilter {
         self
     }
 
-    /// Requests about the object with a name. A create has no name in its path, so faults are not selected by it; recorded
-    /// creates have the name of the object in their body.
+    /// Requests about the object with a name. The path of a create has no name, so this does not select creates for
+    /// faults. Recorded creates have the name in their body.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -106,7 +106,8 @@ impl RequestFilter {
         self
     }
 
-    /// Requests that were answered with an HTTP status code. Selects nothing for faults, which come before the answer.
+    /// Requests that were answered with an HTTP status code. A fault with this filter never happens, because faults
+    /// come before the answer.
     pub fn code(mut self, code: u16) -> Self {
         self.code = Some(code);
         self

@@ -15,13 +15,14 @@
 //! }
 //! ```
 //!
-//! The server is that of `pintle serve`: the same API, defaults, validation and admission as kube-apiserver 1.36, with
-//! RBAC, service accounts, and the controllers on which the API relies (namespaces, garbage collection, service accounts,
-//! quotas). **No pods are run**: there is no scheduler, no kubelet and no controller manager, so pods stay `Pending` and
-//! deployments get no replica sets. A test writes the status that its controller waits for.
+//! The server is Pintle, as `pintle serve` runs it. It has the API, defaults, validation and admission of
+//! kube-apiserver 1.36, with RBAC and service accounts. The controllers on which the API relies run (namespaces,
+//! garbage collection, service accounts, quotas). **No pods are run**: there is no scheduler, no kubelet and no
+//! controller manager, so pods stay `Pending` and deployments get no replica sets. A test writes the status that its
+//! controller waits for.
 //!
-//! Each cluster is on its own: tests run in parallel, each with one or several clusters. A cluster has its own threads, so
-//! any tokio runtime does, also one with a single thread, and any size of stack.
+//! Clusters are independent: tests run in parallel, each with one or several clusters. A cluster has its own threads,
+//! so any tokio runtime works, even with a single thread, and any stack size.
 //!
 //! | what | how |
 //! |---|---|
@@ -32,8 +33,8 @@
 //! | what the controller has sent | [`TestCluster::requests`] |
 //! | what there is, when a test fails | [`TestCluster::dump`], which a failing test prints by itself |
 //!
-//! Versions: types of the crates `kube` and `k8s-openapi` are part of this crate's API, so its major version changes with
-//! theirs. The program that is tested chooses the features of both, and the version of `k8s-openapi`.
+//! Types of the crates `kube` and `k8s-openapi` are part of this crate's API, so its major version changes with theirs.
+//! The tested program chooses the features of both crates, and the Kubernetes version of `k8s-openapi`.
 
 mod access;
 mod builder;

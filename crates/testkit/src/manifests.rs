@@ -1,4 +1,4 @@
-//! Applies manifests and definitions of custom resources to a cluster.
+//! Applies manifests and CRDs to a cluster.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// The field manager of what the kit applies.
+/// The field manager of objects that the kit applies.
 const FIELD_MANAGER: &str = "pintle-testkit";
-/// How long a definition may take until its resource is served.
+/// The maximum time until the resource of a CRD is served.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often that is checked.
+/// The interval between checks whether it is served.
 const INTERVAL: Duration = Duration::from_millis(2);
 const DEFINITION: &str = "CustomResourceDefinition";
 
-/// Applies all objects of a YAML text, in order, and waits for definitions until they are served.
+/// Applies all objects of a YAML text, in order, and waits until the resources of CRDs are served.
 pub(crate) async fn apply(client: &Client, yaml: &str) -> Result<Vec<DynamicObject>, Error> {
     let mut resources = HashMap::new();
     let mut applied = Vec::new();
@@ -52,7 +52,7 @@ fn parse(yaml: &str) -> Result<Vec<Value>, Error> {
     Ok(objects)
 }
 
-/// The documents of a YAML text. A line that begins with three dashes cannot be a part of one.
+/// The documents of a YAML text. A line that begins with three dashes cannot be part of a document.
 fn documents(yaml: &str) -> Vec<String> {
     let mut documents = vec![String::new()];
     for line in yaml.lines() {
@@ -101,7 +101,7 @@ async fn apply_object(client: &Client, object: Value, resources: &mut Resources)
     Ok(applied)
 }
 
-/// Applies a definition, and waits until its resource is served.
+/// Applies a CRD, and waits until its resource is served.
 pub(crate) async fn apply_definition(client: &Client, definition: &impl serde::Serialize) -> Result<(), Error> {
     let unreadable = |error: serde_json::Error| Error::Manifest(error.to_string());
     let mut definition = serde_json::to_value(definition).map_err(unreadable)?;
@@ -116,7 +116,7 @@ pub(crate) async fn apply_definition(client: &Client, definition: &impl serde::S
     wait_until_served(client, &definition).await
 }
 
-/// Waits until a definition is established, and all its served versions answer.
+/// Waits until a CRD is established, and all its served versions answer.
 async fn wait_until_served(client: &Client, definition: &Value) -> Result<(), Error> {
     let text = |path: &str| definition.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (name, group, plural) = (text("/metadata/name"), text("/spec/group"), text("/spec/names/plural"));

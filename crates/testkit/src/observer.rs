@@ -1,4 +1,4 @@
-//! Sees the requests of a cluster: records them, and lets faults happen to them.
+//! The observer of a cluster's requests, which records them and injects faults.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -22,7 +22,7 @@ pub(crate) struct Observer {
     state: Mutex<ObserverState>,
     /// Maximum number of requests that are kept.
     max_recorded: usize,
-    /// Notified of each recorded request.
+    /// Notifies its receivers of each recorded request.
     recorded: watch::Sender<()>,
 }
 
@@ -67,7 +67,7 @@ impl Observer {
         self.state.lock().requests.clear();
     }
 
-    /// Adds a fault, and returns its number.
+    /// Adds a fault, and returns its ID.
     pub(crate) fn inject(&self, filter: RequestFilter, Fault { action, times }: Fault) -> u64 {
         let mut state = self.state.lock();
         state.last_fault += 1;
@@ -76,7 +76,7 @@ impl Observer {
         id
     }
 
-    /// Removes one fault, or all. How often they were used stays known.
+    /// Removes one fault, or all. The counts of their uses stay available.
     pub(crate) fn remove_faults(&self, id: Option<u64>) {
         let mut state = self.state.lock();
         for fault in state.faults.iter_mut().filter(|fault| id.is_none_or(|id| fault.id == id)) {
@@ -91,7 +91,7 @@ impl Observer {
     /// Interrupts the open watches that a filter selects.
     pub(crate) fn interrupt(&self, filter: &RequestFilter, interruption: Interruption) -> usize {
         let mut state = self.state.lock();
-        // A watch that has ended has dropped its receivers.
+        // An ended watch has dropped its receivers.
         state.watches.retain(|watch| !watch.interruption.is_closed());
         let mut count = 0;
         for watch in state.watches.iter().filter(|watch| filter.selects(&watch.request)) {

@@ -1,4 +1,4 @@
-//! What clients have sent to a cluster.
+//! The requests that clients have sent to a cluster.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -16,13 +16,13 @@ const SHOWN: usize = 20;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RecordedRequest {
-    /// When it arrived, by the cluster's clock.
+    /// The arrival of the request, by the cluster's clock.
     pub time: SystemTime,
     /// The user; empty if the request was not authenticated.
     pub user: String,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// `get`, `list`, `watch`, `create`, …; for paths that are not of resources the HTTP method in lower case.
+    /// `get`, `list`, `watch`, `create`, …; the HTTP method in lower case for other paths than resources.
     pub verb: String,
     /// The path with the query.
     pub path: String,
@@ -36,7 +36,7 @@ pub struct RecordedRequest {
     pub subresource: String,
     /// The namespace, or empty.
     pub namespace: String,
-    /// The name of the object, or empty. That of a create is from the body.
+    /// The name of the object, or empty. The name of a create is from its body.
     pub name: String,
     /// The header `User-Agent`.
     pub user_agent: String,
@@ -46,9 +46,9 @@ pub struct RecordedRequest {
     pub code: u16,
     /// The reason of the `Status`, if the answer is an error, such as `Conflict`.
     pub reason: String,
-    /// The message of that `Status`.
+    /// The message of the `Status`.
     pub message: String,
-    /// The time from the arrival of the request to its answer; of a watch, to its start.
+    /// The time from the arrival of the request to its answer, or to the start of a watch.
     pub latency: Duration,
 }
 
@@ -75,8 +75,8 @@ impl RecordedRequest {
     }
 }
 
-/// The requests that a cluster has answered, oldest first. When a client has its answer, its request is here. Those of the
-/// kit itself are not recorded.
+/// The requests that a cluster has answered, oldest first. A request is recorded before its client has the answer.
+/// Requests of the kit itself are not recorded.
 #[derive(Clone, Debug)]
 pub struct Requests(Arc<Observer>);
 
@@ -106,7 +106,7 @@ impl Requests {
     /// Waits until there are `count` requests that a filter selects, and returns them.
     ///
     /// # Errors
-    /// They have not come within ten seconds. The error shows the last requests.
+    /// There are fewer requests after ten seconds. The error shows the last requests.
     pub async fn wait_for(&self, filter: &RequestFilter, count: usize) -> Result<Vec<RecordedRequest>, Error> {
         let mut recorded = self.0.subscribe();
         let wait = async {
@@ -130,7 +130,7 @@ impl Requests {
     /// Checks how many requests a filter selects.
     ///
     /// # Panics
-    /// Panics if it is another number, and shows the last requests.
+    /// Panics with the last requests if the number differs.
     #[track_caller]
     pub fn assert_count(&self, filter: &RequestFilter, count: usize) {
         let found = self.count(filter);
@@ -140,7 +140,7 @@ impl Requests {
     /// Checks that there is no request that a filter selects.
     ///
     /// # Panics
-    /// Panics if there is one, and shows the last requests.
+    /// Panics with the last requests if there is such a request.
     #[track_caller]
     pub fn assert_none(&self, filter: &RequestFilter) {
         self.assert_count(filter, 0);

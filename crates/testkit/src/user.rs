@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::access::{Access, Credentials};
 use crate::error::Error;
 
-/// A user with a client certificate. It may do what roles and bindings allow.
+/// A user with a client certificate. Roles and bindings decide about its permissions.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct User {
@@ -19,7 +19,7 @@ impl User {
         Self { access: access.clone(), name: name.to_owned(), groups: Vec::new() }
     }
 
-    /// Adds the user to groups. Members of `system:masters` may do everything.
+    /// Adds the user to groups. Members of `system:masters` have all permissions.
     pub fn groups(mut self, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.groups.extend(groups.into_iter().map(Into::into));
         self
@@ -34,7 +34,7 @@ impl User {
         self.access.client(&self.credentials())
     }
 
-    /// The configuration of a client, to be changed before it is used.
+    /// The configuration of a client, which the caller may change before it creates a client.
     #[must_use]
     pub fn config(&self) -> kube::Config {
         self.access.config(&self.credentials())
@@ -51,7 +51,7 @@ impl User {
     }
 }
 
-/// A service account, which identifies itself with tokens.
+/// A service account, whose clients present tokens.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ServiceAccountUser {
@@ -67,7 +67,7 @@ impl ServiceAccountUser {
         Self { access: access.clone(), namespace, name, expiration_seconds: None }
     }
 
-    /// Sets how long tokens are valid, at least ten minutes. The default is an hour.
+    /// Sets how long tokens are valid. The minimum is ten minutes. The default is an hour.
     pub fn expiration_seconds(mut self, seconds: i64) -> Self {
         self.expiration_seconds = Some(seconds);
         self

@@ -30,7 +30,7 @@ subjects: [{kind: ServiceAccount, name: default, namespace: default}]",
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     cluster.clock().advance(Duration::from_secs(1190));
     maps.list(&ListParams::default()).await.expect("the token is valid");
-    // As upstream, the check of the expiry allows for a minute by which clocks differ.
+    // As upstream, the check of the expiry tolerates a clock difference of one minute.
     cluster.clock().advance(Duration::from_secs(80));
     match maps.list(&ListParams::default()).await {
         Err(kube::Error::Api(status)) => assert_eq!(status.code, 401),
@@ -73,7 +73,7 @@ async fn timestamps_and_bookmarks_follow_the_clock() {
     let stream = maps.watch(&WatchParams::default().timeout(200), &version).await.expect("a watch");
     let mut stream = std::pin::pin!(stream);
     for name in ["b", "c"] {
-        // Without a change there is no need for a bookmark.
+        // The server sends a bookmark only after a change.
         let secret = format!("{{apiVersion: v1, kind: Secret, metadata: {{name: {name}}}}}");
         cluster.apply(&secret).await.expect("a secret");
         cluster.clock().advance(Duration::from_secs(60));

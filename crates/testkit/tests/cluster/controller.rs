@@ -1,4 +1,4 @@
-//! A controller that is written with kube, and its test: each `Greeting` gets a ConfigMap with its text.
+//! A controller with kube, and its test: each `Greeting` gets a ConfigMap with its text.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a cluster prints when its test fails.
+//! The output of a cluster whose test fails.
 
 use std::process::Command;
 
@@ -37,7 +37,7 @@ reason: Tired
 message: needs a rest
 ";
 
-/// The set of variables under which [`a_test_that_fails`] fails.
+/// The environment variable with which [`a_test_that_fails`] fails.
 const FAIL: &str = "PINTLE_TESTKIT_TEST_FAILS";
 
 #[tokio::test]
@@ -72,7 +72,7 @@ fn without_requests(dump: &str) -> &str {
     dump.strip_prefix("## Last requests\n").and_then(|rest| rest.split_once("\n\n")).map_or(dump, |(_, rest)| rest)
 }
 
-/// Fails if it is run by [`a_failing_test_prints_its_cluster`].
+/// This test fails only if [`a_failing_test_prints_its_cluster`] runs it.
 #[tokio::test]
 async fn a_test_that_fails() {
     let cluster = TestCluster::start().await;

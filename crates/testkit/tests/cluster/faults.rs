@@ -1,4 +1,4 @@
-//! Faults, and clients of kube that recover from them.
+//! Faults, and kube clients that recover from them.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -79,7 +79,7 @@ async fn a_filter_chooses_which_requests_fail() {
         jane.get("a").await.expect("another name");
         api.get("b").await.expect("another user");
     }
-    // The kit's own requests have no faults.
+    // Faults do not happen to the kit's own requests.
     cluster.faults().inject(RequestFilter::any(), Fault::internal_error().always());
     cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}").await.expect("it is applied");
     cluster.faults().clear();
@@ -125,7 +125,7 @@ async fn connections_can_be_closed_before_and_after_a_write() {
     assert_eq!(codes, [0, 201]);
 }
 
-/// Watches maps, and checks that a watcher of kube sees what is made after each fault, and how often it lists.
+/// Checks that a kube watcher sees the objects that are created after each fault, and how often it lists.
 async fn check_recovery(cluster: &TestCluster, faults: &[&dyn Fn(&RequestFilter) -> usize], expect: usize) {
     let watches = RequestFilter::verb("watch").resource("configmaps");
     let mut events = pin!(watcher(maps(cluster.client()), watcher::Config::default()));
@@ -141,7 +141,7 @@ async fn check_recovery(cluster: &TestCluster, faults: &[&dyn Fn(&RequestFilter)
                     {
                         return;
                     }
-                    // A watcher goes on after an error when it is polled again.
+                    // After an error, a watcher goes on when it is polled again.
                     Ok(_) | Err(_) => {}
                 }
             }
@@ -163,7 +163,7 @@ async fn a_watcher_goes_on_after_its_watch_was_disconnected() {
     let cluster = TestCluster::start().await;
     let faults = cluster.faults();
     let disconnect = |filter: &RequestFilter| faults.disconnect_watches(filter);
-    // After the watch that was disconnected there is a second one.
+    // The watcher opens a second watch after the disconnected one.
     let close = |filter: &RequestFilter| {
         let is_open = cluster.requests().count(filter) > 1;
         if is_open { faults.close_connections() } else { 0 }
@@ -188,7 +188,7 @@ async fn watches_expire_with_the_event_that_upstream_sends() {
     let stream = api.watch(&WatchParams::default(), "0").await.expect("a watch");
     let other = api.watch(&WatchParams::default().fields("metadata.name=b"), "0").await.expect("a watch");
     let (mut stream, mut other) = (pin!(stream), pin!(other));
-    // The bookmark at the end of the initial state.
+    // These are the initial object, and the bookmark at the end of the initial state.
     assert!(matches!(stream.next().await, Some(Ok(WatchEvent::Added(_)))));
     assert!(matches!(stream.next().await, Some(Ok(WatchEvent::Bookmark(_)))));
     assert!(matches!(other.next().await, Some(Ok(WatchEvent::Bookmark(_)))));
@@ -199,7 +199,7 @@ async fn watches_expire_with_the_event_that_upstream_sends() {
         other => panic!("{other:?}"),
     }
     assert!(stream.next().await.is_none());
-    // No event for the other watch yet.
+    // The other watch has had no event yet.
     api.create(&PostParams::default(), &map("b")).await.expect("a map");
     assert!(matches!(other.next().await, Some(Ok(WatchEvent::Error(status))) if status.code == 410));
     assert_eq!(cluster.faults().disconnect_watches(&watches), 0);

@@ -1,4 +1,4 @@
-//! Clusters that begin with the objects of another one.
+//! Clusters that begin with the objects of another cluster.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::GADGETS;
 
-/// What a prepared cluster has beside [`GADGETS`].
+/// The objects of a prepared cluster, in addition to [`GADGETS`].
 const OBJECTS: &str = "
 apiVersion: v1
 kind: ConfigMap

@@ -1,4 +1,4 @@
-//! Test clusters as authors of controllers use them.
+//! The tests use clusters as authors of controllers do.
 
 mod clock;
 mod controller;
@@ -10,7 +10,7 @@ mod resources;
 mod runtimes;
 mod users;
 
-/// The definition of `gadgets.example.com`, a custom resource without a Rust type.
+/// The CRD of `gadgets.example.com`, a custom resource without a Rust type.
 const GADGETS: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

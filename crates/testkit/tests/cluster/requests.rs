@@ -33,7 +33,7 @@ async fn a_request_is_recorded_before_its_client_has_the_answer() {
     let found = cluster.requests().matching(&RequestFilter::writes().name("a").code(200));
     assert_eq!(found.iter().map(|request| request.body.clone()).collect::<Vec<_>>(), [Some(patch)]);
     assert_eq!(cluster.requests().matching(&RequestFilter::verb("list"))[0].body, None);
-    // A test may look into secrets.
+    // Recorded requests have the values of secrets.
     let secrets: Api<Secret> = Api::default_namespaced(client);
     let secret: Secret =
         serde_json::from_value(json!({"metadata": {"name": "s"}, "stringData": {"k": "v"}})).expect("a secret");

@@ -1,4 +1,4 @@
-//! Definitions of custom resources, manifests, and the options of a cluster.
+//! CRDs, manifests, and the options of a cluster.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ struct WidgetSpec {
     size: u8,
 }
 
-/// A namespace, [`GADGETS`], and two objects of this kind.
+/// A namespace, [`GADGETS`], and two gadgets.
 fn manifests() -> String {
     let namespace = "{apiVersion: v1, kind: Namespace, metadata: {name: team}}";
     let objects = "
@@ -38,7 +38,7 @@ metadata: {name: b}
 async fn derived_kinds_are_served_at_once() {
     let cluster = TestCluster::start().await;
     cluster.apply_crd::<Widget>().await.expect("the definition is applied");
-    // Applied again, nothing changes.
+    // A second apply changes nothing.
     cluster.apply_crd::<Widget>().await.expect("the definition is applied");
     let widgets: Api<Widget> = Api::default_namespaced(cluster.client());
     let made =
@@ -104,7 +104,7 @@ async fn feature_gates_are_text() {
     };
     let text = cluster.client().request_text(request("application/json")).await.expect("JSON");
     assert!(text.contains("\"Namespace\""));
-    // CBOR is not UTF-8, which is why this client refuses it.
+    // CBOR is not UTF-8, so this client refuses it.
     let error = cluster.client().request_text(request("application/cbor")).await.expect_err("not a text").to_string();
     assert!(error.to_lowercase().contains("utf-8"), "{error}");
     let error = TestCluster::builder().feature_gates("X=true").try_start().await.expect_err("an unknown gate");

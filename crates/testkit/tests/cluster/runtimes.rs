@@ -1,4 +1,4 @@
-//! Clusters on every sort of runtime and thread, and many at a time.
+//! Clusters on all kinds of runtimes and threads, and many clusters at once.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -47,7 +47,7 @@ fn a_cluster_outlives_the_runtime_that_has_started_it() {
         maps.list(&ListParams::default()).await.expect("a list");
         cluster.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").await.expect("it is applied");
     });
-    // Dropped outside of a runtime.
+    // The cluster is dropped outside of a runtime.
     drop(cluster);
 }
 
@@ -62,7 +62,7 @@ async fn nothing_answers_after_a_cluster_has_stopped() {
             true => cluster.stop().await.expect("it stops"),
             false => drop(cluster),
         }
-        // A watch ends, so that its client does not wait.
+        // The end of the cluster ends a watch, so that its client does not wait.
         let end = futures_util::StreamExt::count(watch);
         tokio::time::timeout(std::time::Duration::from_secs(20), end).await.expect("the watch ends");
         while tokio::net::TcpStream::connect(&address).await.is_ok() {
