@@ -1,5 +1,6 @@
-//! Measures the processor time of a call with TLS in HTTP/1.1 and HTTP/2, one after the other and 64 at a time, without
-//! that of the server: `cargo run --release -p pintle-outbound --example calls`. Linux only.
+//! Measures the processor time of a call with TLS in HTTP/1.1 and HTTP/2, one after the other and 64 at a time. The
+//! server's processor time is not included. Usage: `cargo run --release -p pintle-outbound --example calls`. Linux
+//! only.
 
 #![allow(clippy::print_stdout)] // the output is a report
 

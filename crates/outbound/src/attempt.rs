@@ -1,4 +1,4 @@
-//! One attempt to send a request on a connection, and whether another one may follow (Go: `Transport.roundTrip` and
+//! One attempt to send a request on a connection, and whether another attempt may follow (Go: `Transport.roundTrip` and
 //! `http2shouldRetryRequest`).
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::idle_timer::IdleTimer;
 use crate::pool::ConnectionPool;
 use crate::request_body::RequestBody;
 
-/// How often a request that the server has not processed is sent again (Go: `RoundTripOpt`).
+/// The maximum number of times that an unprocessed request is sent again (Go: `RoundTripOpt`).
 const MAX_HTTP2_RETRIES: u32 = 7;
 
 /// A response whose head has arrived.
@@ -28,7 +28,7 @@ pub(crate) struct Responding {
     pub(crate) idle_timer: Option<IdleTimer>,
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 pub(crate) enum Attempt {
     Responding(Responding),
     /// An idle HTTP/1.1 connection was closed. The request may be sent again.
@@ -40,7 +40,7 @@ pub(crate) enum Attempt {
     },
 }
 
-/// The time before a request is sent again: at once, then with exponential backoff. `None` if it was tried enough.
+/// The time before a request is sent again: zero, then with exponential backoff. `None` after enough attempts.
 pub(crate) fn http2_retry_delay(retries: u32) -> Option<Duration> {
     match retries {
         0 => Some(Duration::ZERO),
@@ -50,7 +50,8 @@ pub(crate) fn http2_retry_delay(retries: u32) -> Option<Duration> {
 }
 
 /// Sends a request on an HTTP/1.1 connection. The server may close an idle connection at any time, so a request that
-/// fails on a reused one may be sent again, if it was not sent at all or may be received twice.
+/// fails on a reused connection may be sent again. The condition is that it was not sent at all, or that the server may
+/// receive it twice.
 ///
 /// # Errors
 /// The request has failed for good.
@@ -84,7 +85,7 @@ pub(crate) async fn send_http1(
 /// Sends a request on a stream of an HTTP/2 connection.
 ///
 /// # Errors
-/// The request has failed for good.
+/// The request has finally failed.
 pub(crate) async fn send_http2(
     permit: Arc<StreamPermit>,
     pool: &ConnectionPool,
@@ -116,10 +117,10 @@ pub(crate) async fn send_http2(
     }
     let retryable = match http2_error(error.error()) {
         Some(reset) if reset.is_reset() && reset.is_remote() => {
-            // A server that gets a request before its settings are acknowledged may call that a protocol error.
+            // A server that gets a request before the acknowledgement of its settings may report a protocol error.
             matches!(reset.reason(), Some(Reason::REFUSED_STREAM | Reason::PROTOCOL_ERROR))
         }
-        // h2 reports the frame for the streams that the server has not processed.
+        // h2 reports the frame GOAWAY for the streams that the server has not processed.
         Some(go_away) if go_away.is_go_away() && go_away.is_remote() => {
             pool.remove(permit.connection());
             match go_away.reason() {
@@ -137,7 +138,7 @@ pub(crate) async fn send_http2(
     }
 }
 
-/// The output of a future, unless nothing happens for too long.
+/// The output of a future, unless the exchange is idle for too long.
 async fn limit<T>(idle_timer: &mut Option<IdleTimer>, future: impl Future<Output = T>) -> Result<T, ErrorCause> {
     match idle_timer {
         Some(timer) => timer.limit(future).await.ok_or(ErrorCause::HeadIdleTimeout),
@@ -155,7 +156,7 @@ fn try_clone(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
     Some(copy)
 }
 
-/// True if a request failed because the server had closed the connection before it received the request.
+/// True if a request failed because the server closed the connection before it received the request.
 fn is_closed_connection(error: &hyper::Error) -> bool {
     error.is_incomplete_message() || error.is_canceled() || error.is_closed() || network_error(error).is_some()
 }
@@ -163,7 +164,8 @@ fn is_closed_connection(error: &hyper::Error) -> bool {
 /// Gives a request the form of HTTP/1.1: the path alone, and the host in a header.
 pub(crate) fn to_http1(request: &mut Request<RequestBody>) -> Result<(), ErrorCause> {
     *request.version_mut() = Version::HTTP_11;
-    // Without it hyper sends no body of unknown length with these methods (Go: `transferWriter.shouldSendChunkedRequestBody`).
+    // Without this header, hyper sends no body of unknown length with these methods (Go:
+    // `transferWriter.shouldSendChunkedRequestBody`).
     if matches!(*request.method(), Method::GET | Method::HEAD) && request.body().size_hint().exact().is_none() {
         request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }

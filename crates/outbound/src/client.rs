@@ -29,7 +29,7 @@ use crate::upgrade::{UpgradeResponse, UpgradedStream};
 pub struct CallLimits {
     /// Maximum time from the start of the call to the end of the response.
     pub timeout: Duration,
-    /// How many bytes of the response body are read.
+    /// The maximum number of bytes of the response body that are read.
     pub max_body_bytes: usize,
 }
 
@@ -51,28 +51,29 @@ pub struct DialAddress {
     pub port: u16,
 }
 
-/// The options of a streamed request or an upgrade. By default only connecting is limited.
+/// The options of a streamed request or an upgrade. By default, only the time to connect is limited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamOptions<'a> {
-    /// Where to connect to; the host in the URI by default. The server's certificate has to be valid for the host in
-    /// the URI in any case.
+    /// Where to connect to; the host in the URI by default. The server's certificate must always be valid for the host
+    /// in the URI.
     pub dial_address: Option<&'a DialAddress>,
-    /// Maximum time until the response head has arrived, including the time to connect and to send the request body as
-    /// far as the server wants it first. Connecting may take 30 s at most, and the TLS handshake 10 s.
+    /// Maximum time until the response head has arrived. It includes the time to connect, and the time to send the part
+    /// of the request body that the server reads before it responds. Connecting takes at most 30 s, and the TLS
+    /// handshake at most 10 s.
     pub head_timeout: Option<Duration>,
     /// Maximum time in which nothing arrives while the client waits and no frame of the request body is sent.
     /// Connecting counts as one wait.
     pub idle_timeout: Option<Duration>,
-    /// Maximum size of the response body. A longer one ends with an error after that many bytes.
+    /// Maximum size of the response body. A longer body ends with an error after that many bytes.
     pub max_body_bytes: Option<u64>,
 }
 
-/// An HTTP client, with or without TLS, that keeps connections: HTTP/1.1 connections are used again when they are idle,
-/// HTTP/2 connections are shared. It never follows redirects. Clones share the connections.
+/// An HTTP client, with or without TLS. It keeps connections: idle HTTP/1.1 connections are reused, HTTP/2 connections
+/// are shared. It never follows redirects. Clones share the connections.
 #[derive(Clone)]
 pub struct Client {
     connector: Connector,
-    /// Offers HTTP/1.1 alone.
+    /// A connector that offers only HTTP/1.1.
     http1_connector: Connector,
     pool: ConnectionPool,
     credentials: Option<Arc<RequestCredentials>>,
@@ -100,9 +101,9 @@ impl Client {
         Ok(Self { connector, http1_connector, pool: ConnectionPool::default(), credentials })
     }
 
-    /// Sends a request and reads the whole response, up to a limit. A request that fails on a reused HTTP/1.1 connection
-    /// is sent again on another one, so the server may receive it twice. On HTTP/2, only requests that the server has not
-    /// processed are sent again. A call whose time is over is cancelled at the server.
+    /// Sends a request and reads the whole response, up to a limit. A request that fails on a reused HTTP/1.1
+    /// connection is sent again on another connection, so the server may receive it twice. On HTTP/2, only requests
+    /// that the server has not processed are sent again. A timed-out call is cancelled at the server.
     ///
     /// # Errors
     /// The server cannot be reached, is not trusted, does not speak HTTP, or takes too long.
@@ -114,8 +115,8 @@ impl Client {
         self.send_to(None, request, limits).await
     }
 
-    /// Like [`Client::send`], but connects to a given address. The server's certificate has to be valid for the host in
-    /// the URI nevertheless.
+    /// Like [`Client::send`], but connects to a given address. The server's certificate must still be valid for the
+    /// host in the URI.
     ///
     /// # Errors
     /// Like [`Client::send`].
@@ -142,8 +143,9 @@ impl Client {
     }
 
     /// Sends a request whose body is a stream, and returns the response with its body as a stream. A slow reader slows
-    /// the sender down: of each body, one frame and hyper's buffer of about 400 KiB are in memory, or 4 MiB on HTTP/2. The
-    /// response may arrive before the request body was sent. Dropping the future or the response body cancels the request.
+    /// the sender down. For each body, one frame and hyper's buffer are in memory: about 400 KiB, or 4 MiB on HTTP/2.
+    /// The response may arrive before the request body was sent. Dropping the future or the response body cancels the
+    /// request.
     ///
     /// # Errors
     /// The server cannot be reached, is not trusted, does not speak HTTP, or takes too long; or the request body fails.
@@ -161,7 +163,8 @@ impl Client {
     }
 
     /// Sends a request for an upgrade, whose headers `Connection` and `Upgrade` the caller has set, on a connection of
-    /// its own. The limits do not apply to the connection after the upgrade, which begins when the request body was sent.
+    /// its own. The limits do not apply after the upgrade. The upgraded connection begins when the request body was
+    /// sent.
     ///
     /// # Errors
     /// Like [`Client::stream`].
@@ -193,7 +196,8 @@ impl Client {
         let started = match self.prepare(&mut outgoing, &uri) {
             Ok(target) => {
                 let deadline = outgoing.deadline;
-                // Boxed: it is large, and part of the futures of all requests that may need a call.
+                // The future is boxed, because it is large, and part of the futures of all requests that may need a
+                // call.
                 until(deadline, Box::pin(self.exchange(outgoing, target))).await.flatten()
             }
             Err(cause) => Err(cause),
@@ -206,8 +210,8 @@ impl Client {
         }
     }
 
-    /// Adds the client's credentials and the `Host` header to a request, and gives it the form of HTTP/1.1. Returns what
-    /// to connect to.
+    /// Adds the client's credentials and the `Host` header to a request, and gives it the form of HTTP/1.1. Returns the
+    /// target of the connection.
     fn prepare(&self, outgoing: &mut OutgoingRequest<'_>, uri: &Uri) -> Result<ConnectionTarget, ErrorCause> {
         let origin = Origin::of(uri)?;
         let request = &mut outgoing.request;
@@ -229,8 +233,8 @@ impl Client {
         Ok(ConnectionTarget::new(origin, outgoing.dial_address))
     }
 
-    /// Sends a request on a connection of the pool or a new one, and again on another one if the server has not processed
-    /// it or may receive it twice. Returns when the response head has arrived.
+    /// Sends a request on a connection of the pool or on a new connection. Sends it again on another connection if the
+    /// server has not processed it or may receive it twice. Returns when the response head has arrived.
     async fn exchange(
         &self,
         outgoing: OutgoingRequest<'_>,
@@ -276,7 +280,7 @@ impl Client {
                 return Ok(ReadyConnection::Http1 { connection, is_reused: false });
             }
             let offers_http2 = target.is_https() && self.connector.health_check.is_some();
-            // The handshake needs much memory, and most requests have none.
+            // The handshake needs much memory, and most requests need no handshake.
             let dial = match self.pool.take(target, offers_http2).await {
                 Pooled::Http1(connection) => return Ok(ReadyConnection::Http1 { connection, is_reused: true }),
                 Pooled::Http2(permit) => return Ok(ReadyConnection::Http2(permit)),
@@ -304,7 +308,7 @@ impl Client {
 enum ReadyConnection {
     Http1 {
         connection: Http1Connection,
-        /// True if the server may have closed it meanwhile.
+        /// True if the connection is reused. The server may have closed it.
         is_reused: bool,
     },
     Http2(Arc<StreamPermit>),
@@ -318,7 +322,7 @@ struct OutgoingRequest<'a> {
     /// True if the request must not use an idle connection.
     new_connection: bool,
     dial_address: Option<&'a DialAddress>,
-    /// When the response head has to be there.
+    /// The deadline for the response head.
     deadline: Option<Instant>,
     idle_timeout: Option<Duration>,
 }
@@ -337,7 +341,7 @@ impl<'a> OutgoingRequest<'a> {
     }
 }
 
-/// A response whose head has arrived, and what its body and its errors need.
+/// A response whose head has arrived, and the data for its body and its errors.
 struct IncomingResponse {
     response: Response<Incoming>,
     idle_timer: Option<IdleTimer>,

@@ -9,32 +9,34 @@ use rustls::pki_types::pem;
 use crate::connection::Origin;
 use crate::tls::ServerTrust;
 
-/// The configuration of a [`crate::Client`]. The default trusts the authorities of the system and has no credentials.
+/// The configuration of a [`crate::Client`]. The default trusts the system's certificate authorities and has no
+/// credentials.
 #[derive(Clone, Debug, Default)]
 pub struct ClientConfig<'a> {
-    /// Which TLS servers are trusted.
+    /// The TLS servers that the client trusts.
     pub server_trust: ServerTrust<'a>,
-    /// What the client identifies itself with.
+    /// The credentials of the client.
     pub credentials: Option<Credentials<'a>>,
-    /// Which protocols TLS servers are offered.
+    /// The protocols that the client offers to TLS servers.
     pub protocols: Protocols,
 }
 
-/// The protocols that a client offers to TLS servers (ALPN). Servers without TLS are spoken to in HTTP/1.1.
+/// The protocols that a client offers to TLS servers (ALPN). Servers without TLS get HTTP/1.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocols {
-    /// HTTP/1.1 alone.
+    /// Only HTTP/1.1.
     #[default]
     Http1,
     /// HTTP/2, and HTTP/1.1 for servers that do not speak it. Upgrades use HTTP/1.1.
     Http2(Http2HealthCheck),
 }
 
-/// How a client notices that an HTTP/2 connection is dead: it pings the server when nothing has arrived for a while, and
-/// closes the connection if there is no answer.
+/// How a client detects a dead HTTP/2 connection. It pings the server when the connection was silent for a time, and
+/// closes the connection without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2HealthCheck {
-    /// The time without a frame after which the server is pinged (Go: `ReadIdleTimeout`). `None` disables the check.
+    /// The time without a frame after which the client pings the server (Go: `ReadIdleTimeout`). `None` disables the
+    /// check.
     pub read_idle_timeout: Option<Duration>,
     /// The time in which the server has to answer (Go: `PingTimeout`).
     pub ping_timeout: Duration,
@@ -45,9 +47,9 @@ pub struct Http2HealthCheck {
 pub struct Credentials<'a> {
     /// The scheme, host and port, such as `https://10.0.0.1:10250`. The scheme is `https`.
     pub origin: Uri,
-    /// Presented in the TLS handshake.
+    /// The certificate that the client presents in the TLS handshake.
     pub client_certificate: Option<ClientCertificate<'a>>,
-    /// Sent with requests that have no `Authorization` header of their own. Needs a verified server.
+    /// The token for requests without an `Authorization` header of their own. It requires a verified server.
     pub bearer_token: Option<BearerToken<'a>>,
 }
 
@@ -88,7 +90,7 @@ pub enum ClientConfigError {
     /// The client certificate or its key is not PEM.
     #[error("the client certificate cannot be read: {0}")]
     ClientCertificatePem(pem::Error),
-    /// The client certificate and its key do not fit together.
+    /// The client certificate and its key do not belong together.
     #[error("the client certificate cannot be used: {0}")]
     ClientCertificate(rustls::Error),
     /// The origin of the credentials is not an `https` URL with a host.
@@ -104,7 +106,7 @@ pub enum ClientConfigError {
 
 /// The credentials of a client, ready for requests. The client certificate is part of the TLS configuration.
 pub(crate) struct RequestCredentials {
-    /// The only origin that receives them.
+    /// The only origin that receives the credentials.
     pub(crate) origin: Origin,
     /// The `Authorization` header.
     pub(crate) authorization: Option<HeaderValue>,

@@ -1,4 +1,4 @@
-//! Connections: what they are made to, how they are opened, and which protocol is spoken on them.
+//! Connections: their targets, how the client opens them, and their protocols.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::tls::HTTP2_PROTOCOL;
 
 /// Maximum time to connect (Go: the dialer of `http.DefaultTransport`).
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection is silent before it is probed (Go: the dialer of `http.DefaultTransport`).
+/// How long a connection is silent before the system probes it (Go: the dialer of `http.DefaultTransport`).
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
 /// Maximum time of a TLS handshake (Go: `http.DefaultTransport`).
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,12 +71,12 @@ impl PartialEq for Origin {
     }
 }
 
-/// What a connection is made to. A pooled connection serves every request with the same target.
+/// The target of a connection. A pooled connection serves every request with the same target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionTarget {
     host: String,
     port: u16,
-    /// The name that the server's certificate has to be valid for.
+    /// The name for which the server's certificate has to be valid.
     tls_name: String,
     is_https: bool,
 }
@@ -108,7 +108,7 @@ impl ConnectionTarget {
 #[derive(Clone)]
 pub(crate) struct Connector {
     pub(crate) tls: TlsConnector,
-    /// How HTTP/2 connections are checked, if servers are offered HTTP/2.
+    /// The health check of HTTP/2 connections, if the client offers HTTP/2.
     pub(crate) health_check: Option<Http2HealthCheck>,
 }
 
@@ -132,9 +132,9 @@ impl Connector {
         let tcp = within(DIAL_TIMEOUT, deadline, dialing).await;
         let tcp = tcp.ok_or_else(|| ErrorCause::DialTimeout { address: target.address() })?;
         let tcp = tcp.map_err(|error| ErrorCause::Dial { address: target.address(), error })?;
-        // A small request is one write, which must not wait for an acknowledgement.
+        // A small request is a single write, which must not wait for an acknowledgement.
         let _ = tcp.set_nodelay(true);
-        // A connection without it works, too.
+        // A connection without keep-alive works, too.
         let _ = enable_keep_alive(&tcp, KEEP_ALIVE_IDLE);
         if !target.is_https {
             return Http1Connection::handshake(target, tcp).await.map(NewConnection::Http1);
@@ -151,7 +151,7 @@ impl Connector {
     }
 }
 
-/// The output of a future, unless it takes too long. A deadline that comes first is the caller's to report.
+/// The output of a future, unless it takes too long. If the deadline comes first, the caller reports it.
 async fn within<T>(limit: Duration, deadline: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
     if deadline.is_some_and(|deadline| deadline <= Instant::now() + limit) {
         return Some(future.await);
@@ -159,7 +159,7 @@ async fn within<T>(limit: Duration, deadline: Option<Instant>, future: impl Futu
     timeout(limit, future).await.ok()
 }
 
-/// An open HTTP/1.1 connection. Dropping it lets hyper close it properly once nothing is in flight.
+/// An open HTTP/1.1 connection. After its drop, hyper closes the connection properly once nothing is in flight.
 pub(crate) struct Http1Connection {
     pub(crate) target: ConnectionTarget,
     pub(crate) sender: SendRequest<RequestBody>,
@@ -186,7 +186,7 @@ impl Http1Connection {
 /// The network error behind an error of hyper.
 pub(crate) fn network_error(error: &hyper::Error) -> Option<&io::Error> {
     let source = std::error::Error::source(error)?;
-    // That of an HTTP/2 body is inside an error of h2.
+    // The network error of an HTTP/2 body is inside an error of h2.
     source.downcast_ref().or_else(|| source.downcast_ref::<h2::Error>()?.get_io())
 }
 

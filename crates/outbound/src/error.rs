@@ -10,14 +10,14 @@ use rustls::pki_types::ServerName;
 use crate::connection::network_error;
 use crate::request_body::RequestProgress;
 
-/// A failed request. Prints like Go's `url.Error`: `Get "https://...": dial tcp ...`.
+/// A failed request. It prints like Go's `url.Error`: `Get "https://...": dial tcp ...`.
 #[derive(Debug, thiserror::Error)]
 pub struct RequestError {
     /// The method of the request.
     pub method: Method,
     /// The URI of the request.
     pub uri: Uri,
-    /// What went wrong.
+    /// The cause of the failure.
     pub cause: ErrorCause,
 }
 
@@ -51,13 +51,13 @@ pub enum ErrorCause {
     /// The URI has no usable host.
     #[error("http: no Host in request URL")]
     MissingHost,
-    /// The URI has a user, whose password would have to be sent, or something else before the host.
+    /// The URI has other text before the host, such as a user, whose password would have to be sent.
     #[error("a user in the request URL is not supported")]
     UserInUri,
     /// The port of the URI is not a number below 65536.
     #[error("dial tcp: invalid port in request URL")]
     InvalidPort,
-    /// The client has credentials, and they are for another origin than the one in the URI.
+    /// The client has credentials for another origin than the URI's.
     #[error("the client's credentials are for another origin")]
     ForeignOrigin,
     /// The connection cannot be opened.
@@ -65,7 +65,7 @@ pub enum ErrorCause {
     Dial {
         /// The host and port.
         address: String,
-        /// What went wrong.
+        /// The error of the operating system.
         error: io::Error,
     },
     /// Connecting takes too long.
@@ -128,7 +128,8 @@ pub enum ErrorCause {
 }
 
 impl ErrorCause {
-    /// The cause of a failure before the response head arrived: that of the request body, if it has failed.
+    /// The cause of a failure before the response head arrived. If the request body has failed, this is the body's
+    /// error.
     pub(crate) fn of_request(cause: Self, progress: &RequestProgress) -> Self {
         progress.failure().map_or(cause, |text| Self::RequestBody(text.to_owned()))
     }
@@ -162,7 +163,7 @@ fn go_certificate_error(why: &CertificateError) -> String {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "certificate has expired or is not yet valid".to_owned()
         }
-        // A self-signed certificate that is not one of the authorities.
+        // This is a self-signed certificate that is not among the authorities.
         CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity" => {
             "certificate signed by unknown authority".to_owned()
         }
@@ -189,7 +190,7 @@ fn go_certificate_error(why: &CertificateError) -> String {
     }
 }
 
-/// The body is of either protocol.
+/// The text for an error of a response body, on HTTP/1.1 or HTTP/2.
 fn go_body_error(error: &hyper::Error) -> String {
     match network_error(error) {
         Some(error) if is_end_of_connection(error) => "unexpected EOF".to_owned(),
@@ -198,7 +199,7 @@ fn go_body_error(error: &hyper::Error) -> String {
     }
 }
 
-/// True if the server has closed the connection. The broken pipe is h2's error of the streams that are open then.
+/// True if the server has closed the connection. For the open streams, h2 then reports a broken pipe.
 fn is_end_of_connection(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe)
 }
@@ -240,7 +241,7 @@ fn go_http2_error(error: &hyper::Error) -> String {
     format!("connection error: {code}")
 }
 
-/// The stream of an error, as Go shows it. h2 shows the number in the debug text alone.
+/// The stream of an error, as Go shows it. h2 shows the number only in its debug text.
 fn stream_id(error: &h2::Error) -> String {
     let text = format!("{error:?}");
     let id = text.split_once("StreamId(").and_then(|(_, rest)| rest.split_once(')'));

@@ -10,25 +10,26 @@ use crate::http2::StreamPermit;
 use crate::pool::ConnectionPool;
 use crate::request_body::RequestProgress;
 
-/// How long an HTTP/2 server may leave a request unread after it has responded.
+/// How long an HTTP/2 server may delay reading a request after it has responded.
 const UNREAD_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A request in flight. Dropping it before its end stops the request at the server too: it closes an HTTP/1.1 connection,
-/// and hyper resets an HTTP/2 stream when its future or body is dropped.
+/// A request in flight. Its drop before the end stops the request at the server, too. The drop closes an HTTP/1.1
+/// connection. An HTTP/2 stream is reset by hyper when its future or body is dropped.
 pub(crate) struct Exchange {
-    /// `None` after the exchange.
+    /// The channel of the request; `None` after the exchange.
     channel: Option<Channel>,
     pool: ConnectionPool,
-    /// How far the request body was sent.
+    /// The progress of the request body.
     progress: Arc<RequestProgress>,
 }
 
-/// What a request is sent on.
+/// The connection or stream on which a request is sent.
 enum Channel {
     Http1(Http1Connection),
     Http2 {
         permit: Arc<StreamPermit>,
-        /// True once the response head has arrived. Until then, hyper also resets a stream whose request is being sent.
+        /// True once the response head has arrived. Before that, hyper also resets a stream whose request is still
+        /// being sent.
         has_response: bool,
     },
 }
@@ -38,7 +39,7 @@ impl Exchange {
         Self { channel: Some(Channel::Http1(connection)), pool, progress }
     }
 
-    /// An exchange that was begun on a stream.
+    /// An exchange that has begun on a stream.
     pub(crate) fn http2(permit: Arc<StreamPermit>, pool: ConnectionPool, progress: Arc<RequestProgress>) -> Self {
         Self { channel: Some(Channel::Http2 { permit, has_response: false }), pool, progress }
     }
@@ -50,9 +51,9 @@ impl Exchange {
         }
     }
 
-    /// Ends the exchange after the whole response was read. An HTTP/1.1 connection returns to the pool if the request was
-    /// sent completely; otherwise it is closed, as it cannot take another request. An HTTP/2 server that has responded
-    /// without the whole request has some time to read or to reset it.
+    /// Ends the exchange after the whole response was read. An HTTP/1.1 connection returns to the pool if the request
+    /// was sent completely; otherwise it is closed, because it cannot take another request. An HTTP/2 server that has
+    /// responded without the whole request has some time to read or to reset it.
     pub(crate) fn finish(mut self) {
         let is_sent = self.progress.is_finished();
         match &self.channel {

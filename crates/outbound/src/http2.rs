@@ -24,8 +24,9 @@ use crate::error::ErrorCause;
 use crate::request_body::RequestBody;
 use crate::settings_observer::SettingsObserver;
 
-/// How much a server may send before it is read, on a connection and on a stream (Go: `http2transportDefaultConnFlow`,
-/// `http2transportDefaultStreamFlow`). The window of the connection never holds up a stream.
+/// How many bytes a server may send before the client reads them, on a connection and on a stream (Go:
+/// `http2transportDefaultConnFlow`, `http2transportDefaultStreamFlow`). The window of the connection is so large that
+/// it never blocks a stream.
 const CONNECTION_WINDOW: u32 = 1 << 30;
 const STREAM_WINDOW: u32 = 4 << 20;
 /// Maximum size of a response head (Go: `maxHeaderListSize`).
@@ -37,9 +38,9 @@ type HyperConnection = http2::Connection<TokioIo<SettingsObserver<TlsStream<TcpS
 pub(crate) struct Http2Connection {
     pub(crate) target: ConnectionTarget,
     sender: SendRequest<RequestBody>,
-    /// hyper's side of the connection; `None` once it has ended.
+    /// The connection of hyper; `None` once it has ended.
     connection: Arc<Mutex<Option<HyperConnection>>>,
-    /// How many streams the server allowed when it was last read.
+    /// The last known number of streams that the server allows.
     known_limit: AtomicUsize,
     transport: Arc<OnceLock<AbortHandle>>,
     /// The number of streams in use.
@@ -55,8 +56,9 @@ pub(crate) struct Http2Connection {
 }
 
 impl Http2Connection {
-    /// Begins to speak HTTP/2 on a stream. Unlike Go, it waits for the settings of the server: requests above the number
-    /// of streams that it allows would be refused, or wait in hyper for a stream instead of on another connection.
+    /// Starts HTTP/2 on a TLS stream. Unlike Go, it waits for the settings of the server, which limit the number of
+    /// streams. Without them, the server would refuse requests above the limit, or they would wait in hyper for a
+    /// stream instead of using another connection.
     ///
     /// # Errors
     /// The server has closed the stream, or has refused the client's certificate.
@@ -110,8 +112,8 @@ impl Http2Connection {
         }))
     }
 
-    /// How many streams the server allows; 0 once the connection has ended. While the connection works, which may drop
-    /// bodies that come back here, the last known number is returned.
+    /// The number of streams that the server allows; 0 once the connection has ended. While the connection is being
+    /// polled, this is the last known number: the poll may drop bodies, and their drop calls this method.
     pub(crate) fn stream_limit(&self) -> usize {
         let Some(connection) = self.connection.try_lock() else {
             return self.known_limit.load(Ordering::Relaxed);
@@ -126,12 +128,12 @@ impl Http2Connection {
         self.is_retired.load(Ordering::Acquire) || self.sender.is_closed()
     }
 
-    /// True if nothing was in flight for some time.
+    /// True if the connection had no streams for this time.
     pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
         self.streams.load(Ordering::Acquire) == 0 && self.idle_since.lock().elapsed() >= time
     }
 
-    /// Takes one of the streams that the server allows, if one is free. Only the pool calls this, under its lock.
+    /// Takes a stream if the server allows another one. Only the pool calls this, under its lock.
     pub(crate) fn take_stream(self: &Arc<Self>) -> Option<Arc<StreamPermit>> {
         if self.is_closed() || self.streams.load(Ordering::Acquire) >= self.stream_limit() {
             return None;
@@ -140,7 +142,7 @@ impl Http2Connection {
         Some(Arc::new(StreamPermit(self.clone())))
     }
 
-    /// Takes no more requests. The connection is closed once the exchanges in progress have ended.
+    /// Lets the connection take no more requests. The connection is closed once the exchanges in progress have ended.
     pub(crate) fn retire(&self) {
         self.is_retired.store(true, Ordering::Release);
         self.close_if_retired();
@@ -157,7 +159,7 @@ impl Http2Connection {
     }
 }
 
-/// The right to one stream of a connection. It ends when both the request was sent and the response was read.
+/// The right to one stream of a connection. It ends when the request was sent and the response was read.
 pub(crate) struct StreamPermit(Arc<Http2Connection>);
 
 impl StreamPermit {
@@ -166,7 +168,7 @@ impl StreamPermit {
         &self.0
     }
 
-    /// Begins the exchange of a request and its response. Returns true if it is the first of the connection.
+    /// Begins the exchange of a request and its response. Returns true for the first exchange of the connection.
     pub(crate) fn begin_exchange(&self) -> bool {
         self.0.exchanges.fetch_add(1, Ordering::AcqRel);
         !self.0.is_used.swap(true, Ordering::AcqRel)
@@ -195,8 +197,8 @@ impl Drop for StreamPermit {
     }
 }
 
-/// Runs the tasks of a connection. The first one reads and writes frames; the others, which wait for it, send bodies and
-/// receive responses.
+/// Runs the tasks of a connection. The first task reads and writes frames. The other tasks send bodies and receive
+/// responses, and wait for the first.
 #[derive(Clone, Default)]
 struct TaskExecutor {
     first: Arc<OnceLock<AbortHandle>>,

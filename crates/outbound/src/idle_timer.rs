@@ -1,4 +1,4 @@
-//! The time limit for an exchange in which nothing happens.
+//! The time limit of an idle exchange.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::request_body::RequestProgress;
 
 /// Expires when the client has waited for the server for the whole limit, and no frame of the request body was sent in
-/// that time. The time in which nobody waits does not count: a slow reader does not make the server idle.
+/// that time. Only time in which the client waits counts: a slow reader does not make the server idle.
 pub(crate) struct IdleTimer {
     limit: Duration,
     sleep: Pin<Box<Sleep>>,
@@ -29,8 +29,8 @@ impl IdleTimer {
         self.waiting_since = None;
     }
 
-    /// Ready if the limit has passed since the current wait began and since the last frame of the request body was
-    /// sent. The first poll after [`IdleTimer::reset`] begins a wait.
+    /// Returns ready if the limit has passed since the current wait began and since the last frame of the request body
+    /// was sent. The first poll after [`IdleTimer::reset`] begins a wait.
     pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
         loop {

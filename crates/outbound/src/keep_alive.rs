@@ -1,5 +1,5 @@
-//! TCP keep-alive: the system detects peers that have vanished without closing their connections. Nothing else would for
-//! connections on which nobody pings.
+//! TCP keep-alive: the system detects peers that have vanished without closing their connections. Connections without
+//! pings have no other detection.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,13 +9,13 @@ use rustix::net::sockopt;
 
 /// The interval of probes (Go's default).
 const INTERVAL: Duration = Duration::from_secs(15);
-/// How many probes in a row have no answer before the connection is closed (Go's default).
+/// The number of consecutive probes without an answer after which the connection is closed (Go's default).
 const PROBES: u32 = 9;
 
-/// Enables TCP keep-alive for connections that are silent for a time.
+/// Enables TCP keep-alive for a connection. Probes begin when it was silent for the time `idle`.
 ///
 /// # Errors
-/// The socket is not one of TCP.
+/// The socket is not a TCP socket.
 pub fn enable_keep_alive(socket: impl AsFd, idle: Duration) -> io::Result<()> {
     sockopt::set_socket_keepalive(&socket, true)?;
     sockopt::set_tcp_keepidle(&socket, idle)?;

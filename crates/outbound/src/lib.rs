@@ -1,6 +1,6 @@
 //! The HTTP client of the server: bounded calls (webhooks, health checks), streamed requests and responses, and
-//! upgrades to other protocols, in HTTP/1.1 and HTTP/2. Error texts are those of Go's `net/http`, because clients see them.
-//! This crate knows nothing of Kubernetes.
+//! upgrades to other protocols, in HTTP/1.1 and HTTP/2. Errors have the texts of Go's `net/http`, because clients see
+//! them. This crate knows nothing of Kubernetes.
 
 mod attempt;
 mod client;

@@ -19,9 +19,9 @@ const MAX_IDLE_CONNECTIONS: usize = 25;
 /// How long a pooled connection may take to accept the next request. Its task needs one turn after the last response; a
 /// connection that takes longer is stuck.
 const READY_TIMEOUT: Duration = Duration::from_millis(100);
-/// How many streams a server is taken to allow until it has said so (Go: `http2initialMaxConcurrentStreams`).
+/// The assumed number of streams of a server before its settings have arrived (Go: `http2initialMaxConcurrentStreams`).
 const INITIAL_STREAM_LIMIT: usize = 100;
-/// Maximum number of targets that are known to speak HTTP/1.1.
+/// Maximum number of remembered targets that speak HTTP/1.1.
 const MAX_HTTP1_TARGETS: usize = 25;
 
 /// The connections of a client. Clones share them.
@@ -31,17 +31,17 @@ pub(crate) struct ConnectionPool(Arc<SharedPool>);
 #[derive(Default)]
 struct SharedPool {
     state: Mutex<PoolState>,
-    /// Wakes the callers that wait for a connection that another one opens.
+    /// Wakes the callers that wait for another caller's connection.
     dial_ended: Notify,
 }
 
 #[derive(Default)]
 struct PoolState {
-    /// The least recently used first.
+    /// Idle HTTP/1.1 connections, the least recently used first.
     idle_http1: Vec<IdleConnection>,
     http2: Vec<Arc<Http2Connection>>,
     dials: Vec<Dials>,
-    /// Targets that have chosen HTTP/1.1. Nobody waits for a connection to them that another caller opens.
+    /// Targets that have chosen HTTP/1.1. No caller waits for another caller's connection to them.
     http1_targets: Vec<ConnectionTarget>,
 }
 
@@ -50,31 +50,31 @@ struct IdleConnection {
     idle_since: Instant,
 }
 
-/// The connections to a target that are being opened, and the callers that wait for them.
+/// The dials in progress to a target, and the callers that wait for them.
 struct Dials {
     target: ConnectionTarget,
-    /// How many connections are being opened.
+    /// The number of dials in progress.
     in_progress: usize,
-    /// How many callers wait.
+    /// The number of waiting callers.
     waiting: usize,
-    /// How many requests the next connection is taken to serve.
+    /// The assumed number of requests that the next connection can serve at once.
     stream_limit: usize,
-    /// How many have ended, and whether the last one gave an HTTP/2 connection.
+    /// The number of ended dials, and whether the last dial gave an HTTP/2 connection.
     ended: usize,
     is_http2: bool,
 }
 
-/// What the pool has for a request.
+/// The answer of the pool to a request for a connection.
 pub(crate) enum Pooled {
     /// An idle connection.
     Http1(Http1Connection),
     /// A stream of a shared connection.
     Http2(Arc<StreamPermit>),
-    /// Nothing. The caller has to open a connection, and to say what came of it.
+    /// No connection. The caller has to open a connection, and to report the result to the guard.
     Nothing(DialGuard),
 }
 
-/// A connection that a caller opens. Dropping it says that it has failed.
+/// A connection that a caller opens. The drop of the guard reports a failure.
 pub(crate) struct DialGuard {
     pool: ConnectionPool,
     target: Option<ConnectionTarget>,
@@ -88,8 +88,9 @@ struct WaitGuard<'a> {
 
 impl ConnectionPool {
     /// Takes the most recently used HTTP/1.1 connection to a target, or a stream of an HTTP/2 connection. If HTTP/2 is
-    /// offered, a caller waits for connections that others open as long as these are expected to serve it: many callers
-    /// that come at once share one connection. After one that has failed, it opens its own, so failures do not queue.
+    /// offered, a caller waits for dials of other callers as long as it can expect a stream from them. So many
+    /// simultaneous callers share one connection. After a failed dial, each waiting caller dials by itself, so callers
+    /// do not queue for failures.
     pub(crate) async fn take(&self, target: &ConnectionTarget, offers_http2: bool) -> Pooled {
         if let Some(connection) = self.take_http1(target).await {
             return Pooled::Http1(connection);
@@ -119,7 +120,7 @@ impl ConnectionPool {
                 if let Some(permit) = state.take_stream(target) {
                     return Pooled::Http2(permit);
                 }
-                // The entry is kept while somebody waits.
+                // The entry exists while callers wait.
                 match state.dials.iter().find(|dials| dials.target == *target) {
                     Some(dials) if dials.ended == ended => {}
                     Some(dials) if dials.is_http2 => break,
@@ -155,7 +156,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Adds an HTTP/1.1 connection whose last response was read to its end.
+    /// Adds an HTTP/1.1 connection whose last response was read completely.
     pub(crate) fn put(&self, connection: Http1Connection) {
         if connection.sender.is_closed() {
             return;
@@ -167,7 +168,7 @@ impl ConnectionPool {
         idle.push(IdleConnection { connection, idle_since: Instant::now() });
     }
 
-    /// Takes an HTTP/2 connection out of the pool. Its exchanges go on.
+    /// Removes an HTTP/2 connection from the pool. Its exchanges go on.
     pub(crate) fn remove(&self, connection: &Arc<Http2Connection>) {
         self.0.state.lock().http2.retain(|other| !Arc::ptr_eq(other, connection));
     }
@@ -192,20 +193,20 @@ impl ConnectionPool {
 }
 
 impl PoolState {
-    /// A stream of the first connection that has one.
+    /// Takes a stream of the first connection with a free stream.
     fn take_stream(&mut self, target: &ConnectionTarget) -> Option<Arc<StreamPermit>> {
         self.http2.retain(|connection| !connection.is_closed());
         self.http2.iter().filter(|connection| connection.target == *target).find_map(Http2Connection::take_stream)
     }
 
-    /// Begins to wait for the connections that others open, if they are expected to have a stream for the caller.
-    /// Returns how many have ended.
+    /// Begins to wait for the dials of other callers, if the caller can expect a stream from them. Returns the number
+    /// of ended dials.
     fn wait(&mut self, target: &ConnectionTarget, may_wait: bool) -> Option<usize> {
         if !may_wait || self.http1_targets.contains(target) {
             return None;
         }
         let dials = self.dials.iter_mut().find(|dials| dials.target == *target)?;
-        // Each has a stream for the caller that opens it.
+        // Each dial uses one stream for its own caller.
         let expected = dials.in_progress.saturating_mul(dials.stream_limit.saturating_sub(1));
         if dials.waiting >= expected {
             return None;
@@ -225,7 +226,7 @@ impl PoolState {
         self.dials.push(Dials { target, in_progress: 1, waiting: 0, stream_limit, ended: 0, is_http2: false });
     }
 
-    /// Changes the entry of a target, and removes it if nobody needs it any more.
+    /// Changes the entry of a target, and removes the entry if it has neither dials nor waiting callers.
     fn update_dials(&mut self, target: &ConnectionTarget, change: impl FnOnce(&mut Dials)) {
         let Some(index) = self.dials.iter().position(|dials| dials.target == *target) else { return };
         change(&mut self.dials[index]);
@@ -245,7 +246,7 @@ impl PoolState {
 }
 
 impl DialGuard {
-    /// The server has chosen HTTP/1.1.
+    /// Reports that the server has chosen HTTP/1.1.
     pub(crate) fn end_with_http1(mut self) {
         let Some(target) = self.target.take() else { return };
         let mut state = self.pool.0.state.lock();

@@ -17,11 +17,11 @@ use crate::http2::StreamPermit;
 /// An error of a streamed request body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of a request. hyper drops it when it was sent completely, or when sending it failed.
+/// The body of a request. hyper drops the body when it was sent completely, or when sending failed.
 pub(crate) struct RequestBody {
     source: BodySource,
     progress: Arc<RequestProgress>,
-    /// The HTTP/2 stream that the body is sent on.
+    /// The HTTP/2 stream on which the body is sent.
     permit: Option<Arc<StreamPermit>>,
 }
 
@@ -35,12 +35,12 @@ impl RequestBody {
         Self { source, progress: Arc::new(RequestProgress::new()), permit: None }
     }
 
-    /// A body of these bytes.
+    /// A body with these bytes.
     pub(crate) fn full(bytes: Bytes) -> Self {
         Self::new(BodySource::Full(Full::new(bytes)))
     }
 
-    /// A streamed body. One that is known to be empty needs no stream.
+    /// A streamed body. A body that is known to be empty needs no stream.
     pub(crate) fn stream<B>(body: B) -> Self
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
@@ -51,7 +51,7 @@ impl RequestBody {
         Self::new(BodySource::Stream(Box::pin(body.map_err(Into::into))))
     }
 
-    /// A copy to send again; `None` for a stream, which can be read once only.
+    /// A copy to send again; `None` for a stream, which can be read only once.
     pub(crate) fn try_clone(&self) -> Option<Self> {
         match &self.source {
             BodySource::Full(full) => Some(Self::new(BodySource::Full(full.clone()))),
@@ -59,12 +59,13 @@ impl RequestBody {
         }
     }
 
-    /// The body keeps the HTTP/2 stream that it is sent on in use until it was sent, or `None` on HTTP/1.1.
+    /// Sets the HTTP/2 stream on which the body is sent; `None` on HTTP/1.1. The body keeps the stream in use until it
+    /// was sent.
     pub(crate) fn set_permit(&mut self, permit: Option<Arc<StreamPermit>>) {
         self.permit = permit;
     }
 
-    /// How far the body was sent.
+    /// The progress of sending the body.
     pub(crate) fn progress(&self) -> Arc<RequestProgress> {
         self.progress.clone()
     }
@@ -109,13 +110,13 @@ impl Drop for RequestBody {
     }
 }
 
-/// How far a request body was sent.
+/// The progress of sending a request body.
 pub(crate) struct RequestProgress {
     started: Instant,
     /// When the connection last took a frame, in milliseconds after the start.
     last_frame: AtomicU64,
     finished: AtomicBool,
-    /// The text of the error that the body has failed with.
+    /// The text of the error with which the body has failed.
     failure: OnceLock<String>,
 }
 
@@ -134,17 +135,17 @@ impl RequestProgress {
         self.last_frame.store(elapsed, Ordering::Relaxed);
     }
 
-    /// When the connection last took a frame of the body; the start of the request before the first one.
+    /// When the connection last took a frame of the body; before the first frame, the start of the request.
     pub(crate) fn last_frame(&self) -> Instant {
         self.started + Duration::from_millis(self.last_frame.load(Ordering::Relaxed))
     }
 
-    /// The text of the error that the body has failed with.
+    /// The text of the error with which the body has failed.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
 
-    /// True if the connection needs the body no more.
+    /// True if the connection no longer needs the body.
     pub(crate) fn is_finished(&self) -> bool {
         self.finished.load(Ordering::Acquire)
     }

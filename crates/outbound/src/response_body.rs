@@ -12,14 +12,14 @@ use crate::error::{ErrorCause, RequestError};
 use crate::exchange::Exchange;
 use crate::idle_timer::IdleTimer;
 
-/// The body of a response, read from the connection as it is polled. At its end the connection takes other requests.
-/// Dropping it earlier closes an HTTP/1.1 connection, or resets an HTTP/2 stream.
+/// The body of a response, read from the connection as it is polled. After its end, the connection takes other
+/// requests. An earlier drop closes an HTTP/1.1 connection, or resets an HTTP/2 stream.
 pub struct ResponseBody {
     incoming: Incoming,
-    /// `None` once the body has ended or failed.
+    /// The exchange; `None` once the body has ended or failed.
     exchange: Option<Exchange>,
     idle_timer: Option<IdleTimer>,
-    /// How many more bytes may be read.
+    /// The number of bytes that may still be read.
     remaining: Option<u64>,
     /// True if the body has more bytes than may be read. The next poll reports it.
     is_too_large: bool,
@@ -41,7 +41,7 @@ impl ResponseBody {
         body
     }
 
-    /// An error of this body's request.
+    /// Makes an error of this body's request.
     pub(crate) fn error(&self, cause: ErrorCause) -> RequestError {
         RequestError { method: self.method.clone(), uri: self.uri.clone(), cause }
     }
@@ -59,7 +59,7 @@ impl ResponseBody {
         Poll::Ready(Some(Err(self.error(cause))))
     }
 
-    /// Cuts a frame where the limit ends.
+    /// Truncates a frame at the limit.
     fn limit(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
         let (Some(remaining), Some(data)) = (&mut self.remaining, frame.data_ref()) else { return frame };
         let length = data.len() as u64;
@@ -68,7 +68,7 @@ impl ResponseBody {
             return frame;
         }
         self.is_too_large = true;
-        // The rest is shorter than the data, so it fits.
+        // The remaining limit is less than the length of the data, so the conversion does not fail.
         Frame::data(data.slice(..usize::try_from(*remaining).unwrap_or(data.len())))
     }
 }

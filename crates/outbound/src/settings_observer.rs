@@ -1,4 +1,5 @@
-//! Finds out when the settings of an HTTP/2 server have taken effect, which hyper does not tell (RFC 9113, section 3.4).
+//! Detects when the settings of an HTTP/2 server have taken effect, because hyper does not report it (RFC 9113, section
+//! 3.4).
 
 use std::io;
 use std::pin::Pin;
@@ -7,21 +8,21 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
-/// The length of a frame's head, and the bytes of it that are the length of its payload.
+/// The length of a frame's head, and the number of bytes in it that hold the payload's length.
 const FRAME_HEAD_BYTES: usize = 9;
 const LENGTH_BYTES: usize = 3;
 
-/// A stream whose reader learns when the first frame, which has the settings, was handled: the connection reads again
-/// after that.
+/// A stream that reports when its reader has handled the first frame, which has the settings. The sign is that the
+/// reader reads again after the frame.
 pub(crate) struct SettingsObserver<S> {
     stream: S,
-    /// `None` once the settings have taken effect, or the stream has failed.
+    /// The state of the wait; `None` once the settings have taken effect or the stream has failed.
     waiting: Option<Waiting>,
 }
 
 struct Waiting {
     settled: oneshot::Sender<io::Result<()>>,
-    /// How many bytes have arrived, and the payload's length as far as they have it.
+    /// The number of received bytes, and the payload's length as far as it was received.
     received: usize,
     payload_length: usize,
 }
@@ -41,7 +42,8 @@ impl Waiting {
 }
 
 impl<S> SettingsObserver<S> {
-    /// An observer, and a receiver of its result: an error if the stream has failed or ended before.
+    /// An observer, and a receiver of its result. The result is an error if the stream fails or ends before the
+    /// settings take effect.
     pub(crate) fn new(stream: S) -> (Self, oneshot::Receiver<io::Result<()>>) {
         let (settled, receiver) = oneshot::channel();
         (Self { stream, waiting: Some(Waiting { settled, received: 0, payload_length: 0 }) }, receiver)
@@ -49,7 +51,7 @@ impl<S> SettingsObserver<S> {
 
     fn settle(&mut self, result: io::Result<()>) {
         if let Some(waiting) = self.waiting.take() {
-            // Nobody waits if the caller's time is over.
+            // The receiver is gone if the caller's time is over.
             let _ = waiting.settled.send(result);
         }
     }

@@ -1,4 +1,4 @@
-//! TLS configuration: which servers are trusted, and the client certificate.
+//! TLS configuration: the trusted servers, and the client certificate.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureSc
 
 use crate::config::{ClientCertificate, ClientConfigError};
 
-/// Which TLS servers a client trusts.
+/// The TLS servers that a client trusts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerTrust<'a> {
-    /// Servers whose certificate one of these authorities, in PEM, has signed.
+    /// Servers whose certificate is signed by one of these authorities, in PEM.
     Authorities(&'a [u8]),
-    /// Servers whose certificate an authority of the system has signed.
+    /// Servers whose certificate is signed by an authority of the system.
     #[default]
     System,
-    /// Any server (Go: `InsecureSkipVerify`). Only for requests whose responses decide nothing, and
-    /// where a kubeconfig asks for it.
+    /// Any server (Go: `InsecureSkipVerify`). This is only for requests whose responses decide nothing, and for
+    /// kubeconfigs that ask for it.
     InsecureSkipVerify,
 }
 
@@ -66,8 +66,8 @@ pub fn tls_client_config(
     builder.with_client_auth_cert(chain, key).map_err(ClientConfigError::ClientCertificate)
 }
 
-/// Accepts certificates that the authorities have signed and, like Go, the certificates of the authorities themselves:
-/// a self-signed certificate is often configured as its own authority.
+/// Accepts certificates that the authorities have signed. Like Go, it also accepts the certificates of the authorities
+/// themselves: a self-signed certificate is often configured as its own authority.
 #[derive(Debug)]
 struct AuthoritiesVerifier {
     authorities: Vec<CertificateDer<'static>>,
@@ -143,7 +143,7 @@ fn check_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), rus
     Ok(())
 }
 
-/// The files with the authorities of the system, in Go's order (upstream: `crypto/x509/root_linux.go`).
+/// The files with the system's authorities, in Go's order (upstream: `crypto/x509/root_linux.go`).
 const CERTIFICATE_FILES: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -153,7 +153,8 @@ const CERTIFICATE_FILES: [&str; 6] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The authorities of the system, or those of the file that `SSL_CERT_FILE` names. No file gives no authorities.
+/// The system's authorities, or the authorities in the file that `SSL_CERT_FILE` names. Without a file there are no
+/// authorities.
 fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let configured = std::env::var("SSL_CERT_FILE").ok();

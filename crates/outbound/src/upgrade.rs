@@ -21,7 +21,7 @@ pub enum UpgradeResponse {
     NotUpgraded(Box<Response<ResponseBody>>),
 }
 
-/// The bytes of a connection after the upgrade. Dropping it closes the connection.
+/// The bytes of a connection after the upgrade. The drop closes the connection.
 pub struct UpgradedStream(TokioIo<Upgraded>);
 
 impl UpgradedStream {

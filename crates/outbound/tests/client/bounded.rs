@@ -1,4 +1,4 @@
-//! Bounded calls to servers that respond well, badly, slowly or not at all.
+//! Bounded calls to servers with valid, invalid, slow or missing responses.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::support::{GENEROUS, client, read_head, self_signed, serving_certificate};
 
-/// What a server does with a connection.
+/// How a server handles a connection.
 #[derive(Clone)]
 enum ServerBehavior {
     /// Responds to the request with this text.
@@ -25,7 +25,7 @@ enum ServerBehavior {
     RespondWithTls(TlsAcceptor, &'static str),
 }
 
-/// A server of one connection. Returns its address.
+/// Starts a server for one connection. Returns its address.
 async fn server(behavior: ServerBehavior) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -57,7 +57,8 @@ async fn respond(mut stream: impl AsyncRead + AsyncWrite + Unpin, text: &str) {
     let _ = stream.shutdown().await;
 }
 
-/// Sends a request, and compares the status and body of the response, or the error with `URL` for the server's URL.
+/// Sends a request, and compares the status and body of the response, or the error. In the error, `URL` stands for the
+/// server's URL.
 async fn check(trust: ServerTrust<'_>, limits: CallLimits, scheme: &str, address: &str, expect: Result<&str, &str>) {
     let url = format!("{scheme}://{address}");
     let request = Request::get(format!("{url}/healthz")).body(Bytes::new()).expect("a request");
@@ -158,14 +159,14 @@ async fn connections_are_reused_per_host_and_dial_address() {
     let dial_address = DialAddress { host: host.to_owned(), port: port.parse().expect("a number") };
     let mut connections = Vec::new();
     for _ in 0..7 {
-        // The port in the URI is not the one that the client connects to.
+        // The client does not connect to the port in the URI.
         let request = Request::get("https://127.0.0.1:1/").body(Bytes::new()).expect("a request");
         let response = http.send_to(Some(&dial_address), request, GENEROUS).await.expect("a response");
         connections.push(String::from_utf8_lossy(&response.body().bytes).into_owned());
     }
     assert_eq!(connections.concat(), "1112223");
-    // The certificate is not valid for another name. The server handles one connection at a time, so free the first
-    // one.
+    // The certificate is not valid for another name. The server handles one connection at a time, so the test closes
+    // the first connection.
     drop(http);
     let http = client(ServerTrust::Authorities(certificate.as_bytes()));
     let request = Request::get("https://hooks.default.svc/").body(Bytes::new()).expect("a request");

@@ -54,7 +54,7 @@ async fn a_bearer_token_goes_to_its_origin_only() {
         let own = Request::get(format!("https://{address}/")).header(AUTHORIZATION, "Bearer own");
         let response = client.send(own.body(Bytes::new()).expect("a request"), LIMITS).await.expect("a response");
         assert_eq!(response.body().bytes, "Bearer own");
-        // A redirect is a response like any other.
+        // The client treats a redirect like any other response.
         let response = client.send(request(format!("https://{address}/redirect")), LIMITS).await.expect("a response");
         assert_eq!(
             (response.status(), &response.headers()[LOCATION]),

@@ -1,4 +1,4 @@
-//! Which protocol is chosen, and how requests share HTTP/2 connections.
+//! The choice of the protocol, and how requests share HTTP/2 connections.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ async fn the_protocol_is_what_client_and_server_speak() {
                 version => format!("{version} /path None Some({address:?})"),
             };
             assert_eq!(body, expect, "{offered:?} {spoken:?}");
-            // A `Host` header of the request is the authority.
+            // A `Host` header of the request becomes the authority.
             let named = Request::post(format!("{scheme}://{address}/")).header(HOST, "other.example.com:1");
             let response = client.send(named.body(Bytes::new()).expect("a request"), LIMITS).await;
             let body = String::from_utf8_lossy(&response.expect("a response").body().bytes).into_owned();
@@ -95,8 +95,8 @@ async fn upgrades_use_http1() {
     .await;
 }
 
-/// A server that responds with the number of the connection once `concurrent` requests have arrived. It allows a number
-/// of streams.
+/// A server that responds with the number of the connection once `concurrent` requests have arrived. It allows
+/// `max_streams` streams.
 async fn numbering(concurrent: usize, max_streams: u32) -> String {
     use hyper::server::conn::http2;
     use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -180,7 +180,7 @@ async fn calls_that_follow_each_other_share_a_connection_with_one_stream() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_that_wait_for_a_connection_do_not_queue_for_its_failure() {
     within(async {
-        // A server that accepts connections and closes them when all callers have connected.
+        // The server accepts connections, and closes them when all callers have connected.
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("https://{}/", listener.local_addr().expect("an address"));
         let client = client_with(HTTP2);
@@ -189,7 +189,8 @@ async fn callers_that_wait_for_a_connection_do_not_queue_for_its_failure() {
             tokio::spawn(async move { call(&client, &url, LIMITS).await })
         });
         let calls: Vec<_> = calls.collect();
-        // All share the first connection. When it fails, the others open one each, without waiting for each other.
+        // All calls wait for the first connection. When it fails, the others open their own connections, without
+        // waiting for each other.
         drop(listener.accept().await.expect("a connection"));
         let mut open = Vec::new();
         for _ in 1..8 {
@@ -233,7 +234,7 @@ async fn a_call_whose_time_is_over_resets_its_stream_only() {
         let short = CallLimits { timeout: Duration::from_secs(2), ..LIMITS };
         let reset_seen = Notify::new();
         let calling = async {
-            // The time of the next call does not begin with connecting.
+            // The next call does not spend its time on connecting.
             assert_eq!(call(&client, &url, LIMITS).await.as_deref(), Ok("first"));
             let error = call(&client, &url, short).await.expect_err("no response");
             let head = "Post \"URL\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
@@ -283,7 +284,7 @@ async fn a_server_that_never_reads_a_cancelled_request_loses_its_connection() {
         let first = call(&client, &url, LIMITS);
         let second = async {
             first_is_begun.await.expect("a request");
-            // It fills the server's window of 64 KiB, which hyper cannot reset once there is a response.
+            // The body fills the server's window of 64 KiB. hyper cannot reset such a stream once there is a response.
             let (body, dropped) = TestBody::new(1000, AfterFrames::End);
             let request = Request::post(&url).body(body).expect("a request");
             drop(client.stream(request, StreamOptions::default()).await.expect("a response"));
@@ -298,7 +299,7 @@ async fn a_server_that_never_reads_a_cancelled_request_loses_its_connection() {
             let never_read = connection.request().await;
             connection.send_head(never_read).await;
             is_cancelled.await.expect("a caller");
-            // The request that was there before gets its response.
+            // The earlier request gets its response.
             connection.respond(stream, "first").await;
             assert_eq!(connection.next(RST_STREAM).await, None);
         };
@@ -369,7 +370,7 @@ async fn bodies_are_streamed_in_both_directions() {
                 _ => assert!(error.is_some_and(|error| error.starts_with("stream error: stream ID ")), "{read}"),
             }
         }
-        // The error of a request that fails before the response is that of its body.
+        // If the body fails before the response, the request has the body's error.
         let silent = |_, request: Request<Incoming>| async {
             let _ = request.into_body().collect().await;
             std::future::pending().await

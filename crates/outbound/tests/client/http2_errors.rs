@@ -11,12 +11,12 @@ use crate::http2_server::{
 };
 use crate::support::{AfterFrames, GENEROUS, HTTP2, TestBody, client_with, within};
 
-/// What a server does with the first request of its first connection.
+/// How a server handles the first request of its first connection.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     /// Resets the stream with a code.
     Reset(u32),
-    /// Announces the end of the connection with a code, and has not processed the request.
+    /// Announces the end of the connection with a code, without processing the request.
     Unprocessed(u32),
     /// Announces the end of the connection, and responds.
     Processed,
@@ -36,8 +36,8 @@ async fn call(client: &Client, url: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&response.body().bytes).into_owned())
 }
 
-/// Makes `before` calls and another one, which the server lets fail. What is sent again gets the response `again`. After
-/// that, the client makes a call, which has to succeed.
+/// Makes `before` calls, and another call that the server lets fail. A request that is sent again gets the response
+/// `again`. After that, the client makes another call, which has to succeed.
 async fn check(before: usize, failure: Failure, expect: Result<&str, &str>) {
     let server = FrameServer::start().await;
     let url = format!("https://{}/", server.address);
@@ -63,7 +63,7 @@ async fn check(before: usize, failure: Failure, expect: Result<&str, &str>) {
                 connection.send(DATA, 0, stream, b"half").await;
             }
         }
-        // A stream that was reset leaves the connection as it is; otherwise there is a new one.
+        // The reset of a stream leaves the connection open. After other failures, the client opens a new connection.
         if let Failure::ResetBody(code) = failure {
             connection.reset(stream, code).await;
         }

@@ -9,7 +9,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::support::acceptor;
 
-/// What a client sends first.
+/// The first bytes from a client.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Types of frames.
@@ -33,7 +33,7 @@ pub(crate) const REFUSED_STREAM: u32 = 7;
 pub(crate) const CANCEL: u32 = 8;
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// The setting of the number of streams.
+/// The setting that limits the number of streams.
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
 /// A received frame.
@@ -102,7 +102,8 @@ impl FrameConnection {
         Ok(Frame { kind: head[3], flags: head[4], stream, payload })
     }
 
-    /// The next frame of a type, after others, of which settings and pings are acknowledged; `None` if the connection has ended.
+    /// The next frame of a type; `None` if the connection has ended. Skips other frames, but acknowledges settings and
+    /// pings.
     pub(crate) async fn next(&mut self, kind: u8) -> Option<Frame> {
         loop {
             let frame = self.receive().await.ok()?;
@@ -118,7 +119,7 @@ impl FrameConnection {
         }
     }
 
-    /// The stream of the next request, after its head.
+    /// Receives the head of the next request. Returns its stream.
     pub(crate) async fn request(&mut self) -> u32 {
         self.next(HEADERS).await.expect("a request").stream
     }
@@ -145,7 +146,7 @@ impl FrameConnection {
         self.send(GOAWAY, 0, 0, &payload).await;
     }
 
-    /// The body of a request, whose stream has begun.
+    /// The body of the request on a stream.
     pub(crate) async fn request_body(&mut self, stream: u32) -> String {
         let mut body = Vec::new();
         loop {

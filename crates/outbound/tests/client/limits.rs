@@ -24,7 +24,7 @@ async fn handle(_: usize, request: Request<Incoming>) -> Response<ServerBody> {
     Response::new(TestBody::new(2, after).0.boxed_unsync())
 }
 
-/// Compares how many bytes a streamed response has before its end, or before an error with this text.
+/// Checks the number of bytes in a streamed response before its end, or before an error with this text.
 async fn check(path: &str, options: StreamOptions<'_>, bytes: usize, expect: Result<(), &str>) {
     let url = format!("http://{}{path}", serve(None, handle).await);
     let mut read = 0;
@@ -77,7 +77,7 @@ async fn error_after(client: &Client, url: &str, options: StreamOptions<'_>) -> 
     (error.cause.to_string(), started.elapsed().as_secs())
 }
 
-/// Checks that a step of connecting ends after its limit, or at an earlier deadline.
+/// Checks that a step of the connection setup ends after its limit, or at an earlier deadline.
 async fn check_limit(url: &str, limit: u64, expect: &str) {
     let deadline = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
     for (head_timeout, expect) in [
@@ -95,7 +95,7 @@ async fn check_limit(url: &str, limit: u64, expect: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_tls_handshake_takes_10_seconds_at_most() {
-    // The system accepts connections to it.
+    // The system accepts connections to this listener, but nobody responds.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let url = format!("https://{}/", listener.local_addr().expect("an address"));
     check_limit(&url, 10, "net/http: TLS handshake timeout").await;
@@ -103,7 +103,7 @@ async fn a_tls_handshake_takes_10_seconds_at_most() {
 
 #[tokio::test(start_paused = true)]
 async fn connecting_takes_30_seconds_at_most() {
-    // The system answers no more once one connection waits to be accepted.
+    // The system answers no further connections once one connection waits to be accepted.
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     rustix::net::bind(&socket, &std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0)).expect("bound");
     rustix::net::listen(&socket, 0).expect("a listener");

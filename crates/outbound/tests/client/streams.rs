@@ -15,7 +15,7 @@ use crate::support::{
     AfterFrames, FRAME, GENEROUS, ServerBody, TestBody, empty, get, insecure_client, serve, text, within,
 };
 
-/// More than the buffers of the sockets and of hyper can hold in both directions together.
+/// A size above the capacity of all buffers of the sockets and of hyper, in both directions together.
 const BUFFERS: u64 = 32 << 20;
 
 /// The bytes of the next frame; 0 at the end.
@@ -99,7 +99,7 @@ async fn a_reader_that_pauses_slows_the_server_down() {
         let url = format!("http://{endless}/");
         let mut response = client.stream(get(&url), StreamOptions::default()).await.expect("a response");
         assert!(next(&mut response).await > 0);
-        // The server has this time to produce more than it should.
+        // In this time, a faulty server would produce more than it should.
         let address = serve(None, echo).await;
         echo_large_body(&client, &format!("http://{address}/")).await;
         assert!(produced.load(Ordering::Relaxed) < BUFFERS);
@@ -113,7 +113,7 @@ async fn a_reader_that_pauses_slows_the_server_down() {
 #[tokio::test]
 async fn dropping_a_request_closes_its_connection() {
     within(async {
-        // The handler drops its sender when the request body has ended, which it does with the connection only.
+        // The handler drops its sender when the request body has ended. The body ends only with the connection.
         let (started, mut waiting) = tokio::sync::mpsc::unbounded_channel();
         let address = serve(None, move |_, request: Request<Incoming>| {
             let (sender, receiver) = oneshot::channel::<()>();
@@ -160,12 +160,12 @@ async fn dropping_a_response_stops_a_stalled_upload() {
     .await;
 }
 
-/// Responds with the number of the connection. A path other than `/` has something special about it.
+/// Responds with the number of the connection. Some paths have special responses.
 async fn number(number: usize, request: Request<Incoming>) -> Response<ServerBody> {
     match request.uri().path() {
-        // Long enough not to be in the client's buffer completely.
+        // The response does not fit into the client's buffer.
         "/long" => Response::new(TestBody::new(1000, AfterFrames::End).0.boxed_unsync()),
-        // Does not wait for the request body.
+        // The response does not wait for the request body.
         "/early" => Response::new(text(&number.to_string())),
         "/empty" => {
             let response = Response::builder().status(StatusCode::NO_CONTENT).header("connection-number", number);
@@ -200,15 +200,15 @@ async fn connections_are_reused_after_complete_responses_only() {
         assert_eq!(unread.headers()["connection-number"], "1");
         assert_eq!(connection("/").await, "1");
         drop(unread);
-        // A response that is read to its end while another one is under way.
+        // The response to `/` is read completely while the other response is under way.
         let mut long = stream("/long").await;
         assert_eq!(connection("/").await, "2");
         assert_eq!(drain(&mut long).await, 1000 * FRAME.len() as u64);
-        // Both are idle now. A response that is dropped before its end costs its connection.
+        // Both are idle now. The drop of an incomplete response closes its connection.
         drop(stream("/long").await);
         drop(stream("/long").await);
         assert_eq!(connection("/").await, "3");
-        // So does a response that does not wait for the end of the request body.
+        // A response that does not wait for the request body closes its connection, too.
         let (body, body_dropped) = TestBody::new(1, AfterFrames::Stall);
         let request = Request::post(url("/early")).body(body).expect("a request");
         let mut early = client.stream(request, StreamOptions::default()).await.expect("a response");

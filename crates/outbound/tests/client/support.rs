@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-/// Limits that no call of the tests reaches, except for the size of the body.
+/// Limits that no call reaches, except for the size of the body.
 pub(crate) const GENEROUS: CallLimits = CallLimits { timeout: Duration::from_secs(60), max_body_bytes: 10 };
 
 /// The bytes of one frame of a [`TestBody`].
@@ -59,7 +59,7 @@ pub(crate) fn client(server_trust: ServerTrust<'_>) -> Client {
     Client::new(&ClientConfig { server_trust, ..ClientConfig::default() }).expect("a client")
 }
 
-/// HTTP/2 with a health check that no test waits for.
+/// HTTP/2 with a health check that never triggers in a test.
 pub(crate) const HTTP2: Protocols = Protocols::Http2(Http2HealthCheck {
     read_idle_timeout: Some(Duration::from_secs(30)),
     ping_timeout: Duration::from_secs(15),
@@ -76,7 +76,7 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(120), future).await.expect("the test finishes")
 }
 
-/// Serves HTTP with a handler, which is given the number of the connection, counted from 1. Returns `HOST:PORT`.
+/// Serves HTTP with a handler, which gets the number of the connection, counted from 1. Returns `HOST:PORT`.
 pub(crate) async fn serve<F, R>(tls: Option<TlsAcceptor>, handler: F) -> String
 where
     F: Fn(usize, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
@@ -126,7 +126,7 @@ async fn serve_connection<F, R>(
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades().await;
 }
 
-/// What a [`TestBody`] does after its frames.
+/// The behaviour of a [`TestBody`] after its frames.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterFrames {
     End,
@@ -141,7 +141,7 @@ pub(crate) struct TestBody {
     after: AfterFrames,
     /// Counts the bytes that the body has yielded.
     pub(crate) produced: Arc<AtomicU64>,
-    /// Its receiver learns when the body is dropped.
+    /// The receiver learns from this sender when the body is dropped.
     _dropped: oneshot::Sender<()>,
 }
 

@@ -139,7 +139,7 @@ async fn any_other_response_is_streamed() {
         };
         assert_eq!(response.status(), StatusCode::FORBIDDEN);
         assert_eq!(response.into_body().collect().await.expect("a body").to_bytes(), "not here");
-        // The connection can be used again, though an upgrade always opens a new one.
+        // A plain request can reuse the connection, although an upgrade always opens a new connection.
         let plain = client.stream(get(&format!("http://{address}/plain")), options).await.expect("a response");
         assert_eq!(plain.headers()["connection-number"], "1");
         plain.into_body().collect().await.expect("a body");
