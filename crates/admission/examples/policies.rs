@@ -1,6 +1,6 @@
-//! Measures the plugin `ValidatingAdmissionPolicy`: a policy with three rules for a request that it matches and for one
-//! that it does not match, beside a thousand policies for other resources, and with ten thousand bindings of other
-//! namespaces or for other resources.
+//! Measures the plugin `ValidatingAdmissionPolicy`for a request that the policy matches, and for a request that it does
+//! not match. The policy has three rules. It is beside a thousand policies for other resources, and beside ten thousand
+//! bindings of other namespaces or for other resources.
 //!
 //! `cargo run --release -p pintle-admission --example policies`
 
@@ -113,7 +113,7 @@ fn decode(text: &str) -> Value {
     pintle_codec::json::decode(text.as_bytes(), options).map_or(Value::Null, |decoded| decoded.value)
 }
 
-/// A binding; of one namespace, if it is named.
+/// A binding, of one namespace if the namespace is given.
 fn binding(number: usize, namespace: Option<&str>) -> Value {
     let mut spec = object! {"policyName": "p", "validationActions": Value::Array(vec!["Deny".into()])};
     if let Some(namespace) = namespace {
@@ -125,7 +125,7 @@ fn binding(number: usize, namespace: Option<&str>) -> Value {
     object! {"kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": spec}
 }
 
-/// A binding for other resources than those of its policy.
+/// A binding whose rules name other resources than the rules of its policy.
 fn binding_for_secrets(number: usize) -> Value {
     let mut binding = binding(number, None);
     let rule = decode(r#"{"operations":["*"],"apiGroups":[""],"apiVersions":["v1"],"resources":["secrets"]}"#);
@@ -152,7 +152,7 @@ fn policy_for_secrets(number: usize) -> [Value; 2] {
     [policy, binding]
 }
 
-/// Runs the plugin for a create and prints what one costs.
+/// Runs the plugin for a create and prints the cost of one run.
 fn measure(what: &str, others: Vec<Value>, resource: &Arc<Resource>, object: &Value) {
     let mut objects = others;
     objects.push(decode(POLICY));

@@ -1,5 +1,5 @@
-//! The plugins `AlwaysAdmit` and `AlwaysDeny` (upstream: `plugin/pkg/admission/admit`, `plugin/pkg/admission/deny`). They
-//! are deprecated and of use in tests only.
+//! The plugins `AlwaysAdmit` and `AlwaysDeny` (upstream: `plugin/pkg/admission/admit`, `plugin/pkg/admission/deny`).
+//! They are deprecated and useful in tests only.
 
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;

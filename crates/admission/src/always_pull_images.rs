@@ -1,5 +1,5 @@
-//! The plugin `AlwaysPullImages` (upstream: `plugin/pkg/admission/alwayspullimages`): images are always pulled, so that
-//! only who has the credentials can use an image that is on a node already.
+//! The plugin `AlwaysPullImages` (upstream: `plugin/pkg/admission/alwayspullimages`). It sets the pull policy of all
+//! images to `Always`. So only pods with the credentials can use an image that a node already has.
 
 use std::collections::HashSet;
 

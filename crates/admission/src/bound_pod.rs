@@ -1,4 +1,4 @@
-//! What plugins have in common that compare an update of a pod with its node.
+//! Functions for plugins that compare an update of a pod with the pod's node.
 
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;

@@ -34,7 +34,7 @@ struct Registration {
     build: fn(&PluginOptions<'_>) -> BuiltPlugin,
 }
 
-/// What a plugin is built from.
+/// The inputs from which a plugin is built.
 struct PluginOptions<'a> {
     /// The text of its configuration, if it has one.
     text: Option<&'a [u8]>,
@@ -285,7 +285,7 @@ impl PluginChain {
 
     async fn mutate_twice(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
         self.mutate_once(attributes, object).await?;
-        // What a webhook or a policy has changed, the plugins before it have not seen.
+        // The plugins before a webhook or a policy have not seen its changes.
         if attributes.reinvocation.begin_second_run() {
             self.mutate_once(attributes, object).await?;
         }

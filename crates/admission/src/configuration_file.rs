@@ -1,5 +1,6 @@
-//! The file with the configurations of plugins, `AdmissionConfiguration` (upstream: `apiserver/pkg/admission/config.go`).
-//! This module decodes it; who reads files has to read those that it names.
+//! The file with the configurations of plugins, `AdmissionConfiguration` (upstream:
+//! `apiserver/pkg/admission/config.go`). This module decodes it. The caller reads the files, also the files that it
+//! names.
 
 use std::sync::LazyLock;
 
@@ -32,15 +33,15 @@ const UNVERSIONED: [(&str, &str); 2] =
 pub enum PluginConfiguration {
     /// It is this text.
     Text(Vec<u8>),
-    /// It is in a file. A relative path is one from the folder of the `AdmissionConfiguration`.
+    /// It is in a file. A relative path starts at the folder of the `AdmissionConfiguration`.
     File(String),
 }
 
-/// Decodes an `AdmissionConfiguration` in YAML or JSON. Returns the plugins that have a configuration, by name; of several
-/// for a plugin, the first.
+/// Decodes an `AdmissionConfiguration` in YAML or JSON. Returns the plugins that have a configuration, with the name of
+/// the plugin. If the file has several configurations for a plugin, the first one counts.
 ///
 /// # Errors
-/// The text is malformed, or something else.
+/// The text is malformed, or it is something other than a configuration.
 pub fn decode_configuration_file(text: &[u8]) -> Result<Vec<(String, PluginConfiguration)>, ConfigFileError> {
     let decoded = match SCHEME.decode(text) {
         Ok(decoded) => decoded.value,
@@ -64,7 +65,7 @@ pub fn decode_configuration_file(text: &[u8]) -> Result<Vec<(String, PluginConfi
     Ok(plugins)
 }
 
-/// The plugins of a file in a form that is older than `AdmissionConfiguration`; `None` if it is not one.
+/// The plugins of a file in a form that is older than `AdmissionConfiguration`; `None` if the file has no such form.
 fn unversioned(text: &[u8]) -> Option<Vec<(String, PluginConfiguration)>> {
     let value: Value = pintle_codec::yaml::decode(text).ok()?.value;
     let is_known = UNVERSIONED.iter().any(|(_, field)| value.as_object().is_some_and(|o| o.contains_key(field)));

@@ -1,4 +1,4 @@
-//! The object of a write while several webhooks or policies change it at another version than that of the request.
+//! The object of a write while webhooks or policies change it at another version than the version of the request.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use crate::AdmissionAttributes;
 use crate::matching::MatchedResource;
 use crate::objects::{self, NOTHING, VersionedObjects};
 
-/// The objects of a write at another version than that of the request, while webhooks or policies see them so (upstream:
-/// `admission.ConvertVersionedAttributes`).
+/// The objects of a write at another version than the version of the request, while webhooks or policies see that
+/// version (upstream: `admission.ConvertVersionedAttributes`).
 #[derive(Default)]
 pub(crate) struct ConvertedView(Option<Converted>);
 
@@ -31,7 +31,7 @@ pub(crate) enum ConversionError {
     ToRequested(ApiError),
 }
 
-/// Webhooks do not tell the two apart.
+/// Webhooks treat both errors alike.
 impl From<ConversionError> for ApiError {
     fn from(error: ConversionError) -> Self {
         match error {
@@ -46,7 +46,7 @@ pub(crate) fn internal(error: &ApiError) -> ApiError {
 }
 
 impl ConvertedView {
-    /// The object at the version of the view. `object` is at that of the request.
+    /// The object at the version of the view. `object` is at the version of the request.
     pub(crate) fn object<'o>(&'o self, object: &'o Value) -> &'o Value {
         self.0.as_ref().map_or(object, |converted| &converted.object)
     }
@@ -112,7 +112,8 @@ impl ConvertedView {
         Ok(())
     }
 
-    /// Returns to the version of the request. As upstream, the error of the conversion is not that of the server then.
+    /// Returns to the version of the request. As in upstream, a failed conversion returns its own error, not an
+    /// internal error.
     pub(crate) async fn leave(
         &mut self,
         attributes: &AdmissionAttributes<'_>,

@@ -1,4 +1,4 @@
-//! The class that objects without a class get: the newest one that is marked as the default.
+//! The class that objects without a class get. It is the newest class that is marked as the default.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,8 @@ use pintle_value::{Str, Value};
 
 use crate::AdmissionAttributes;
 
-/// The name of the newest class of a resource that has one of these annotations with the value `true`. Of those that
-/// were created at the same time, it is the first by name.
+/// The name of the newest class of a resource that has one of these annotations with the value `true`. If several such
+/// classes were created at the same time, the first by name counts.
 pub(crate) fn default_class(
     attributes: &AdmissionAttributes<'_>,
     object: &Value,

@@ -30,7 +30,7 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     ConfigScheme { name, strict: false, types, kinds }
 });
 
-/// What a limit is counted by.
+/// The property of an event by which a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LimitType {
     Server,
@@ -79,11 +79,11 @@ impl LimitType {
 struct Bucket {
     tokens: f64,
     filled: Instant,
-    /// When it was used last, as a number that grows with each use.
+    /// The time of its last use, as a number that grows with each use.
     used: u64,
 }
 
-/// The buckets of a limit. The one that was not used for the longest time is given up first.
+/// The buckets of a limit. The least recently used bucket is given up first.
 #[derive(Debug, Default)]
 struct Buckets {
     by_key: HashMap<Str, Bucket>,
@@ -137,7 +137,8 @@ impl EventRateLimit {
     /// The plugin with a configuration in YAML or JSON.
     ///
     /// # Errors
-    /// The configuration is malformed or invalid; there is none by default, and one without limits is invalid.
+    /// The configuration is malformed or invalid. A missing configuration and a configuration without limits
+    /// are invalid, too.
     pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
         let configuration = match text {
             Some(text) => SCHEME.decode(text).map_err(|error| PluginError::Unreadable(error.to_string()))?.value,
@@ -150,7 +151,7 @@ impl EventRateLimit {
         let limit = |limit: &Value| {
             let number = |field: &str| limit.int_at(&[field]).unwrap_or(0);
             let kind = LimitType::ALL.into_iter().find(|(name, _)| *name == limit.str_at(&["type"]));
-            // They are numbers of 32 bits.
+            // The fields are numbers of 32 bits.
             let float = |field: &str| i32::try_from(number(field)).map_or(0.0, f64::from);
             let cache_size = usize::try_from(number("cacheSize")).ok().filter(|size| *size > 0);
             Some(Limit {

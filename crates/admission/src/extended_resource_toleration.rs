@@ -1,5 +1,5 @@
-//! The plugin `ExtendedResourceToleration` (upstream: `plugin/pkg/admission/extendedresourcetoleration`): a pod that
-//! requests an extended resource tolerates the taint with its name, so that nodes with the resource can be reserved.
+//! The plugin `ExtendedResourceToleration` (upstream: `plugin/pkg/admission/extendedresourcetoleration`). A pod that
+//! requests an extended resource tolerates the taint with its name. So nodes with the resource can be reserved.
 
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -14,7 +14,7 @@ use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExtendedResourceToleration;
 
-/// True for extended resources, such as those of device plugins (upstream: `IsExtendedResourceName`).
+/// True for extended resources, such as the resources of device plugins (upstream: `IsExtendedResourceName`).
 fn is_extended(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     !is_native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
@@ -38,7 +38,7 @@ impl ExtendedResourceToleration {
             let others = ["operator", "effect", "value"].map(|field| known.str_at(&[field]));
             if others == ["Exists", "NoSchedule", ""] && extended.contains(name) {
                 missing.remove(name);
-                // A toleration for some time becomes one for all times.
+                // A toleration with a time limit becomes a toleration without one.
                 *known = toleration(name);
             }
         }

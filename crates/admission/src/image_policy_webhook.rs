@@ -20,7 +20,7 @@ use crate::{AdmissionAttributes, AdmissionPlugin, Phase, PluginError};
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
-/// What the annotations of pods contain that the webhook sees.
+/// The webhook sees the annotations of a pod whose keys contain this text.
 const ANNOTATION_PART: &str = ".image-policy.k8s.io/";
 /// The prefix of the keys of audit annotations.
 const AUDIT_PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
@@ -102,7 +102,7 @@ impl Configuration {
     }
 }
 
-/// A duration of the configuration, in a unit. 0 is the default, and -1 no time at all.
+/// A duration of the configuration, in a unit. 0 stands for the default, and -1 for a duration of zero.
 fn normalise(value: i64, unit: Duration, [min, max]: [Duration; 2], default: Duration) -> Result<Duration, String> {
     match value {
         -1 => return Ok(Duration::ZERO),

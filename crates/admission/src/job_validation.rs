@@ -1,5 +1,5 @@
-//! The plugin `JobValidation` (upstream: `plugin/pkg/admission/job`): the parallelism of a job whose pods are scheduled as a gang
-//! stays.
+//! The plugin `JobValidation` (upstream: `plugin/pkg/admission/job`). It forbids changes of the parallelism of a job
+//! whose pods are scheduled as a gang.
 
 use std::future::ready;
 
@@ -61,8 +61,8 @@ fn check(attributes: &AdmissionAttributes<'_>, job: &Value) -> Result<(), ApiErr
     }
 }
 
-/// The pod group that schedules the pods of a job as a gang: the one that its template names, or one that it controls. As in
-/// upstream, groups that cannot be read do not count.
+/// The pod group that schedules the pods of a job as a gang. The template of the job names the group, or else the job
+/// controls the group. As in upstream, groups that cannot be read do not count.
 fn gang(attributes: &AdmissionAttributes<'_>, job: &Value) -> Option<Value> {
     let groups = GroupResource::new("scheduling.k8s.io", "podgroups");
     let (client, namespace) = (attributes.client, job.namespace());
@@ -122,7 +122,7 @@ mod tests {
         check(&plugin, "status", "u", &named("gang"), 2, "");
         check(&plugin, "", "u", &named("basic"), 2, "");
         check(&plugin, "", "u", &named("gone"), 2, "");
-        // The group that is named counts, not one that the job controls.
+        // The named group counts, not the group that the job controls.
         check(&plugin, "", "of-gang", &named("basic"), 2, "");
         check(&plugin, "", "of-gang", "", 2, "gang");
         check(&plugin, "", "of-basic", "", 2, "");

@@ -110,7 +110,7 @@ use pintle_registry::{ApiError, BoxFuture, GroupResource, GroupVersionKind, Obje
 use pintle_value::Value;
 use webhook::{ReviewEndpoint, WebhookCaller};
 
-/// What a write does (`admission.Operation`).
+/// The operation of a write (`admission.Operation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdmissionOperation {
     /// Creates an object, or a subresource such as `pods/binding`.
@@ -151,30 +151,31 @@ pub trait AdmissionRecorder: Sync {
         self.annotate(key, value);
     }
 
-    /// Notes that a plugin will compute for long, so that the request should get a thread that serves nothing else meanwhile.
-    /// Returns whether that is new: then the plugin yields before it goes on.
+    /// Notes that a plugin will compute for long. The request then gets a thread that serves nothing else meanwhile.
+    /// Returns true if this was not known before; then the plugin yields before it goes on.
     fn expect_long_work(&self) -> bool {
         false
     }
 }
 
-/// The options of a request (`CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`). The object
-/// is built only if a plugin asks for it.
+/// The options of a request (`CreateOptions`, `UpdateOptions`, `PatchOptions`, `DeleteOptions`). The object is built
+/// only if a plugin asks for it.
 pub trait RequestOptions: Sync {
-    /// The options as an object of `meta.k8s.io/v1`. Those of a patch are those of the create or update that it makes.
+    /// The options as an object of `meta.k8s.io/v1`. A patch has the options of the create or update that it makes.
     fn to_object(&self, operation: AdmissionOperation) -> Value;
 }
 
-/// A write as plugins see it (`admission.Attributes`). In the mutating phase all objects are at the version of the request.
-/// In the validating phase the new object is at the hub version, and the old one still at that of the request.
+/// A write as plugins see it (`admission.Attributes`). In the mutating phase all objects are at the version of the
+/// request. In the validating phase the new object is at the hub version, and the old object is still at the version of
+/// the request.
 pub struct AdmissionAttributes<'a> {
-    /// What the write does.
+    /// The operation of the write.
     pub operation: AdmissionOperation,
     /// The resource, at the version of the request.
     pub resource: &'a Arc<Resource>,
     /// The subresource, or empty.
     pub subresource: &'a str,
-    /// The namespace; of a namespace its own name; empty for other cluster-scoped objects.
+    /// The namespace. For a namespace it is the object's own name; for other cluster-scoped objects it is empty.
     pub namespace: &'a str,
     /// The object's name; empty if it is not generated yet.
     pub name: &'a str,
@@ -184,7 +185,7 @@ pub struct AdmissionAttributes<'a> {
     pub options: &'a dyn RequestOptions,
     /// True for a dry run: nothing is stored.
     pub dry_run: bool,
-    /// When the request has to be answered; `None` for the server's own writes.
+    /// The time by which the request has to be answered; `None` for the server's own writes.
     pub deadline: Option<Instant>,
     /// The stored object, for updates and deletes.
     pub old: Option<&'a Value>,
@@ -198,16 +199,16 @@ pub struct AdmissionAttributes<'a> {
     pub objects: &'a dyn ObjectInterfaces,
     /// Calls webhooks.
     pub webhooks: &'a dyn WebhookCaller,
-    /// What the matching of webhooks and policies has looked up.
+    /// The data that the matching of webhooks and policies has looked up.
     pub matching: MatchingCache,
-    /// What webhooks and policies know of the mutating phase so far.
+    /// The state of webhooks and policies in the mutating phase so far.
     pub reinvocation: ReinvocationContext,
     /// Keeps what the validating phase reserves until the write has ended.
     pub reservations: &'a dyn Reservations,
 }
 
 impl AdmissionAttributes<'_> {
-    /// True if the write is one of an object of this resource itself, not of a subresource.
+    /// True if the write is a write of an object of this resource itself, not of a subresource.
     #[must_use]
     pub fn is_object_of(&self, group: &str, plural: &str) -> bool {
         self.subresource.is_empty() && self.resource.is(group, plural)
@@ -267,7 +268,7 @@ impl AdmissionAttributes<'_> {
         })
     }
 
-    /// The kind of the object: that of the resource, or of the subresource.
+    /// The kind of the object: the kind of the resource, or of the subresource.
     #[must_use]
     pub fn kind(&self) -> GroupVersionKind {
         match self.resource.subresource(self.subresource) {

@@ -1,5 +1,5 @@
-//! The plugin `LimitPodHardAntiAffinityTopology` (upstream: `plugin/pkg/admission/antiaffinity`): a pod may keep others
-//! away from its node, but not from a whole zone.
+//! The plugin `LimitPodHardAntiAffinityTopology` (upstream: `plugin/pkg/admission/antiaffinity`): a pod may keep other
+//! pods away from its node, but not from a whole zone.
 
 use std::future::ready;
 

@@ -52,7 +52,7 @@ impl Durations {
 #[derive(Debug, Default)]
 pub(crate) struct ChainMetrics {
     steps: Durations,
-    /// Of each plugin, in the order of the chain.
+    /// The durations of each plugin, in the order of the chain.
     plugins: Vec<Durations>,
 }
 
@@ -61,12 +61,12 @@ impl ChainMetrics {
         Self { steps: Durations::default(), plugins: (0..plugins).map(|_| Durations::default()).collect() }
     }
 
-    /// Records a phase of all plugins.
+    /// Records the duration of a phase of all plugins.
     pub(crate) fn observe_step(&self, phase: Phase, operation: AdmissionOperation, rejected: bool, took: Duration) {
         self.steps.observe(phase, operation, rejected, took);
     }
 
-    /// Records a phase of the plugin at a position.
+    /// Records the duration of a phase of the plugin at a position.
     pub(crate) fn observe_plugin(
         &self,
         plugin: usize,
@@ -80,7 +80,7 @@ impl ChainMetrics {
         }
     }
 
-    /// Writes the metrics. `names` are those of the plugins.
+    /// Writes the metrics. `names` are the names of the plugins.
     pub(crate) fn write<'n>(&self, names: impl Iterator<Item = &'n str>, out: &mut Exposition) {
         self.steps.for_each(|labels, durations| {
             let help = "Duration of the phases of admission in seconds, by operation and type (validate or admit).";

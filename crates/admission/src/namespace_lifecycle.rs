@@ -13,7 +13,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 /// The namespaces that cannot be deleted (upstream: `immortalNamespaces`).
 const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// What is read of a namespace.
+/// The fields of a namespace that the plugin reads.
 static FIELDS: LazyLock<Projection> = LazyLock::new(|| Projection::of(["metadata.deletionTimestamp", "status.phase"]));
 
 /// The field and the value that a namespace which is being deleted has.

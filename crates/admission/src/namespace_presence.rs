@@ -1,5 +1,5 @@
-//! The plugins `NamespaceAutoProvision` and `NamespaceExists` (upstream: `plugin/pkg/admission/namespace`): a namespace
-//! that does not exist is created with its first object, or writes in it are refused.
+//! The plugins `NamespaceAutoProvision` and `NamespaceExists` (upstream: `plugin/pkg/admission/namespace`). The first
+//! creates a namespace that does not exist with its first object. The second refuses writes in such a namespace.
 
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Scope};
 use pintle_value::{Value, object};

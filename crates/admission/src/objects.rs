@@ -1,5 +1,5 @@
-//! What plugins ask of the server about objects of any kind (upstream: `admission.ObjectInterfaces`), and the objects of a
-//! write at another version.
+//! The server's functions on objects of any kind for plugins (upstream: `admission.ObjectInterfaces`), and the objects
+//! of a write at another version.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::AdmissionAttributes;
 
 /// Converts, decodes and encodes the objects of a write.
 pub trait ObjectInterfaces: Send + Sync {
-    /// Converts an object to another version of its kind. `resource` is the one that is requested.
+    /// Converts an object to another version of its kind. `resource` is the requested resource.
     fn convert<'a>(
         &'a self,
         resource: &'a Arc<Resource>,
@@ -19,7 +19,7 @@ pub trait ObjectInterfaces: Send + Sync {
         kind: &'a GroupVersionKind,
     ) -> BoxFuture<'a, Result<Value, ApiError>>;
 
-    /// Decodes a tree as an object of a kind, as a plugin has made it.
+    /// Decodes a tree that a plugin has made as an object of a kind.
     ///
     /// # Errors
     /// Returns upstream's message if the tree does not match the kind.
@@ -38,7 +38,7 @@ pub trait ObjectInterfaces: Send + Sync {
     fn encode(&self, resource: &Arc<Resource>, object: &Value, kind: &GroupVersionKind, out: &mut Vec<u8>);
 }
 
-/// How the object that a plugin has made is decoded.
+/// How an object that a plugin has made is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoding {
     /// From JSON. Unknown fields are dropped.
@@ -49,7 +49,7 @@ pub enum Decoding {
     Unstructured,
 }
 
-/// Knows no kinds: objects are what they are. For tests of plugins that do not ask.
+/// Knows no kinds, and leaves objects as they are. For tests of plugins that convert nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct NoObjects;
 
@@ -110,7 +110,7 @@ pub(crate) async fn convert<'a>(
     Ok(Cow::Owned(converted))
 }
 
-/// In place of an object that there is not.
+/// Stands in place of an object that does not exist.
 pub(crate) static NOTHING: Value = Value::Null;
 
 impl<'a> VersionedObjects<'a> {

@@ -1,6 +1,6 @@
-//! The plugin `OwnerReferencesPermissionEnforcement` (upstream: `plugin/pkg/admission/gc`): who changes the owners of an
-//! object must be allowed to delete it, and who lets it block the deletion of an owner must be allowed to set the owner's
-//! finalizers.
+//! The plugin `OwnerReferencesPermissionEnforcement` (upstream: `plugin/pkg/admission/gc`). A user who changes the
+//! owners of an object must be allowed to delete the object. A user who lets the object block the deletion of an owner
+//! must be allowed to set the owner's finalizers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn is_blocking(owner: &Value) -> bool {
 
 /// The owners whose deletion a write begins to block.
 fn new_blocking_owners<'o>(object: &'o Value, old: &[Value]) -> Vec<&'o Value> {
-    // The last of several with the same uid counts.
+    // Of several owners with the same uid, the last one counts.
     let known: HashMap<&str, bool> = old.iter().map(|known| (known.str_at(&["uid"]), is_blocking(known))).collect();
     let was_blocking = |owner: &Value| known.get(owner.str_at(&["uid"])).copied().unwrap_or_default();
     owners(object).iter().filter(|owner| is_blocking(owner) && !was_blocking(owner)).collect()
@@ -87,7 +87,7 @@ impl OwnerReferencesPermissionEnforcement {
             name: "*",
             ..AuthorizationAttributes::default()
         };
-        // Who may set all finalizers needs no further checks.
+        // A user who may set all finalizers needs no further checks.
         if blocked.is_empty() || ask(attributes, &update).await.is_ok() {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! The plugin `PersistentVolumeClaimResize` (upstream: `plugin/pkg/admission/storage/persistentvolume/resize`): a claim
-//! requests more storage only while it is bound, and only if its storage class allows it.
+//! The plugin `PersistentVolumeClaimResize` (upstream: `plugin/pkg/admission/storage/persistentvolume/resize`). A claim
+//! may request more storage only while it is bound, and only if its storage class allows expansion.
 
 use std::cmp::Ordering;
 use std::future::ready;

@@ -1,5 +1,5 @@
-//! The plugin `PodGroupWorkloadExists` (upstream: `plugin/pkg/admission/podgroup`): the template that a new pod group names
-//! exists in its workload.
+//! The plugin `PodGroupWorkloadExists` (upstream: `plugin/pkg/admission/podgroup`). The template that a new pod group
+//! names must exist in its workload.
 
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, BoxFuture, GroupResource};

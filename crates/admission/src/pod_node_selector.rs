@@ -1,5 +1,5 @@
-//! The plugin `PodNodeSelector` (upstream: `plugin/pkg/admission/podnodeselector`): pods get the node selector of their
-//! namespace, and may use no labels but those that its whitelist has.
+//! The plugin `PodNodeSelector` (upstream: `plugin/pkg/admission/podnodeselector`). Pods get the node selector of their
+//! namespace, and may use only the labels in the whitelist of the namespace.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -13,7 +13,7 @@ use crate::{AdmissionAttributes, AdmissionPlugin};
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
 /// The entry of the configuration with the node selector of namespaces without the annotation.
 const DEFAULT: &str = "clusterDefaultNodeSelector";
-/// The field of the configuration. As Go's decoder, case does not matter.
+/// The field of the configuration. Its case does not matter, as in Go's decoder.
 const CONFIGURATION_FIELD: &str = "podNodeSelectorPluginConfig";
 
 type Labels = BTreeMap<String, String>;
@@ -26,7 +26,7 @@ pub struct PodNodeSelector {
 }
 
 impl PodNodeSelector {
-    /// The plugin with a configuration in YAML or JSON. As upstream, a malformed one counts as empty.
+    /// The plugin with a configuration in YAML or JSON. As in upstream, a malformed configuration counts as empty.
     #[must_use]
     pub fn from_text(text: Option<&[u8]>) -> Self {
         let decoded = pintle_codec::yaml::decode(text.unwrap_or_default()).map(|decoded| decoded.value);
@@ -81,7 +81,7 @@ fn labels(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
     selector.filter_map(|(key, value)| Some((key, value.as_str()?)))
 }
 
-/// Upstream names the pod by its name, even if that is not generated yet.
+/// Upstream names the pod by its name, even if the name is not generated yet.
 fn refusal(pod: &Value, why: &str) -> ApiError {
     ApiError::Forbidden {
         resource: GroupResource::new("", "pods"),
@@ -112,7 +112,7 @@ fn parse(text: &str) -> Result<Labels, ApiError> {
         };
         let (key, value) = (key.trim(), value.trim());
         let mut errors = pintle_value::Errors::new();
-        // Upstream has no path here, and prints that it has none.
+        // Upstream has no path here, and prints `<nil>` for it.
         let path = FieldPath::new("<nil>");
         let (in_key, in_value) = (names::label_key(key), names::label_value(value));
         if !in_key.is_empty() {

@@ -83,8 +83,8 @@ fn missing_resources(spec: &Value, node: &Value) -> Vec<String> {
     missing.collect()
 }
 
-/// What a pod requests (upstream: `GetResourceRequest`): what it requests as a whole, if it says anything about the pod as
-/// a whole, or else what its containers request, with its overhead.
+/// The requests of a pod (upstream: `GetResourceRequest`), with its overhead. If the pod has requests or limits of its
+/// own, its own requests count. Otherwise the requests of its containers count.
 fn pod_requests(spec: &Value) -> ResourceList {
     let own = |kind| resource_list(spec, &["resources", kind]).into_iter().filter(|(name, _)| is_pod_level(name));
     let has_own = own("requests").chain(own("limits")).next().is_some();
@@ -136,11 +136,11 @@ mod tests {
         let refused = "pods \"p\" is forbidden: Node didn't have enough allocatable resources: cpu, requested: 2001, \
                        allocatable: 2000; memory, requested: 2147483648, allocatable: 1073741824";
         check("resize", &pod(2, "linux", &large), Err(refused));
-        // Only what the write changes matters, and only of pods that have a node.
+        // Only a change of the spec matters, and only for pods that have a node.
         check("resize", &pod(1, "linux", &large), Ok(()));
         check("resize", &pod(2, "", &large), Ok(()));
         check("", &pod(2, "linux", &large), Ok(()));
-        // What the pod requests as a whole counts instead of its containers.
+        // The requests of the pod itself count instead of the requests of its containers.
         let whole = format!(r#"{large},"resources":{{"requests":{{"cpu":"1"}}}}"#);
         check("resize", &pod(2, "linux", &whole), Ok(()));
         let overhead = format!(r#"{fits},"overhead":{{"cpu":"1m"}}"#);

@@ -1,5 +1,5 @@
-//! The plugin `PodTolerationRestriction` (upstream: `plugin/pkg/admission/podtolerationrestriction`): pods get the default
-//! tolerations of their namespace or of the cluster, and may have no tolerations but those of its whitelist.
+//! The plugin `PodTolerationRestriction` (upstream: `plugin/pkg/admission/podtolerationrestriction`). Pods get the
+//! default tolerations of their namespace or of the cluster. They may have only tolerations of the whitelist.
 
 use std::future::ready;
 use std::sync::LazyLock;
@@ -94,7 +94,7 @@ impl PodTolerationRestriction {
     }
 }
 
-/// The class that the client has sent, or else that of the resources.
+/// The quality-of-service class that the client has sent. If there is none, the class follows from the resources.
 fn qos_class(pod: &Value) -> &str {
     match pod.str_at(&["status", "qosClass"]) {
         "" => pintle_kinds::qos_class(&pod["spec"]),
@@ -102,7 +102,8 @@ fn qos_class(pod: &Value) -> &str {
     }
 }
 
-/// The tolerations in an annotation of the namespace of a write; `None` if it has none. An empty text is an empty list.
+/// The tolerations in an annotation of the namespace of a write; `None` without the annotation. An empty text is an
+/// empty list.
 fn of_namespace(attributes: &AdmissionAttributes<'_>, annotation: &str) -> Result<Option<Vec<Value>>, ApiError> {
     let namespace = attributes.decode_namespace()?;
     let Some(text) = namespace.annotation(annotation) else { return Ok(None) };

@@ -1,5 +1,5 @@
 //! The plugin `PodTopologyLabels` (upstream: `plugin/pkg/admission/podtopologylabels`): pods get the topology labels of
-//! their node. A binding gets them first; the pod takes them from it.
+//! their node. A binding gets the labels first; the pod takes them from the binding.
 
 use pintle_gates::{Feature, Gates};
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
@@ -27,7 +27,7 @@ impl PodTopologyLabels {
     fn node_name<'o>(attributes: &AdmissionAttributes<'_>, object: &'o Value) -> &'o str {
         match attributes.subresource {
             "" => object.str_at(&["spec", "nodeName"]),
-            // Only the kind tells what the target is; the scheduler sets nothing else.
+            // Only the kind of the target is compared, because the scheduler sets no other field.
             "binding" if object.str_at(&["target", "kind"]) == "Node" => object.str_at(&["target", "name"]),
             _ => "",
         }

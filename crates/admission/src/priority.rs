@@ -1,5 +1,6 @@
-//! The plugin `Priority` (upstream: `plugin/pkg/admission/priority`): sets the priority and the preemption policy of a
-//! pod from its priority class, and the priority of a pod group, and keeps a second priority class from being the global default.
+//! The plugin `Priority` (upstream: `plugin/pkg/admission/priority`). It sets the priority and the preemption policy of
+//! a pod from its priority class, and the priority of a pod group. It refuses a second priority class as the global
+//! default.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
 const POD_GROUPS: &str = "podgroups";
 
-/// What a priority class gives to a pod.
+/// The fields of a priority class that a pod gets.
 #[derive(Clone, Debug, PartialEq)]
 struct PriorityClass {
     name: Str,
@@ -32,7 +33,7 @@ impl PriorityClass {
         }
     }
 
-    /// What a pod has if no class is the global default.
+    /// The class of a pod if no class is the global default.
     fn none() -> Self {
         Self { name: Str::default(), value: 0, preemption_policy: Some(Str::from("PreemptLowerPriority")) }
     }
@@ -42,7 +43,7 @@ impl PriorityClass {
 #[derive(Debug, Default)]
 struct PriorityClasses {
     by_name: HashMap<Str, PriorityClass>,
-    /// The global default: of several the one with the lowest value.
+    /// The global default. Of several default classes, the class with the lowest value counts.
     default: Option<PriorityClass>,
 }
 
@@ -65,9 +66,9 @@ impl PriorityClasses {
 /// The admission plugin `Priority`.
 #[derive(Debug, Default)]
 pub struct Priority {
-    /// Pod groups have priorities.
+    /// True if pod groups have priorities.
     has_pod_groups: bool,
-    /// Every pod asks for its class, so the classes are decoded only after a change.
+    /// The decoded classes. Every pod asks for its class, so the classes are decoded only after a change.
     classes: CachedDerivation<PriorityClasses>,
 }
 
@@ -100,7 +101,8 @@ impl Priority {
         class.ok_or_else(|| attributes.forbidden(object, format!("no PriorityClass with name {name} was found")))
     }
 
-    /// Refuses a priority in an object, whose spec is named so, that is not that of its class.
+    /// Refuses an object whose priority is not the priority of its class. `what` names the object's spec in the
+    /// message.
     fn check_priority(
         attributes: &AdmissionAttributes<'_>,
         object: &Value,
@@ -156,7 +158,7 @@ impl Priority {
         Ok(())
     }
 
-    /// Keeps what a client leaves out that does not know the fields. Validation refuses changes.
+    /// Keeps the fields that a client without knowledge of them leaves out. Validation refuses changes.
     fn admit_pod_update(pod: &mut Value, old: &Value) {
         for field in ["priority", "preemptionPolicy"] {
             if pod.at(&["spec", field]).is_none()
@@ -259,7 +261,7 @@ mod tests {
         );
         // Classes of clusters that are older than the field have no preemption policy.
         check_pod(classes(), r#"{"priorityClassName":"high"}"#, Ok(r#"{"priorityClassName":"high","priority":1000}"#));
-        // Not only in kube-system.
+        // Such classes are not only for pods in `kube-system`.
         check_pod(
             classes(),
             r#"{"priorityClassName":"system-cluster-critical","priority":2000000000}"#,

@@ -8,7 +8,7 @@ use pintle_locks::Mutex;
 use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::{Str, Value};
 
-/// What plugins know of the mutating phase of one write so far.
+/// The state of all plugins in the mutating phase of one write.
 #[derive(Debug, Default)]
 pub struct ReinvocationContext {
     is_reinvocation: AtomicBool,
@@ -18,14 +18,14 @@ pub struct ReinvocationContext {
     managed_fields: Mutex<Option<Option<Value>>>,
 }
 
-/// What one plugin knows.
+/// The state of one plugin.
 #[derive(Debug, Default)]
 struct PluginState {
     /// The object after the plugin's last run.
     last_output: Option<Value>,
     /// The webhooks or policies that have run and run again if the object changes.
     reinvocable: BTreeSet<Str>,
-    /// Those that run again.
+    /// The webhooks or policies that run again.
     to_reinvoke: BTreeSet<Str>,
 }
 
@@ -49,8 +49,8 @@ impl ReinvocationContext {
         begins
     }
 
-    /// A plugin begins with an object. In the second run, a change since its first run, which other plugins made, is one
-    /// that its webhooks or policies have to see.
+    /// A plugin begins with an object. In the second run, webhooks and policies have to see the changes that other
+    /// plugins made since the plugin's first run.
     pub fn begin(&self, plugin: &'static str, object: &Value) {
         if !self.is_reinvocation() {
             return;
@@ -62,7 +62,7 @@ impl ReinvocationContext {
         }
     }
 
-    /// A plugin ends with an object. It is remembered if anything may run again because of it.
+    /// A plugin ends with an object. The object is remembered if a change of it could make something run again.
     pub fn end(&self, plugin: &'static str, object: &Value) {
         if let Some(state) = self.plugins.lock().get_mut(plugin)
             && !state.reinvocable.is_empty()
@@ -71,8 +71,8 @@ impl ReinvocationContext {
         }
     }
 
-    /// True if a webhook or policy runs in this run of the chain: in the first always, in the second if it has to see a
-    /// change.
+    /// True if a webhook or policy runs in this run of the chain. In the first run it always does. In the second run it
+    /// does if it has to see a change.
     #[must_use]
     pub fn should_invoke(&self, plugin: &'static str, uid: &str) -> bool {
         !self.is_reinvocation() || self.plugins.lock().get(plugin).is_some_and(|state| state.to_reinvoke.contains(uid))
@@ -83,12 +83,12 @@ impl ReinvocationContext {
         self.managed_fields.lock().get_or_insert_with(|| object.at(&MANAGED_FIELDS).cloned());
     }
 
-    /// The managed fields before the object was replaced for the first time; `None` if it was not.
+    /// The managed fields before the object was replaced for the first time; `None` if the object was not replaced.
     pub fn take_managed_fields(&self) -> Option<Option<Value>> {
         self.managed_fields.lock().take()
     }
 
-    /// A webhook or policy has changed the object: those before it that can run again do so.
+    /// A webhook or policy has changed the object, so webhooks or policies that ran before run again if they can.
     pub fn changed(&self, plugin: &'static str) {
         self.is_requested.store(true, Ordering::Relaxed);
         if let Some(state) = self.plugins.lock().get_mut(plugin) {

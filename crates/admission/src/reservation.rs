@@ -1,10 +1,11 @@
-//! What plugins reserve for the writes that they admit. A write may still fail after that, and has to give it back.
+//! Reservations that plugins make for the writes that they admit. A write may still fail after its admission, and then
+//! has to give its reservations back.
 
 use std::sync::Arc;
 
 use pintle_registry::{BoxFuture, ObjectClient};
 
-/// What a plugin has reserved for a write.
+/// The reservation of a plugin for a write.
 pub trait Reservation: Send + Sync {
     /// Gives everything back, because the write was not stored.
     fn release<'a>(&'a self, client: &'a dyn ObjectClient) -> BoxFuture<'a, ()>;
@@ -12,17 +13,17 @@ pub trait Reservation: Send + Sync {
 
 /// Keeps what plugins reserve for a write until it has ended.
 pub trait Reservations: Sync {
-    /// Whoever waits for the writes with reservations waits for this one from now on. A plugin begins before it reads what
-    /// its reservation depends on.
+    /// From now on, a wait for the writes with reservations includes this write. A plugin calls this before it reads
+    /// anything that its reservation depends on.
     fn begin(&self);
 
-    /// Adds a reservation. A plugin adds it before it reserves anything, so whoever waits for the writes with reservations
-    /// waits for this one.
+    /// Adds a reservation. A plugin adds it before it reserves anything, so a wait for the writes with reservations
+    /// includes this write.
     fn add(&self, reservation: Arc<dyn Reservation>);
 }
 
-/// The reservations of writes that store nothing of their own (bindings, reviews) or that only delete: no plugin reserves
-/// anything for them.
+/// The reservations of writes that store nothing of their own (bindings, reviews) or that only delete. No plugin
+/// reserves anything for them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoReservations;
 

@@ -17,7 +17,7 @@ pub struct RuntimeClass;
 const OVERHEAD: [&str; 2] = ["spec", "overhead"];
 const OTHER_OVERHEAD: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
-/// True if two resource lists have the same quantities, however they are written.
+/// True if two resource lists have the same quantities, in any notation.
 fn are_equal(first: Option<&Value>, second: Option<&Value>) -> bool {
     let entries = |list: Option<&Value>| list.and_then(Value::as_object).cloned().unwrap_or_default();
     let (first, second) = (entries(first), entries(second));

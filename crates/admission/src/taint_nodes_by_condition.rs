@@ -1,5 +1,5 @@
-//! The plugin `TaintNodesByCondition` (upstream: `plugin/pkg/admission/nodetaint`): a new node has the taint of a node
-//! that is not ready, so that nothing is scheduled to it before the node controller has seen it.
+//! The plugin `TaintNodesByCondition` (upstream: `plugin/pkg/admission/nodetaint`). A new node gets the taint of a node
+//! that is not ready. So nothing is scheduled to it before the node controller has seen it.
 
 use std::future::ready;
 

@@ -1,5 +1,5 @@
-//! Refuses creates of custom resources whose definition is terminating (upstream: the handler of custom resources wraps
-//! the admission chain in its `forbidCreateAdmission`). It cannot be disabled.
+//! Refuses creates of custom resources whose CRD is terminating (upstream: the handler of custom resources wraps the
+//! admission chain in its `forbidCreateAdmission`). It cannot be disabled.
 
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
@@ -14,7 +14,7 @@ impl TerminatingDefinition {
     /// Checks a write.
     ///
     /// # Errors
-    /// The write is the create of a custom resource whose definition is terminating or gone.
+    /// The write is the create of a custom resource whose CRD is terminating or gone.
     pub fn check(attributes: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
         if attributes.operation != AdmissionOperation::Create
             || !attributes.client.is_definition_terminating(attributes.resource)?

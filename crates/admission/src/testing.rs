@@ -1,4 +1,4 @@
-//! Scenarios for the tests of plugins: a write, the stored objects, and what a plugin makes of it.
+//! Scenarios for the tests of plugins: a write, the stored objects, and the plugin's result.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,14 +35,14 @@ pub(crate) fn gates(enabled: &[&str]) -> Gates {
     Gates::with_overrides(&overrides).expect("known features").0
 }
 
-/// A write of an object. All that matters little has a default.
+/// A write of an object. Less important fields have defaults.
 #[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) operation: AdmissionOperation,
     pub(crate) resource: Arc<Resource>,
     pub(crate) subresource: &'static str,
     pub(crate) old: Option<Value>,
-    /// The namespace of the request, if it is not that of the object.
+    /// The namespace of the request, if it is not the namespace of the object.
     pub(crate) namespace: Option<&'static str>,
     /// The object that a delete names, if it is not `old`.
     pub(crate) target: Option<Value>,
@@ -52,7 +52,7 @@ pub(crate) struct Scenario {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     /// The stored objects, of all kinds.
     pub(crate) stored: Vec<Value>,
-    /// What plugins have created.
+    /// The objects that plugins have created.
     pub(crate) created: Arc<Mutex<Vec<Value>>>,
     /// The audit annotations that plugins have added. The first value of a key stays.
     pub(crate) annotations: Arc<Mutex<BTreeMap<String, String>>>,
@@ -96,7 +96,7 @@ impl Scenario {
         Self::of(AdmissionOperation::Delete, group, plural)
     }
 
-    /// Runs a plugin's phase. Plugins wait for nothing but time, and that is not real.
+    /// Runs a plugin's phase. Plugins wait for time only, and the time is simulated.
     fn run(&self, object: &Value, phase: impl AsyncFnOnce(&AdmissionAttributes<'_>) -> Outcome) -> Outcome {
         self.inspect(object, |attributes| {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -157,13 +157,13 @@ impl Scenario {
         })
     }
 
-    /// Checks what the mutating phase makes of an object, or with what text it refuses it.
+    /// Checks the result of the mutating phase: the object, or the text of the refusal.
     pub(crate) fn check_mutate(&self, plugin: &dyn AdmissionPlugin, mut object: Value, expect: Result<&Value, &str>) {
         let found = self.mutate(plugin, &mut object).map_err(|error| error.to_string());
         assert_eq!(found.as_ref().map(|()| &object), expect.map_err(str::to_owned).as_ref().map(|object| *object));
     }
 
-    /// Checks whether the validating phase refuses an object, and with what text.
+    /// Checks the result of the validating phase: success, or the text of the refusal.
     pub(crate) fn check_validate(&self, plugin: &dyn AdmissionPlugin, object: &Value, expect: Result<(), &str>) {
         let found = self.validate(plugin, object).map_err(|error| error.to_string());
         assert_eq!(found, expect.map_err(str::to_owned), "{object:?}");
@@ -191,10 +191,10 @@ impl AdmissionRecorder for Recorder {
     }
 }
 
-/// Numbers the clients, so that each has other objects than all before it.
+/// Numbers the clients, so that each has other objects than all clients before it.
 static CHANGES: AtomicU64 = AtomicU64::new(1);
 
-/// The stored objects. Of a group and resource they are told apart by their kind.
+/// The stored objects. Objects of a group and resource are told apart by their kind.
 struct Client {
     /// The revision of the last change before the plugin runs.
     change: u64,
@@ -229,7 +229,7 @@ impl ObjectClient for Client {
         Ok(Box::new(found.into_iter().map(|object| Box::new(object) as _)))
     }
 
-    /// The objects of every scenario are other ones.
+    /// Every scenario has other objects.
     fn last_change(&self, _: &GroupResource) -> Result<u64, ApiError> {
         Ok(self.change + self.created.lock().len() as u64)
     }

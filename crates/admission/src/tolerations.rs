@@ -25,7 +25,7 @@ fn is_superset(superset: &Value, toleration: &Value) -> bool {
     }
     let ([key, effect, operator, value], [super_key, super_effect, super_operator, super_value]) =
         (texts(toleration), texts(superset));
-    // With this operator, an empty key stands for all keys. An empty effect always stands for all.
+    // With this operator, an empty key stands for all keys. An empty effect always stands for all effects.
     let has_key = key == super_key || (super_key.is_empty() && super_operator == EXISTS);
     let has_effect = effect == super_effect || super_effect.is_empty();
     if !has_key || !has_effect {
@@ -44,18 +44,19 @@ fn is_superset(superset: &Value, toleration: &Value) -> bool {
     }
 }
 
-/// All that tells tolerations apart.
+/// All fields that distinguish tolerations.
 type Identity<'t> = ([&'t str; 4], Option<i64>);
 
 fn identity(toleration: &Value) -> Identity<'_> {
     (texts(toleration), seconds(toleration))
 }
 
-/// Finds supersets of tolerations without a look at all of them.
+/// Finds supersets of tolerations without a comparison with each of them.
 #[derive(Default)]
 struct TolerationIndex<'t> {
     all: HashSet<Identity<'t>>,
-    /// The two that tolerate for the longest time, by key, effect, operator, and the value unless the operator ignores it.
+    /// The two longest tolerations by key, effect, operator and value. The value is left out if the operator ignores
+    /// it.
     longest: HashMap<[&'t str; 4], [Option<&'t Value>; 2]>,
 }
 
@@ -73,7 +74,7 @@ impl<'t> TolerationIndex<'t> {
         let [key, effect, operator, value] = texts(toleration);
         let group = [key, effect, operator, if operator == EXISTS { "" } else { value }];
         let longest = self.longest.entry(group).or_default();
-        // Without a limit of the time, or with another effect, it tolerates forever.
+        // Without a time limit, or with another effect, a toleration lasts forever.
         let time =
             |toleration: &Value| seconds(toleration).filter(|_| effect == "NoExecute").map_or((1, 0), |s| (0, s));
         let at = longest.iter().position(|known| known.is_none_or(|known| time(known) < time(toleration)));
@@ -101,7 +102,8 @@ impl<'t> TolerationIndex<'t> {
     }
 }
 
-/// Merges two lists. Of a toleration and a superset of it, only the superset is kept; of equal ones the first.
+/// Merges two lists. Of a toleration and its superset, only the superset is kept. Of equal tolerations, the first is
+/// kept.
 pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     let all: Vec<&Value> = first.iter().chain(second).collect();
     let mut later = TolerationIndex::default();
@@ -123,7 +125,8 @@ pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// True if each toleration of a pod is one of a whitelist, or tolerates less than one of it. An empty whitelist has all.
+/// True if each toleration of a pod is in a whitelist, or tolerates less than a toleration of the whitelist. An empty
+/// whitelist allows all tolerations.
 pub(crate) fn are_listed(tolerations: &[Value], whitelist: &[Value]) -> bool {
     let whitelist_index = TolerationIndex::of(whitelist);
     whitelist.is_empty() || tolerations.iter().all(|toleration| whitelist_index.has_superset(toleration))
@@ -149,13 +152,13 @@ mod tests {
         check_merge(&format!("[{equal},{other}]"), &format!("[{exists}]"), &format!("[{other},{exists}]"));
         check_merge(&format!("[{exists}]"), &format!("[{equal},{exists}]"), &format!("[{exists}]"));
         check_merge(&format!("[{equal},{other}]"), &format!("[{all}]"), &format!("[{all}]"));
-        // Without an operator a toleration is a superset of one with `Equal`, but not the other way around.
+        // A toleration without an operator is a superset of a toleration with `Equal`, but not the other way around.
         let bare = r#"{"key":"a","value":"v","effect":"NoSchedule"}"#;
         check_merge(&format!("[{equal}]"), &format!("[{bare}]"), &format!("[{bare}]"));
         check_merge(&format!("[{bare}]"), &format!("[{equal}]"), &format!("[{bare}]"));
     }
 
-    /// The rule, with a look at all pairs.
+    /// The rule, by a comparison of all pairs.
     fn merge_by_pairs(all: &[Value]) -> Vec<Value> {
         let mut merged: Vec<Value> = Vec::new();
         for (i, toleration) in all.iter().enumerate() {

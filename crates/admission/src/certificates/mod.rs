@@ -1,5 +1,6 @@
-//! The plugins for certificate signing requests and cluster trust bundles (upstream: `plugin/pkg/admission/certificates`). Who approves a request or
-//! signs a certificate needs the permission for its signer, beside that for the subresource.
+//! The plugins for certificate signing requests and cluster trust bundles (upstream:
+//! `plugin/pkg/admission/certificates`). A user who approves a request or signs a certificate needs a permission for
+//! the signer, beside the permission for the subresource.
 
 mod approval;
 mod signing;

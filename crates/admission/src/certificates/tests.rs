@@ -107,7 +107,7 @@ fn who_writes_the_bundle_of_a_signer_needs_the_permission_to_attest_for_it() {
     let nobody = || Arc::new(Signers("attest", &[]));
     check(&create(nobody()), &plugin, &bundle("", "x", ""), "");
     check(&create(nobody()), &ClusterTrustBundleAttest::new(&Gates::default()), &new, "");
-    // The garbage collector may change what it has to.
+    // The garbage collector may change its fields.
     let update =
         |old| Scenario { authorizer: nobody(), old: Some(old), ..Scenario::update(GROUP, "clustertrustbundles") };
     check(&update(bundle("example.com/a", "x", r#""a.b/c""#)), &plugin, &new, "");

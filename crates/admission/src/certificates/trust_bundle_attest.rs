@@ -44,7 +44,7 @@ impl AdmissionPlugin for ClusterTrustBundleAttest {
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
-            // The signer of a stored bundle is immutable. A bundle without one is nobody's.
+            // The signer of a stored bundle is immutable. A bundle without a signer belongs to nobody.
             let signer = object.str_at(&["spec", "signerName"]);
             let is_unchanged = || attributes.old.is_some_and(|old| changes_only_collector_fields(object, old));
             if signer.is_empty() || is_unchanged() || may(attributes, "attest", signer).await {

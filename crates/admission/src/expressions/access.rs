@@ -118,8 +118,8 @@ impl AccessChecker for RequestAccess<'_> {
     }
 }
 
-/// The result of a future that is nearly always ready: only authorizers that ask another server wait. Then this thread
-/// blocks, and the runtime moves its other tasks away.
+/// The result of a future that is nearly always ready. Only authorizers that ask another server wait. In that case this
+/// thread blocks, and the runtime moves its other tasks away.
 fn wait<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);
     if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -1,4 +1,4 @@
-//! What the CEL expressions of webhooks and policies see of a request beside its objects.
+//! The variables of the CEL expressions of webhooks and policies that describe a request, beside its objects.
 
 mod access;
 mod request;

@@ -1,4 +1,4 @@
-//! What expressions see of one request. Each part is made when the first of them needs it.
+//! The parts of a request that expressions see. Each part is made when the first expression needs it.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -33,7 +33,7 @@ pub(crate) struct ExpressionRequest<'a> {
     attributes: &'a AdmissionAttributes<'a>,
     access: RequestAccess<'a>,
     target: OnceLock<ResourceTarget>,
-    /// The request, matched as it is.
+    /// The variable `request`, if the request matches as it is.
     requested: OnceLock<Value>,
     namespace: OnceLock<Result<Value, ApiError>>,
 }
@@ -54,8 +54,8 @@ impl<'a> ExpressionRequest<'a> {
         RequestAuthorizer { checker: &self.access, target: self.target.get_or_init(|| self.access.target()) }
     }
 
-    /// `request`, for the validations and mutations of a policy: `request.kind` and `request.resource` are those that
-    /// matched. Null if no expression uses it.
+    /// `request`, for the validations and mutations of a policy. `request.kind` and `request.resource` are the kind and
+    /// the resource that matched. Null if no expression uses it.
     pub(crate) fn matched(&self, matched: &MatchedResource<'_>, used: UsedValues) -> Cow<'_, Value> {
         match (matched, used.request) {
             (MatchedResource::Equivalent(_), true) => {
@@ -65,7 +65,8 @@ impl<'a> ExpressionRequest<'a> {
         }
     }
 
-    /// `request`, for the match conditions of a policy, which see it as those of webhooks do ([`at_kind`](Self::at_kind)).
+    /// `request`, for the match conditions of a policy. They see the same value as the match conditions of webhooks
+    /// ([`at_kind`](Self::at_kind)).
     pub(crate) fn for_conditions(&self, matched: &MatchedResource<'_>, used: UsedValues) -> Cow<'_, Value> {
         match (matched, used.request) {
             (MatchedResource::Equivalent(_), true) => Cow::Owned(self.at_kind(&matched.kind(self.attributes), used)),
@@ -73,7 +74,7 @@ impl<'a> ExpressionRequest<'a> {
         }
     }
 
-    /// `request`, matched as it is. Null if no expression uses it.
+    /// `request`, if the request matches as it is. Null if no expression uses it.
     fn requested(&self, used: UsedValues) -> &Value {
         match used.request {
             true => {

@@ -8,7 +8,7 @@ use pintle_value::quantity::Quantity;
 /// The largest quantity whose thousandths fit 64 bits (`resource.MaxMilliValue`).
 const MAX_MILLI_VALUE: i64 = i64::MAX / 1000;
 
-/// The quantities as integers of the same unit. A missing one is zero.
+/// The quantities as integers of the same unit. A missing quantity is zero.
 fn comparable<const N: usize>(quantities: [Option<&Quantity>; N]) -> [i64; N] {
     let values = quantities.map(|quantity| quantity.map_or(0, Quantity::value));
     if values.iter().all(|value| *value <= MAX_MILLI_VALUE) {
@@ -17,9 +17,9 @@ fn comparable<const N: usize>(quantities: [Option<&Quantity>; N]) -> [i64; N] {
     values
 }
 
-/// What an object requests, and its limits.
+/// The requests and the limits of an object.
 pub(super) struct Usage<'a> {
-    /// The type of the items that limit it: `Container`, `Pod` or `PersistentVolumeClaim`.
+    /// The type of the limit range items that apply: `Container`, `Pod` or `PersistentVolumeClaim`.
     pub(super) limit_type: &'a str,
     pub(super) requests: ResourceList,
     pub(super) limits: ResourceList,
@@ -33,7 +33,7 @@ impl Usage<'_> {
         self.each(item, "maxLimitRequestRatio", Self::check_ratio, errors);
     }
 
-    /// Checks the minimum and the maximum of an item, of requests only.
+    /// Checks the minimum and the maximum of an item, for requests only.
     pub(super) fn check_requests(&self, item: &Value, errors: &mut Vec<String>) {
         self.each(item, "min", Self::check_min, errors);
         self.each(item, "max", Self::check_max_request, errors);

@@ -1,5 +1,6 @@
-//! The plugin `LimitRanger` (upstream: `plugin/pkg/admission/limitranger`): gives the containers of new pods the default
-//! requests and limits of the limit ranges of their namespace, and refuses pods and claims that are out of range.
+//! The plugin `LimitRanger` (upstream: `plugin/pkg/admission/limitranger`). It gives the containers of new pods the
+//! default requests and limits of the limit ranges of their namespace. It refuses pods and claims that are out of
+//! range.
 //!
 //! - `constraints`: minimum, maximum and ratio of one resource.
 
@@ -105,7 +106,7 @@ impl ContainerDefaults {
         defaults
     }
 
-    /// Sets what the containers of a pod do not have, and records that in an annotation.
+    /// Sets the defaults that the containers of a pod lack, and records that in an annotation.
     fn set(&self, pod: &mut Value) {
         let mut notes = Vec::new();
         for (field, description) in [("containers", "container"), ("initContainers", "init container")] {
@@ -176,7 +177,8 @@ fn check_pod(pod: &Value, item: &Value, errors: &mut Vec<String>) {
     }
 }
 
-/// The requests or limits of a pod: those of its containers, unless the pod itself has some. Its overhead does not count.
+/// The requests or limits of a pod: the sum of its containers' resources, unless the pod itself has resources. Its
+/// overhead does not count.
 fn pod_resources(spec: &Value, kind: &str) -> ResourceList {
     let mut resources = aggregate_container_resources(spec, kind);
     let own = resource_list(spec, &["resources", kind]);
@@ -193,7 +195,7 @@ fn check_claim(claim: &Value, item: &Value, errors: &mut Vec<String>) {
     }
 }
 
-/// The text of several errors (upstream: `utilerrors.NewAggregate`): equal ones are named once.
+/// The text of several errors (upstream: `utilerrors.NewAggregate`). Equal errors are named once.
 fn aggregate(mut errors: Vec<String>) -> Option<String> {
     let mut seen = std::collections::HashSet::new();
     errors.retain(|error| seen.insert(error.clone()));

@@ -39,7 +39,7 @@ fn check_create(plural: &str, items: &str, object: &Value, expect: &str) {
     assert_eq!(why(scenario.validate(&LimitRanger, object)), expect, "{items} {object:?}");
 }
 
-/// Checks a pod under an item of a type; `constraint` is a field of it.
+/// Checks a pod under an item of a type; `constraint` is a field of the item.
 #[track_caller]
 fn check_pod_under(limit_type: &str, constraint: &str, pod: &Value, expect: &str) {
     check_create("pods", &format!(r#"{{"type":"{limit_type}",{constraint}}}"#), pod, expect);
@@ -89,7 +89,8 @@ fn containers_get_default_requests_and_limits() {
     let plain = r#""containers":[{"name":"a"}]"#;
     check(&[], plain, plain, None);
     check(&[r#"{"type":"Pod","max":{"cpu":"1"}}"#], plain, plain, None);
-    // The later item of a limit range wins, and among limit ranges the first. The annotation is that of the last.
+    // Within a limit range, the later item wins. Among limit ranges, the first wins. The annotation lists the defaults
+    // of the last limit range only.
     let two = r#"{"type":"Container","default":{"cpu":"1"}},{"type":"Container","default":{"cpu":"2"}}"#;
     check(
         &[two, r#"{"type":"Container","default":{"cpu":"3","memory":"4"}}"#],

@@ -23,7 +23,7 @@ fn scheme() -> ConfigScheme {
     ConfigScheme { name, strict: true, kinds: kinds.into(), types }
 }
 
-/// Reads the configuration of a plugin for policies, whose kind is expected. Returns the directory.
+/// Reads the configuration of a plugin for policies, which must have the given kind. Returns the directory.
 ///
 /// # Errors
 /// Returns upstream's message if the text cannot be decoded, or if the directory cannot be used.
@@ -39,7 +39,7 @@ pub(crate) fn policy_directory(text: Option<&[u8]>, kind: &str, gates: &Gates) -
 /// Checks the directory of a configuration. Returns it, if there is one.
 ///
 /// # Errors
-/// Returns upstream's message if the feature is off, or if the path is not that of a directory.
+/// Returns upstream's message if the feature is off, or if the path does not name a directory.
 pub(crate) fn check_directory(path: &str, gates: &Gates) -> Result<Option<PathBuf>, String> {
     if path.is_empty() {
         return Ok(None);

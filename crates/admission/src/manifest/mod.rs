@@ -1,9 +1,9 @@
-//! Webhooks, policies and bindings from files, beside the stored ones (KEP-5793; upstream: `admission/plugin/manifest`,
-//! and `manifest` of the plugins for webhooks and policies; gate `ManifestBasedAdmissionControlConfig`). The server reads,
-//! decodes and validates the files, also when they change.
+//! Webhooks, policies and bindings from files, beside the stored ones (KEP-5793; gate
+//! `ManifestBasedAdmissionControlConfig`). Upstream: `admission/plugin/manifest`, and `manifest` of the plugins for
+//! webhooks and policies. The server reads, decodes and validates the files, also when they change.
 //!
 //! - `configuration`: the directory that the configuration of a plugin names.
-//! - `set`: what is required of the objects of a directory.
+//! - `set`: the requirements on the objects of a directory.
 
 mod configuration;
 mod set;
@@ -22,9 +22,9 @@ pub use self::set::ManifestSet;
 pub struct ManifestFiles<'p> {
     /// The directory with the files.
     pub directory: &'p Path,
-    /// What may be in the files.
+    /// The kinds of objects that may be in the files.
     pub kinds: &'static ManifestKinds,
-    /// What has the objects.
+    /// The plugin's store for the objects.
     pub(crate) target: &'p dyn ManifestTarget,
 }
 
@@ -35,7 +35,7 @@ impl ManifestFiles<'_> {
     }
 }
 
-/// What enforces objects from files.
+/// A plugin's store of objects from files, which the plugin enforces.
 pub(crate) trait ManifestTarget: Sync {
     /// Replaces the objects from files.
     fn set_of_files(&self, objects: &[Value]);
@@ -44,15 +44,16 @@ pub(crate) trait ManifestTarget: Sync {
 /// The kinds of objects that a plugin reads from files.
 #[derive(Debug)]
 pub struct ManifestKinds {
-    /// What they configure, in messages.
+    /// The noun for the objects in messages: `webhook` or `policy`.
     pub what: &'static str,
     /// The kinds, of `admissionregistration.k8s.io/v1`: webhook configurations, or policies and their bindings.
     pub kinds: &'static [&'static str],
-    /// The name of the scheme that decodes them in messages: the place in upstream's source where it is made.
+    /// The name of the scheme that decodes the files, for messages. It is the line of upstream's source that makes the
+    /// scheme.
     pub scheme: &'static str,
 }
 
-/// What a plugin makes of the objects from files.
+/// The objects from files in the form that a plugin evaluates.
 #[derive(Debug)]
 pub(crate) struct StaticObjects<T>(RwLock<Option<Arc<T>>>);
 
@@ -63,12 +64,12 @@ impl<T> Default for StaticObjects<T> {
 }
 
 impl<T> StaticObjects<T> {
-    /// What was read last; `None` if the plugin reads no files.
+    /// The objects that were read last; `None` if the plugin reads no files.
     pub(crate) fn get(&self) -> Option<Arc<T>> {
         self.0.read().clone()
     }
 
-    /// Replaces what was read.
+    /// Replaces the objects.
     pub(crate) fn set(&self, objects: T) {
         *self.0.write() = Some(Arc::new(objects));
     }

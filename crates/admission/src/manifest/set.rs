@@ -1,5 +1,5 @@
-//! What is required of the objects of a directory beside the rules of their kinds: reserved names that differ, and no
-//! references to objects that are not in the directory (upstream: `manifest/validation.go`, `webhook/manifest/loader`,
+//! The requirements on the objects of a directory beside the rules of their kinds. Names are reserved and differ, and
+//! references stay within the directory (upstream: `manifest/validation.go`, `webhook/manifest/loader`,
 //! `policy/manifest/loader`).
 
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ impl ManifestSet {
     /// The objects, sorted by name.
     ///
     /// # Errors
-    /// A binding is one of a policy that is not in the set.
+    /// A binding names a policy that is not in the set.
     pub fn finish(mut self) -> Result<Vec<Value>, String> {
         for binding in self.objects.iter().filter(|object| self.kinds.kinds.get(1) == Some(&object.kind())) {
             let policy = binding.str_at(&["spec", "policyName"]);
@@ -75,7 +75,7 @@ impl ManifestSet {
     }
 }
 
-/// The webhooks of files are called by their URL: services may not be there yet.
+/// The webhooks of files are called by their URL: services may not exist yet.
 fn check_webhooks(object: &Value, file: &str) -> Result<(), String> {
     for webhook in object.items_at(&["webhooks"]) {
         let client = &webhook["clientConfig"];

@@ -1,4 +1,4 @@
-//! What the matching of a request needs beside the request, computed at most once and only if it is asked for.
+//! The data beside the request that matching needs. Each part is computed when it is first needed, and at most once.
 
 use std::sync::OnceLock;
 
@@ -26,9 +26,9 @@ impl Labels {
 
 /// The labels that a selector of namespaces is compared with.
 pub(super) enum RequestLabels<'a> {
-    /// Those of the new object, which is the namespace.
+    /// The labels of the new object, which is the namespace.
     OfObject,
-    /// Those of the stored namespace.
+    /// The labels of the stored namespace.
     Stored(&'a Labels),
 }
 
@@ -39,8 +39,8 @@ impl MatchingCache {
             .get_or_init(|| attributes.client.equivalent_resources(attributes.resource, attributes.subresource))
     }
 
-    /// Calls `each` with every label that selectors of namespaces are compared with. False if they do not decide about this
-    /// request, or if the namespace cannot be read.
+    /// Calls `each` with every label that selectors of namespaces are compared with. Returns false if such selectors do
+    /// not apply to this request, or if the namespace cannot be read.
     pub(crate) fn for_each_namespace_label(
         &self,
         attributes: &AdmissionAttributes<'_>,

@@ -1,5 +1,5 @@
-//! Finds the webhooks, policies or bindings whose rules may match a request by the names that their rules have, so that
-//! those for other resources cost a request nothing, however many there are.
+//! Finds the webhooks, policies or bindings whose rules may match a request, by the names in their rules. So rules for
+//! other resources cost a request nothing, however many there are.
 
 use std::hash::Hash;
 
@@ -10,11 +10,11 @@ use super::RequestMatcher;
 use super::rules::{NamedResources, ResourceNames};
 use crate::AdmissionAttributes;
 
-/// The maximum number of groups times resources of a rule that are looked up together. A rule with more is looked up by its
-/// resources alone, so that the index does not grow faster than the objects that it is made of.
+/// The maximum number of groups times resources of a rule for which each pair is a key of the index. A rule with more
+/// pairs is looked up by its resources alone. So the index does not grow faster than the objects that it is made of.
 const MAX_PAIRS: usize = 256;
 
-/// What a rule names: an operation, a group, and a resource with its subresource. `None` is the wildcard.
+/// The names in a rule: an operation, a group, and a resource with its subresource. `None` is the wildcard.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct RuleNames {
     operation: u8,
@@ -34,7 +34,7 @@ impl RuleNames {
 /// The number of combinations of wildcards.
 const SHAPES: u8 = 8;
 
-/// The names that rules of one shape have if they match a request.
+/// The names of the rules of one shape that match a request.
 #[derive(Hash)]
 struct RequestNames<'a> {
     operation: u8,
@@ -52,7 +52,7 @@ impl Equivalent<RuleNames> for RequestNames<'_> {
     }
 }
 
-/// The positions of matchers in a list, by what their rules name.
+/// The positions of matchers in a list, by the names in their rules.
 #[derive(Debug, Default)]
 pub(crate) struct MatcherIndex {
     by_names: HashMap<RuleNames, Vec<u32>>,
@@ -65,8 +65,8 @@ pub(crate) struct MatcherIndex {
 }
 
 impl MatcherIndex {
-    /// Adds the matcher at a position, which is above all that were added before. Without a matcher, the position is one
-    /// for every request.
+    /// Adds the matcher at a position, which is above all positions that were added before. A position without a
+    /// matcher is found for every request.
     pub(crate) fn add(&mut self, position: u32, matcher: Option<&RequestMatcher>) {
         let Some((matcher, rules)) = matcher.and_then(|matcher| Some((matcher, matcher.rules.as_ref()?))) else {
             self.without_rules.push(position);
@@ -93,7 +93,8 @@ impl MatcherIndex {
         }
     }
 
-    /// The positions of all matchers with a rule that may match a request, in order. Others have none that does.
+    /// The positions of all matchers with a rule that may match a request, in order. The other matchers have no such
+    /// rule.
     pub(crate) fn candidates(&self, attributes: &AdmissionAttributes<'_>) -> Vec<u32> {
         let mut found = Vec::new();
         self.add_candidates(attributes, &mut found);
@@ -101,7 +102,8 @@ impl MatcherIndex {
         found
     }
 
-    /// Adds the positions of all matchers with a rule that may match a request, in any order and not only once.
+    /// Adds the positions of all matchers with a rule that may match a request, in any order. A position may be added
+    /// several times.
     pub(crate) fn add_candidates(&self, attributes: &AdmissionAttributes<'_>, found: &mut Vec<u32>) {
         found.extend_from_slice(&self.without_rules);
         if self.shapes == 0 {
@@ -111,7 +113,7 @@ impl MatcherIndex {
         self.add_named(attributes, requested, found);
         if self.finds_equivalents {
             let equivalents = attributes.matching.equivalents(attributes).iter().map(ResourceNames::of_equivalent);
-            // Other versions have the same names.
+            // Other versions of the requested resource have the same names.
             for other in equivalents.filter(|other| !other.has_names_of(&requested)) {
                 self.add_named(attributes, other, found);
             }
@@ -132,15 +134,15 @@ impl MatcherIndex {
     }
 }
 
-/// Sorts positions that were found, each of which remains once.
+/// Sorts the positions that were found and removes duplicates.
 pub(crate) fn sort(found: &mut Vec<u32>) {
     found.sort_unstable();
     found.dedup();
 }
 
-/// What requests match by rules.
+/// An item that requests match by rules.
 pub(crate) trait Matching {
-    /// Which requests match. `None` for all.
+    /// The matcher of the requests; `None` if all requests match.
     fn matcher(&self) -> Option<&RequestMatcher>;
 }
 

@@ -1,4 +1,4 @@
-//! The index of matchers finds every matcher that matches a request, and none of other resources.
+//! The index of matchers finds every matcher that matches a request, and no matcher for other resources.
 
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ fn matcher(policy: &str, rules: &str) -> Item {
     Item(RequestMatcher::of_webhook(&yaml(&webhook)))
 }
 
-/// The positions of the matchers that match a request, and of those that the index finds.
+/// The positions of the matchers that match a request, and the positions that the index finds.
 fn positions(list: &MatchingList<Item>, items: &[Item], text: &str) -> (Vec<usize>, Vec<usize>) {
     request(text).inspect(&Value::object(), |attributes| {
         let matching = items.iter().enumerate().filter(|(_, Item(matcher))| matcher.has_rule_for(attributes));

@@ -19,7 +19,7 @@ pub(crate) use self::index::{MatcherIndex, Matching, MatchingList, sort};
 use self::rules::{ResourceNames, ResourceRule};
 use crate::AdmissionAttributes;
 
-/// The kinds of `admissionregistration.k8s.io` that no webhook sees, so that a broken one can be repaired.
+/// The kinds of `admissionregistration.k8s.io` that no webhook sees, so that a broken configuration can be repaired.
 const EXEMPT_KINDS: [&str; 6] = [
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -42,7 +42,7 @@ pub fn is_exempt(attributes: &AdmissionAttributes<'_>) -> bool {
 pub enum MatchedResource<'a> {
     /// The resource that is requested.
     Requested,
-    /// Another one that serves the same objects.
+    /// Another resource that serves the same objects.
     Equivalent(&'a EquivalentResource),
 }
 
@@ -66,16 +66,16 @@ impl MatchedResource<'_> {
     }
 }
 
-/// How rules apply to resources that serve the same objects as those that they name.
+/// How rules apply to a resource that they do not name but that serves the same objects as a named resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MatchPolicy {
-    /// They do not.
+    /// Such rules do not match.
     Exact,
     /// A request is converted to a resource that a rule names.
     Equivalent,
 }
 
-/// A selector that may be malformed. That is an error of each request that it decides about.
+/// A selector that may be malformed. A malformed selector is an error of each request that it decides about.
 type Selector = Result<LabelSelector, String>;
 
 /// Which requests a webhook, a policy or a binding of a policy is for. Built once from the stored object.
@@ -83,7 +83,7 @@ type Selector = Result<LabelSelector, String>;
 pub struct RequestMatcher {
     /// Without rules, a webhook matches nothing, and a policy everything.
     rules: Option<Vec<ResourceRule>>,
-    /// Requests that do not match although a rule does.
+    /// Requests that do not match, although a rule matches them.
     excluded: Vec<ResourceRule>,
     policy: MatchPolicy,
     namespaces: Selector,
@@ -105,7 +105,7 @@ impl RequestMatcher {
         Self { rules: included, excluded: rules(resources, "excludeResourceRules"), ..Self::of_selectors(resources) }
     }
 
-    /// The fields that both have.
+    /// The fields that the matchers of webhooks and policies share.
     fn of_selectors(value: &Value) -> Self {
         let selector = |field: &str| {
             let selector = value.get(field).unwrap_or(&Value::Null);
@@ -121,7 +121,7 @@ impl RequestMatcher {
         }
     }
 
-    /// True if requests for resources that are equivalent to those of the rules match.
+    /// True if the matcher also matches requests for resources that are equivalent to the resources of its rules.
     fn finds_equivalents(&self) -> bool {
         self.policy == MatchPolicy::Equivalent
     }
@@ -141,7 +141,7 @@ impl RequestMatcher {
         attributes: &'m AdmissionAttributes<'_>,
         object: &Value,
     ) -> Result<Option<MatchedResource<'m>>, ApiError> {
-        // Upstream looks at the selectors first, but reports what is wrong with them only if a rule matches.
+        // Upstream looks at the selectors first, but reports their errors only if a rule matches.
         let Some(matched) = self.find_by_rules(attributes) else { return Ok(None) };
         let in_namespace = self.matches_namespace(attributes, object);
         if matches!(in_namespace, Ok(false)) {

@@ -57,7 +57,7 @@ pub(super) struct ResourcePattern {
     pub(super) subresource: Option<Str>,
 }
 
-/// What a rule names, for one of its operations.
+/// The groups and resources in a rule, for one of its operations.
 pub(super) struct NamedResources<'a> {
     pub(super) operation: u8,
     /// `None` is the wildcard.
@@ -87,7 +87,7 @@ enum RuleScope {
     All,
     Namespaced,
     Cluster,
-    /// One that does not exist.
+    /// A scope that does not exist.
     Unknown,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct ResourceRule {
     versions: Names,
     resources: Vec<ResourcePattern>,
     scope: RuleScope,
-    /// The names of objects. An empty list is all.
+    /// The names of objects. An empty list stands for all names.
     names: Vec<Str>,
 }
 
@@ -135,7 +135,7 @@ impl ResourceRule {
         }
     }
 
-    /// What the rule names, for each of its operations.
+    /// The groups and resources in the rule, for each of its operations.
     pub(super) fn named(&self) -> impl Iterator<Item = NamedResources<'_>> {
         let groups = match &self.groups {
             Names::Any => None,
@@ -149,7 +149,7 @@ impl ResourceRule {
         })
     }
 
-    /// True if the rule matches a request as one for this resource.
+    /// True if the rule matches a request, taken as a request for this resource.
     pub(super) fn matches(&self, attributes: &AdmissionAttributes<'_>, resource: ResourceNames<'_>) -> bool {
         self.matches_request(attributes)
             && self.groups.contains(resource.group)
@@ -158,7 +158,7 @@ impl ResourceRule {
             && self.matches_scope(attributes, resource)
     }
 
-    /// True if the rule matches what does not depend on the version of the resource.
+    /// True if the rule matches the properties of a request that do not depend on the version of the resource.
     pub(super) fn matches_request(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.operations & bit(attributes.operation) != 0
             && self.resources.iter().any(|own| own.matches_subresource(attributes.subresource))

@@ -126,7 +126,7 @@ fn equivalent_resources_match_unless_the_policy_is_exact() {
             ("UPDATE autoscaling/horizontalpodautoscalers/scale", "no"),
         ],
     );
-    // A rule that names the requested resource comes first, also if an earlier one names an equivalent one.
+    // A rule that names the requested resource comes first, even if an earlier rule names an equivalent resource.
     let both = r#"{operations: ["*"], apiGroups: [autoscaling], apiVersions: [v1], resources: ["*"]},
                   {operations: ["*"], apiGroups: [autoscaling], apiVersions: [v2], resources: ["*"]}"#;
     check_rule(both, &[("CREATE autoscaling/horizontalpodautoscalers/", "requested")]);
@@ -149,7 +149,7 @@ fn namespaces_are_selected_by_their_labels() {
     {
         assert_eq!(found(&request("CREATE /pods/"), &matcher, &in_namespace(namespace)), expect, "{namespace}");
     }
-    // A namespace that is written has its new labels, and one that is deleted those that are stored.
+    // A namespace in a create or update has its new labels. A namespace in a delete has its stored labels.
     let of_namespace = |operation: &str, name: &'static str| Scenario {
         namespace: Some(name),
         target: Some(json(&format!(r#"{{"metadata": {{"name": "{name}"}}}}"#))),
@@ -167,7 +167,7 @@ fn namespaces_are_selected_by_their_labels() {
     ] {
         assert_eq!(found(&scenario, &matcher, object), expect, "{:?} {object:?}", scenario.namespace);
     }
-    // What no rule matches is no error.
+    // A request that no rule matches causes no error.
     let webhook = "{namespaceSelector: {matchLabels: {stage: production}}, objectSelector: {}, rules: []}";
     let matcher = RequestMatcher::of_webhook(&yaml(webhook));
     assert_eq!(found(&request("CREATE /pods/"), &matcher, &in_namespace("none")), "no");
@@ -215,7 +215,7 @@ fn policies_exclude_requests_and_name_objects() {
         "CREATE /events/",
         "no",
     );
-    // A selector that is not there matches nothing.
+    // A missing selector matches nothing.
     assert_eq!(
         found(&request("CREATE /pods/"), &RequestMatcher::of_match_resources(&Value::object()), &json(OBJECT)),
         "no"

@@ -35,7 +35,7 @@ pub(super) fn changed<'o>(a: &'o Value, b: &'o Value) -> BTreeSet<&'o str> {
     a.keys().chain(b.keys()).filter(|key| a.get(*key) != b.get(*key)).copied().collect()
 }
 
-/// Those of the labels that a node may not change.
+/// Selects the labels that a node may not change.
 pub(super) fn forbidden(labels: BTreeSet<&str>) -> Vec<&str> {
     labels.into_iter().filter(|label| is_forbidden(label)).collect()
 }

@@ -1,6 +1,6 @@
 //! The plugin `NodeRestriction` (upstream: `plugin/pkg/admission/noderestriction`): a node changes only itself and the
-//! pods that are bound to it, and creates only mirror pods. The node authorizer gives a node what its pods refer to, so
-//! without this plugin a node could give itself access to everything.
+//! pods that are bound to it, and creates only mirror pods. The node authorizer grants a node access to the objects
+//! that its pods refer to. So without this plugin a node could give itself access to everything.
 //!
 //! - `labels`: the labels that a node may set on itself.
 //! - `references`: the objects of the API that a pod refers to.
@@ -25,7 +25,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The namespace of the leases of nodes.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// What a node may change of a claim.
+/// The fields of a claim that a node may change.
 const CLAIM_STATUS_FIELDS: [[&str; 2]; 6] = [
     ["metadata", "resourceVersion"],
     ["metadata", "managedFields"],
@@ -38,7 +38,7 @@ const CLAIM_STATUS_FIELDS: [[&str; 2]; 6] = [
 /// The admission plugin `NodeRestriction`.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeRestriction {
-    /// Audiences of tokens must be those of the pod.
+    /// Audiences of tokens must be audiences of the pod.
     restricts_audiences: bool,
     /// Requests for a node's certificates may have any subject.
     allows_other_subjects: bool,
@@ -137,7 +137,7 @@ impl NodeWrite<'_> {
         self.refused(format!("unexpected operation {}", quote(self.attributes.operation.text())))
     }
 
-    /// The stored object. It is missing with the text of upstream's listers, which name the kind.
+    /// The stored object. If it is missing, the error has the text of upstream's listers, which name the kind.
     fn stored(&self, group: &str, plural: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, ApiError> {
         let resource = GroupResource::new(group, plural);
         let found = self.attributes.client.get(&resource, namespace, name);

@@ -1,5 +1,5 @@
-//! The certificates that a node may request for pods: those of the pods that run on it, as they are (upstream:
-//! `admitPodCertificateRequest`).
+//! The certificates that a node may request for pods. The pod must run on the node, and the request must describe it as
+//! it is (upstream: `admitPodCertificateRequest`).
 
 use pintle_auth::node::is_mirror_pod;
 use pintle_registry::ApiError;
@@ -71,8 +71,8 @@ pub(super) fn check(write: &NodeWrite<'_>, enabled: bool) -> Result<(), ApiError
     Ok(())
 }
 
-/// A stored object that the request names. If there is none, the error is one after which kubelets try again: the cache may be
-/// behind.
+/// A stored object that the request names. If the object does not exist, the error makes kubelets try again, because
+/// the cache may be behind.
 fn named(
     write: &NodeWrite<'_>,
     plural: &str,

@@ -30,7 +30,7 @@ const PLAIN_VOLUMES: [&str; 22] = [
     "vsphereVolume",
 ];
 
-/// The other sources, and what they refer to.
+/// The sources of volumes that refer to objects of the API, with upstream's text for these objects.
 const VOLUMES: [(&str, &str); 7] = [
     ("configMap", "configmaps (via configmap volumes)"),
     ("secret", "secrets (via secret volumes)"),
@@ -41,7 +41,7 @@ const VOLUMES: [(&str, &str); 7] = [
     ("azureFile", "secrets (via azureFile volumes)"),
 ];
 
-/// The sources of projected volumes, and what they refer to.
+/// The sources of projected volumes, with upstream's text for the objects that they refer to.
 const PROJECTED: [(&str, &str); 5] = [
     ("configMap", "configmaps (via projected volumes)"),
     ("secret", "secrets (via projected volumes)"),

@@ -1,4 +1,4 @@
-//! Scenarios by upstream's cases: who writes what, what is stored, and the text of the refusal.
+//! Scenarios by upstream's cases. Each has the user, the write, the stored objects, and the text of the refusal.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn by_node(scenario: Scenario) -> Scenario {
     }
 }
 
-/// Checks a write; the expected text is that after the introduction of the error, or empty if the write is allowed.
+/// Checks a write; the expected text follows the introduction of the error. It is empty if the write is allowed.
 #[track_caller]
 fn check(scenario: &Scenario, object: &str, expect: &str) {
     check_plugin(&plugin(), scenario, object, expect);

@@ -9,7 +9,7 @@ use pintle_value::print::quote;
 
 use super::NodeWrite;
 
-/// The verb that allows a node other audiences than those of its pods.
+/// The verb that allows a node audiences that its pods do not have.
 const AUDIENCE_VERB: &str = "request-serviceaccounts-token-audience";
 
 /// Sources of volumes inside the tree, and the CSI drivers that replaced them.
@@ -86,7 +86,7 @@ async fn check_audience(write: &NodeWrite<'_>, pod: &Value, audience: &str) -> R
     }))
 }
 
-/// Whether a volume of a pod has an audience, and what could not be found to tell that.
+/// Whether a volume of a pod has an audience, and the errors of objects that could not be read to decide this.
 fn has_audience(write: &NodeWrite<'_>, pod: &Value, audience: &str) -> (bool, Vec<String>) {
     let mut errors = Vec::new();
     for volume in pod.items_at(&["spec", "volumes"]) {

@@ -35,7 +35,7 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     ConfigScheme { name, strict: true, types, kinds }
 });
 
-/// Whose pods are neither refused nor recorded nor warned of.
+/// The exemptions: their pods are neither refused nor recorded, and nobody is warned about them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exemptions {
     /// Users by name.
@@ -49,7 +49,7 @@ pub struct Exemptions {
 /// The configuration of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodSecurityConfiguration {
-    /// The policy of namespaces whose labels say nothing.
+    /// The policy of a namespace without labels.
     pub defaults: Policy,
     /// The exemptions.
     pub exemptions: Exemptions,

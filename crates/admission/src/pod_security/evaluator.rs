@@ -1,4 +1,4 @@
-//! Which checks a policy consists of, and what they find (upstream: `pod-security-admission/policy/registry.go`).
+//! The checks that a policy consists of, and their violations (upstream: `pod-security-admission/policy/registry.go`).
 
 use std::sync::LazyLock;
 
@@ -35,10 +35,10 @@ impl Check {
     }
 }
 
-/// What a check forbids in a pod.
+/// A property of a pod that a check forbids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What is forbidden, in few words.
+    /// The forbidden property, in few words.
     pub reason: &'static str,
     /// Where it is in the pod.
     pub detail: String,
@@ -83,7 +83,7 @@ impl Violations {
     }
 }
 
-/// The functions of the checks of each level, by minor version up to the newest one with a change.
+/// The functions of the checks of each level, by minor version up to the newest version that changes a check.
 struct Policies {
     baseline: Vec<Vec<CheckFunction>>,
     restricted: Vec<Vec<CheckFunction>>,
@@ -112,8 +112,8 @@ impl Policies {
     }
 }
 
-/// The functions of a level at a version: first the checks of the level `baseline`, each level in the order of their
-/// identifiers.
+/// The functions of a level at a version: first the checks of the level `baseline`, then the checks of `restricted`.
+/// Within a level, checks are in the order of their identifiers.
 fn functions(level: Level, minor: i64) -> Vec<CheckFunction> {
     let mut applicable: Vec<_> = CHECKS
         .iter()

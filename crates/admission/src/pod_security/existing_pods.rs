@@ -20,7 +20,7 @@ use super::policy::LevelVersion;
 pub struct ExistingPodLimits {
     /// The number of pods.
     pub count: usize,
-    /// The time; it is also limited to half of what is left until the deadline of the request.
+    /// The maximum time. Half of the time until the deadline of the request is a limit, too.
     pub time: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Default for ExistingPodLimits {
     }
 }
 
-/// After how many pods other tasks of the thread run.
+/// The number of pods after which other tasks of the thread run.
 const PODS_PER_TURN: usize = 32;
 
 /// Returns the warnings for a namespace.
@@ -52,7 +52,7 @@ pub(super) async fn warnings(
     check.warnings(namespace)
 }
 
-/// The check of a namespace so far.
+/// The state of the check of a namespace.
 struct NamespaceCheck<'a> {
     enforce: LevelVersion,
     exempt_runtime_classes: &'a [Str],
@@ -84,8 +84,8 @@ impl<'a> NamespaceCheck<'a> {
         }
     }
 
-    /// Checks the pods of a namespace: those without a controller and the first one of each controller, then the others
-    /// of the controllers.
+    /// Checks the pods of a namespace. Pods without a controller and the first pod of each controller come first. The
+    /// other pods of the controllers follow.
     async fn run(&mut self, client: &dyn ObjectClient, namespace: &str) -> Result<(), ApiError> {
         let mut controllers: HashSet<Str> = HashSet::new();
         let mut others: Vec<Box<dyn StoredObject>> = Vec::new();

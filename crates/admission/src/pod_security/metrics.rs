@@ -1,4 +1,4 @@
-//! What the plugin counts (upstream: `pod-security-admission/metrics`).
+//! The metrics of the plugin (upstream: `pod-security-admission/metrics`).
 
 use pintle_metrics::{Counter, Exposition, Family, Kind, Stability};
 use pintle_value::Str;
@@ -10,7 +10,7 @@ use crate::{AdmissionAttributes, AdmissionOperation};
 /// The minor version of Kubernetes that the server implements. Policies may name newer ones.
 const SERVER_VERSION: Version = Version::Minor(36);
 
-/// What a policy is evaluated for.
+/// The mode for which a policy is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Enforce,

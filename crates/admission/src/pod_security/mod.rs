@@ -1,5 +1,5 @@
-//! The plugin `PodSecurity`: pods must follow the Pod Security Standards as far as the labels of their namespace say so
-//! (upstream: `k8s.io/pod-security-admission`, `plugin/pkg/admission/security/podsecurity`).
+//! The plugin `PodSecurity`. Pods must follow the Pod Security Standards as far as the labels of their namespace
+//! require it (upstream: `k8s.io/pod-security-admission`, `plugin/pkg/admission/security/podsecurity`).
 //!
 //! - `policy`: levels, versions, and the labels of namespaces.
 //! - `pod`, `checks`, `evaluator`: what each level forbids at each version.
@@ -80,7 +80,7 @@ impl PodSecurity {
         PolicyLabels::of(labels).policy(&self.configuration.defaults)
     }
 
-    /// The policy of the namespace of a write. `describe` makes the audit annotation of an error of its message.
+    /// The policy of the namespace of a write. `describe` makes the audit annotation of an error from its message.
     ///
     /// # Errors
     /// Returns the message if the namespace cannot be read.
@@ -101,7 +101,7 @@ impl PodSecurity {
         !namespace.is_empty() && self.configuration.exemptions.namespaces.iter().any(|exempt| exempt == namespace)
     }
 
-    /// Records a write that is exempt by its namespace or its user. Returns whether it is.
+    /// Records a write that is exempt by its namespace or its user. Returns true for an exempt write.
     fn is_exempt(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let users = &self.configuration.exemptions.usernames;
         let why = if self.is_exempt_namespace(attributes.namespace) {
@@ -116,7 +116,8 @@ impl PodSecurity {
         true
     }
 
-    /// Checks the labels of a namespace, and warns of what they change.
+    /// Checks the labels of a namespace. Warns of existing pods that violate a newly enforced policy, or of an
+    /// exemption.
     async fn validate_namespace(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
         let (policy, errors) = self.policy(labels(object));
         let mut is_unchanged = errors.is_empty();
@@ -188,7 +189,7 @@ impl PodSecurity {
         if self.is_exempt(attributes) {
             return Ok(());
         }
-        // A template is admitted even then.
+        // A pod template is admitted even if the namespace cannot be read.
         let Ok((policy, errors)) = self.policy_of_namespace(attributes, str::to_owned) else { return Ok(()) };
         let is_privileged = policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged;
         if errors.is_empty() && is_privileged {
@@ -199,7 +200,7 @@ impl PodSecurity {
         self.evaluate(attributes, &policy, &errors, PodTemplate::of(template), false)
     }
 
-    /// Evaluates the policy of a namespace. What it enforces is for pods only.
+    /// Evaluates the policy of a namespace. Only pods are refused; pod templates get warnings and audit annotations.
     fn evaluate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -276,8 +277,8 @@ fn labels(object: &Value) -> impl Iterator<Item = (&str, &str)> {
     labels.filter_map(|(key, value)| Some((key, value.as_str()?)))
 }
 
-/// True if an update of a pod may violate a policy that the pod did not violate before: it changes the image of a
-/// container, or the containers.
+/// True if an update of a pod may violate a policy that the pod did not violate before. Such an update changes the
+/// image of a container, or the containers.
 fn is_significant_update(pod: &Value, old: &Value) -> bool {
     let image = |container: &Value| Str::from(container.str_at(&["image"]));
     for list in pod_containers::LISTS {

@@ -1,4 +1,4 @@
-//! What the checks read of pods and pod templates, and the texts that they have in common.
+//! The view of pods and pod templates that the checks read, and the texts that the checks share.
 
 use pintle_value::Value;
 
@@ -90,7 +90,7 @@ impl<'a> Container<'a> {
     }
 }
 
-/// Who sets a field of a security context to what is forbidden.
+/// The pod and the containers that set a field of a security context to a forbidden value.
 #[derive(Debug, Default)]
 pub(super) struct Setters<'a> {
     pod: bool,

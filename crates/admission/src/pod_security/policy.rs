@@ -5,7 +5,7 @@ use std::fmt;
 
 use pintle_value::{Errors, field::FieldPath};
 
-/// What all labels of namespaces and all audit annotations begin with.
+/// The prefix of all labels of namespaces and all audit annotations.
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
 /// The labels of a namespace, without the prefix: the level and the version of each mode.
@@ -103,7 +103,7 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// What a namespace enforces, audits and warns of.
+/// The levels that a namespace enforces, audits and warns of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Pods that violate it are refused.
@@ -152,8 +152,8 @@ impl<'a> PolicyLabels<'a> {
         found
     }
 
-    /// The modes of a policy by name, without those that are privileged and those that no label chooses:
-    /// `enforce=baseline:latest, warn=restricted:v1.30`.
+    /// The modes of a policy by name: `enforce=baseline:latest, warn=restricted:v1.30`. Privileged modes and modes that
+    /// no label chooses are left out.
     pub(super) fn describe(&self, policy: &Policy) -> String {
         let [enforce, enforce_version, audit, audit_version, warn, warn_version] = self.0;
         let modes = [
@@ -166,7 +166,8 @@ impl<'a> PolicyLabels<'a> {
     }
 
     /// The policy that the labels choose, and the errors in them (upstream: `PolicyToEvaluate`). A malformed level or
-    /// version to enforce becomes the strictest; a malformed level to audit or to warn of becomes privileged.
+    /// version of the mode `enforce` becomes the strictest. A malformed level of the modes `audit` and `warn` becomes
+    /// privileged.
     pub(super) fn policy(&self, defaults: &Policy) -> (Policy, Errors) {
         let [enforce, enforce_version, audit, audit_version, warn, warn_version] = self.0;
         let (mut policy, mut errors) = (*defaults, Errors::new());
@@ -176,7 +177,8 @@ impl<'a> PolicyLabels<'a> {
         Self::version(audit_version, "audit-version", &mut policy.audit.version, &mut errors);
         Self::level(warn, "warn", &mut policy.warn.level, Level::Privileged, &mut errors);
         Self::version(warn_version, "warn-version", &mut policy.warn.version, &mut errors);
-        // Users are warned of what is enforced explicitly, for example by workloads, unless a label says otherwise.
+        // Unless a label says otherwise, users are warned of violations of an explicitly enforced level, for example by
+        // workloads.
         if warn.is_none() && is_enforced && policy.enforce.level > policy.warn.level {
             policy.warn.level = policy.enforce.level;
             if warn_version.is_none() {

@@ -2,7 +2,7 @@
 
 use pintle_registry::Resource;
 
-/// What a resource is for the plugin.
+/// The role of a resource for the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// Has the labels that choose a policy.
@@ -27,7 +27,7 @@ const TARGETS: [(&str, &str, Target); 10] = [
 ];
 
 impl Target {
-    /// What a resource is; `None` if the plugin does not look at it.
+    /// The role of a resource; `None` if the plugin does not look at the resource.
     pub(super) fn of(resource: &Resource) -> Option<Self> {
         let is_same =
             |(group, plural, _): &&(&str, &str, Target)| resource.group == *group && resource.plural == *plural;

@@ -1,4 +1,4 @@
-//! The bindings of one policy, and an index that finds those whose rules and selector of namespaces may match.
+//! The bindings of one policy, and an index that finds the bindings whose rules and selector of namespaces may match.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::matching::{MatcherIndex, RequestMatcher, sort};
 pub(super) struct Binding {
     pub(super) name: Str,
     pub(super) policy: Str,
-    /// Which requests it is for, of those of the policy; `None` for all.
+    /// Selects requests among the requests that match the policy; `None` for all.
     pub(super) matcher: Option<RequestMatcher>,
     pub(super) params: Option<ParamRef>,
-    /// What happens when a validation fails; empty for mutating policies.
+    /// The actions when a validation fails; empty for mutating policies.
     pub(super) actions: Vec<Str>,
     /// A label that the namespace must have, with one of some values.
     required_label: Option<(Str, Vec<Str>)>,
@@ -54,7 +54,7 @@ pub(super) struct PolicyBindings {
     all: Vec<Arc<Binding>>,
     /// The bindings that need a label of the namespace, by its key and value.
     by_label: HashMap<Str, HashMap<Str, MatcherIndex>>,
-    /// The others.
+    /// The bindings that need no label.
     unlabelled: MatcherIndex,
 }
 
@@ -73,8 +73,8 @@ impl PolicyBindings {
         self.all.push(binding);
     }
 
-    /// The bindings that may match a request, in order. All others have no rule for it, or need a label that its namespace
-    /// does not have.
+    /// The bindings that may match a request, in order. Every other binding has no rule for the request, or needs a
+    /// label that the namespace does not have.
     pub(super) fn candidates(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Candidates<'_> {
         let mut found = Vec::new();
         self.unlabelled.add_candidates(attributes, &mut found);
@@ -84,7 +84,7 @@ impl PolicyBindings {
             }
         };
         if !self.by_label.is_empty() && !attributes.matching.for_each_namespace_label(attributes, object, &mut add) {
-            // The selectors of namespaces do not decide, or their error has to be reported.
+            // The selectors of namespaces do not apply, or their error has to be reported.
             return Candidates::All(self.all.iter());
         }
         sort(&mut found);
@@ -94,9 +94,9 @@ impl PolicyBindings {
 
 /// Bindings of a policy that may match.
 pub(super) enum Candidates<'a> {
-    /// All of them.
+    /// All bindings.
     All(std::slice::Iter<'a, Arc<Binding>>),
-    /// Those at these positions.
+    /// The bindings at these positions.
     Some(&'a [Arc<Binding>], std::vec::IntoIter<u32>),
 }
 

@@ -1,5 +1,5 @@
-//! What policies of both types have in common, and which requests they are for (upstream: `PolicyAccessor` and the policy
-//! matcher of `policy/generic`).
+//! The common part of policies of both types, and the requests that they match (upstream: `PolicyAccessor` and the
+//! policy matcher of `policy/generic`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use super::source::Hook;
 use crate::AdmissionAttributes;
 use crate::matching::{MatchedResource, RequestMatcher};
 
-/// Resources of policies, which no stored policy sees: they could not be repaired otherwise (upstream:
-/// `admissionResources` of `policy/generic/plugin.go`).
+/// Resources of policies. No stored policy sees them, because a broken policy could not be repaired otherwise
+/// (upstream: `admissionResources` of `policy/generic/plugin.go`).
 const POLICIES: [&str; 4] = [
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
@@ -22,8 +22,8 @@ const POLICIES: [&str; 4] = [
     "mutatingadmissionpolicybindings",
 ];
 
-/// Resources that no policy sees, by group: reviews of authentication and authorization are needed to answer any request
-/// (upstream: `kubeapiserver/admission/exclusion`).
+/// Resources that no policy sees, by group. Reviews of authentication and authorization are needed to answer any
+/// request (upstream: `kubeapiserver/admission/exclusion`).
 const EXCLUDED: [(&str, &[&str]); 2] = [
     ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
     (
@@ -48,27 +48,28 @@ pub(super) trait StoredPolicy {
     /// Reads a stored policy.
     fn of(object: &Value) -> Self;
 
-    /// What the policy is for.
+    /// The common part of the policy.
     fn definition(&self) -> &Definition;
 }
 
-/// What a policy is for.
+/// The part that policies of both types share: the name, the requests that match, and the parameters.
 #[derive(Debug)]
 pub(super) struct Definition {
     pub(super) name: Str,
     /// True if errors are ignored (`failurePolicy: Ignore`).
     pub(super) ignores_failures: bool,
-    /// Which requests it is for; `None` if the policy does not say.
+    /// The requests that match; `None` if the policy does not say.
     pub(super) matcher: Option<RequestMatcher>,
     param_kind: Option<ParamKind>,
-    /// How many of the next evaluations are expected to take long. The cost of expressions does not tell before they are
-    /// evaluated: it depends on the object.
+    /// How many of the next evaluations are expected to take long. The cost of an expression is not known before its
+    /// evaluation, because it depends on the object.
     expected_long: AtomicU32,
 }
 
-/// An evaluation that takes this long gets a thread that serves nothing else: getting it takes some ten microseconds.
+/// An evaluation that takes this long gets a thread that serves nothing else. Getting such a thread takes some ten
+/// microseconds.
 const LONG_EVALUATION: Duration = Duration::from_millis(1);
-/// How many evaluations after a long one are expected to take long, too: the next object may be like that one.
+/// How many evaluations after a long one are expected to take long, too, because the next object may be alike.
 const LONG_SERIES: u32 = 1000;
 
 impl Definition {
@@ -79,7 +80,7 @@ impl Definition {
             ignores_failures: spec.str_at(&["failurePolicy"]) == "Ignore",
             matcher: spec.get("matchConstraints").map(RequestMatcher::of_match_resources),
             param_kind: spec.get("paramKind").and_then(ParamKind::of),
-            // Nothing is known of a new policy.
+            // No evaluation of a new policy has been measured, so the first is expected to take long.
             expected_long: AtomicU32::new(1),
         }
     }
@@ -97,27 +98,27 @@ impl Definition {
             self.expected_long.store(LONG_SERIES, Ordering::Relaxed);
         } else {
             let one_less = |expected: u32| expected.checked_sub(1);
-            // An error says that none was expected.
+            // An error means that no long evaluation was expected.
             let _ = self.expected_long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
         }
     }
 
-    /// True if the policy may be for a request. One without a matcher is an error of every request.
+    /// True if the policy may match a request. A policy without a matcher is an error of every request.
     pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.matcher.as_ref().is_none_or(|matcher| matcher.has_rule_for(attributes))
     }
 }
 
-/// What matches a request of a policy and its bindings.
+/// The result of matching a request with a policy and its bindings.
 pub(super) struct Matches<'h, 'a> {
     /// The resource at which the policy matches.
     pub(super) matched: MatchedResource<'a>,
-    /// The bindings that match, with their parameter objects, or why these cannot be determined.
+    /// The bindings that match, with their parameter objects, or the reason why the objects cannot be determined.
     pub(super) bindings: Vec<(&'h Binding, Result<Vec<Value>, String>)>,
 }
 
 impl<P: StoredPolicy> Hook<P> {
-    /// What matches a request. `None` if the policy does not.
+    /// Matches a request. `None` if the policy does not match it.
     ///
     /// # Errors
     /// The policy cannot be applied to any request that it matches.

@@ -1,11 +1,11 @@
-//! What the plugins count (upstream: `policy/validating/metrics`, `policy/mutating/metrics`).
+//! The metrics of the plugins (upstream: `policy/validating/metrics`, `policy/mutating/metrics`).
 
 use std::time::Duration;
 
 use pintle_metrics::{Buckets, Counter, Exposition, Family, Histogram, Kind, Stability};
 use pintle_value::Str;
 
-/// Upstream's buckets: the smallest is an access to a field, the largest an expression at the cost limit.
+/// Upstream's buckets. The smallest fits an access to a field, the largest an expression at the cost limit.
 const BUCKETS: [f64; 5] = [0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +13,7 @@ struct CheckLabels {
     policy: Str,
     binding: Str,
     error_type: &'static str,
-    /// `allow`, `deny`, `audit` or `warn`; of validating policies only.
+    /// `allow`, `deny`, `audit` or `warn`; for validating policies only.
     action: Option<&'static str>,
 }
 

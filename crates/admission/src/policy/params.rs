@@ -56,8 +56,8 @@ impl ParamRef {
     /// The parameter objects of a request, of the resource of the policy's `paramKind`.
     ///
     /// # Errors
-    /// The reference does not fit the scope of the resource, objects cannot be read, or there are none although that is
-    /// denied.
+    /// The reference does not fit the scope of the resource, objects cannot be read, or there are no objects
+    /// and the reference denies that.
     pub(super) fn read(&self, attributes: &AdmissionAttributes<'_>, resource: &Resource) -> Result<Vec<Value>, String> {
         let namespace = match resource.scope {
             Scope::Namespaced if !self.namespace.is_empty() => &*self.namespace,

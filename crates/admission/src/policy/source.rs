@@ -1,5 +1,5 @@
-//! The policies of one type with their bindings: those of files, which come first, and the stored ones. These follow the
-//! stored objects; what has not changed is neither decoded nor compiled again (upstream:
+//! The policies of one type with their bindings: first the policies of files, then the stored ones. The stored policies
+//! follow the stored objects. Unchanged objects are neither decoded nor compiled again (upstream:
 //! `policy/generic/policy_source.go`, `composite_policy_source.go`).
 
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ impl<P: StoredPolicy> Matching for Hook<P> {
 /// Objects by the revision of their last write. A revision of several objects identifies none of them.
 type ByRevision<T> = HashMap<u64, Option<Arc<T>>>;
 
-/// What was read last.
+/// The policies and bindings that were read last.
 #[derive(Debug)]
 struct Snapshot<P> {
     policy_revision: u64,
@@ -51,7 +51,7 @@ pub(super) struct PolicySource<P> {
     of_files: StaticObjects<MatchingList<Hook<P>>>,
 }
 
-/// The policies that may see requests of a kind, in the order in which they run: those of files first.
+/// The policies that may see requests of a kind, in the order in which they run. The policies of files come first.
 #[derive(Debug)]
 pub(super) struct Hooks<P> {
     of_files: Option<Arc<MatchingList<Hook<P>>>>,
@@ -92,7 +92,8 @@ impl<P: StoredPolicy> PolicySource<P> {
         }
     }
 
-    /// True if a policy may be for a request, or if the policies cannot be read, which is an error of every request.
+    /// True if a policy may be for a request, or if the policies cannot be read. A failed read is an error of every
+    /// request.
     pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let concerns = |hook: &Hook<P>| hook.policy.definition().concerns(attributes);
         !is_excluded(attributes)
@@ -120,7 +121,7 @@ impl<P: StoredPolicy> PolicySource<P> {
         {
             return Ok(snapshot.hooks.clone());
         }
-        // Without the lock, because it may have to compile. Requests that come meanwhile do the same.
+        // The lock is not held, because the read may have to compile. Concurrent requests do the same work.
         let known = known.as_deref();
         let (policies, by_revision) =
             read(client.read_all(&self.policies, "")?, known.map(|known| &known.policies), P::of)?;
@@ -156,7 +157,7 @@ impl<P: StoredPolicy> PolicySource<P> {
     }
 }
 
-/// Reads objects in the order of their names. Those that are known are taken as they are.
+/// Reads objects in the order of their names. Objects of a known revision are not decoded again.
 fn read<T>(
     stored: StoredObjects,
     known: Option<&ByRevision<T>>,

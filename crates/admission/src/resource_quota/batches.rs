@@ -1,5 +1,5 @@
-//! Batches of the writes of a namespace: what waits while a batch is being decided is decided together afterwards, so a
-//! quota is written once for all of them.
+//! Batches of the writes of a namespace. Writes that arrive while a batch is being decided form the next batch. So a
+//! quota is written once for all writes of a batch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,10 +16,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The writes that wait, by namespace. A namespace has an entry while one of its writes leads.
 type Queues<W, O> = Mutex<HashMap<Str, Vec<Waiter<W, O>>>>;
 
-/// Batches of writes `W`, of which each has an outcome `O`.
+/// Batches of writes `W`, each of which has an outcome `O`.
 pub(super) struct Batches<W, O>(Arc<Queues<W, O>>);
 
-/// The time for the turn of a write was over.
+/// The time for the turn of a write is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimedOut;
 
@@ -29,7 +29,7 @@ struct Waiter<W, O> {
     turn: oneshot::Sender<Turn<W, O>>,
 }
 
-/// What a write has waited for.
+/// The end of a write's wait.
 enum Turn<W, O> {
     /// It was decided in a batch that another write led.
     Decided(O),
@@ -37,7 +37,7 @@ enum Turn<W, O> {
     Lead(Leadership<W, O>),
 }
 
-/// The right to decide the next batch of a namespace. Dropping it passes it on.
+/// The right to decide the next batch of a namespace. Dropping the leadership passes it on.
 struct Leadership<W, O> {
     queues: Arc<Queues<W, O>>,
     namespace: Str,
@@ -50,11 +50,11 @@ impl<W, O> Default for Batches<W, O> {
 }
 
 impl<W, O> Batches<W, O> {
-    /// Decides a write, together with those that wait for the same namespace. `decide` returns an outcome for each write of
-    /// a batch.
+    /// Decides a write, together with the writes that wait for the same namespace. `decide` returns an outcome for each
+    /// write of a batch.
     ///
     /// # Errors
-    /// It was not the turn of the write in time.
+    /// The turn of the write did not come in time.
     pub(super) async fn decide<F>(
         &self,
         namespace: &str,
@@ -89,7 +89,7 @@ impl<W, O> Batches<W, O> {
         Ok(own)
     }
 
-    /// Takes the lead, or waits for the write that has it.
+    /// Takes the lead, or waits for the write that leads.
     fn enter(&self, namespace: &str, write: &Arc<W>) -> Result<Leadership<W, O>, oneshot::Receiver<Turn<W, O>>> {
         match self.0.lock().entry(namespace.into()) {
             Entry::Vacant(entry) => {
@@ -104,8 +104,8 @@ impl<W, O> Batches<W, O> {
         }
     }
 
-    /// Waits for the turn of a write. `None` if the write that led was given up. A write that is being decided waits for
-    /// that, however long it takes.
+    /// Waits for the turn of a write. `None` if the write that led was given up. A write that is being decided waits
+    /// for the decision, however long it takes.
     async fn wait(
         &self,
         namespace: &str,
@@ -142,7 +142,7 @@ impl<W, O> Drop for Leadership<W, O> {
                 }
             }
         };
-        // If that write was given up in the meantime, the leadership in the message is dropped and passed on again.
+        // If the next write was given up in the meantime, the leadership in the message is dropped and passed on again.
         let leadership = Self { queues: self.queues.clone(), namespace: self.namespace.clone() };
         let _ = next.turn.send(Turn::Lead(leadership));
     }
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// Decides batches when it is told to, and records them.
+    /// Decides batches on request, and records them.
     #[derive(Default)]
     struct Decider {
         may_decide: Notify,

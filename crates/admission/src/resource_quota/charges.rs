@@ -1,5 +1,5 @@
 //! Charges writes to quotas, by updates of the quotas' status under a compare of their resourceVersion (upstream:
-//! `quotaEvaluator.checkQuotas`), and gives back what was charged for writes that failed.
+//! `quotaEvaluator.checkQuotas`). Gives the charges of failed writes back.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,10 +14,10 @@ use crate::Reservation;
 
 /// How often a conflict with other writers of a quota is resolved.
 const RETRIES: usize = 3;
-/// How often it is tried to give something back. If that fails, the next recalculation of the quota does.
+/// The number of attempts to give a charge back. If all fail, the next recalculation of the quota corrects its usage.
 const RELEASE_ATTEMPTS: usize = 16;
 
-/// What a decision needs of a quota.
+/// The fields of a quota that a decision needs.
 static FIELDS: LazyLock<Projection> =
     LazyLock::new(|| Projection::of(["metadata.name", "metadata.uid", "spec", "status"]));
 
@@ -36,14 +36,14 @@ pub(super) enum QuotaError {
 /// The decision about a write.
 pub(super) type Decision = Result<(), QuotaError>;
 
-/// A write that is charged to quotas. What it was charged is its reservation.
+/// A write that is charged to quotas. Its charges are its reservation.
 pub(super) struct ChargedWrite {
     namespace: Str,
     measured: MeasuredWrite,
     charges: Mutex<Vec<QuotaCharge>>,
 }
 
-/// What a write was charged to a quota.
+/// The charge of a write to a quota.
 #[derive(Clone, Debug)]
 struct QuotaCharge {
     name: Str,
@@ -103,7 +103,7 @@ impl ChargedWrite {
         self.charges.lock().iter().any(|charge| charge.uid == quota.uid)
     }
 
-    /// What the write is charged to the quotas of its namespace.
+    /// The charges of the write to the quotas of its namespace.
     ///
     /// # Errors
     /// It is refused.
@@ -116,7 +116,7 @@ impl ChargedWrite {
     }
 }
 
-/// Decides the writes of a batch, which are all of one namespace, and charges those that are admitted.
+/// Decides the writes of a batch, which are all in one namespace, and charges the admitted writes.
 pub(super) async fn charge(
     client: &dyn ObjectClient,
     limited: &[LimitedResource],
@@ -207,7 +207,7 @@ impl Reservation for ChargedWrite {
     }
 }
 
-/// Gives back what was charged to a quota, if the quota is still the same.
+/// Gives a charge back to a quota, if the quota is still the same.
 async fn give_back(client: &dyn ObjectClient, namespace: &str, charge: &QuotaCharge) {
     let failed = |error: &ApiError| {
         tracing::warn!(namespace, quota = %charge.name, %error, "Failed to give back the charge of a write");

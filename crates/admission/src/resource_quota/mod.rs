@@ -3,7 +3,7 @@
 //!
 //! - `configuration`: resources that nobody may use without a quota.
 //! - `batches`: concurrent writes of a namespace are decided together.
-//! - `charges`: charges quotas, and gives back what a write that failed was charged.
+//! - `charges`: charges quotas, and gives back the charges of failed writes.
 
 mod batches;
 mod charges;
@@ -75,7 +75,7 @@ impl Drop for QueuedWrite<'_> {
     fn drop(&mut self) {
         match self.started.get() {
             Some(started) => self.queue.finished(started, Instant::now()),
-            // It was decided with another one, or given up.
+            // The write was decided with another one, or was given up.
             None => self.queue.depth.add(-1),
         }
     }
@@ -85,7 +85,7 @@ impl Drop for QueuedWrite<'_> {
 struct AdmissionContext<'a> {
     client: &'a dyn ObjectClient,
     features: QuotaFeatures,
-    /// The first error. What was measured then is not complete.
+    /// The first error. After an error, the measured usage is incomplete.
     failed: OnceLock<ApiError>,
 }
 

@@ -1,8 +1,8 @@
-//! The plugin `ServiceAccount` (upstream: `plugin/pkg/admission/serviceaccount`): every pod runs as a service account that
-//! exists, and gets its image pull secrets and a volume with its token.
+//! The plugin `ServiceAccount` (upstream: `plugin/pkg/admission/serviceaccount`). Every pod runs as a service account
+//! that exists. The pod gets the account's image pull secrets and a volume with the account's token.
 //!
 //! - `token_volume`: the volume with the token, and its mounts.
-//! - `secrets`: which of the secrets that a pod refers to its account allows.
+//! - `secrets`: the secrets of a pod that its account allows.
 
 mod secrets;
 mod token_volume;
@@ -20,14 +20,14 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 
 /// The service account of pods that name none.
 const DEFAULT_ACCOUNT: &str = "default";
-/// How often the account `default` is looked up, which a controller creates for every namespace.
+/// How often the account `default` is looked up. A controller creates it in every namespace.
 const DEFAULT_ACCOUNT_ATTEMPTS: u32 = 10;
 /// The pause between two attempts. Upstream waits for a random time from 100 to 200 ms.
 const RETRY_INTERVAL: Duration = Duration::from_millis(150);
 /// The annotation of accounts whose pods may use only the secrets that the account has.
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// What is read of an account.
+/// The fields of an account that the plugin reads.
 static FIELDS: LazyLock<Projection> = LazyLock::new(|| {
     Projection::of([
         "automountServiceAccountToken",
@@ -38,7 +38,7 @@ static FIELDS: LazyLock<Projection> = LazyLock::new(|| {
     ])
 });
 
-/// What an account has that matters for its pods. Most accounts have none of it.
+/// Texts in the fields of an account that matter for its pods. Most accounts contain none of them.
 static FINDERS: LazyLock<[Finder<'_>; 3]> =
     LazyLock::new(|| [ENFORCE_MOUNTABLE_SECRETS, "automountServiceAccountToken", "imagePullSecrets"].map(Finder::new));
 
@@ -56,7 +56,7 @@ fn account_name(pod: &Value) -> &str {
     pod.str_at(&["spec", "serviceAccountName"])
 }
 
-/// Gets what matters of a pod's service account, and waits a while for the account `default`.
+/// Gets the fields of a pod's service account that matter. Waits a while for the account `default`.
 async fn account_of(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<Value, ApiError> {
     let (namespace, name) = (attributes.namespace, account_name(pod));
     let failed = |error: ApiError| {
@@ -89,19 +89,19 @@ fn enforces_mountable_secrets(account: &Value) -> bool {
     account.annotation(ENFORCE_MOUNTABLE_SECRETS).is_some_and(|text| parse_bool(text).unwrap_or_default())
 }
 
-/// Sets what a new pod takes from its account.
+/// Sets the fields that a new pod takes from its account.
 async fn complete(attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
     if account_name(pod).is_empty()
         && let Some(spec) = pod.get_mut("spec")
     {
         spec.set("serviceAccountName", DEFAULT_ACCOUNT);
-        // The deprecated alias.
+        // The deprecated alias of the field.
         spec.set("serviceAccount", DEFAULT_ACCOUNT);
     }
     let account = account_of(attributes, pod).await?;
     let Some(spec) = pod.get_mut("spec") else { return Ok(()) };
     let automount = |object: &Value| object.get("automountServiceAccountToken").and_then(Value::as_bool);
-    // The pod's preference counts before the account's.
+    // The pod's setting takes precedence over the account's.
     if automount(spec).or_else(|| automount(&account)).unwrap_or(true) {
         token_volume::mount(spec);
     }
@@ -146,7 +146,8 @@ async fn account_of_named(attributes: &AdmissionAttributes<'_>, pod: &Value) -> 
     account_of(attributes, pod).await
 }
 
-/// Checks that a mirror pod refers to nothing of the API server. The kubelet would delete it if it were changed.
+/// Checks that a mirror pod refers to nothing of the API server. The kubelet would delete the pod if the plugin changed
+/// it.
 fn check_mirror_pod(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
     let why = if !account_name(pod).is_empty() {
         "a mirror pod may not reference service accounts"

@@ -1,11 +1,11 @@
-//! Which of the secrets that a pod refers to its service account allows.
+//! The secrets of a pod that its service account allows.
 
 use std::collections::HashSet;
 
 use pintle_value::Value;
 
-/// The secrets that a container takes variables from, each with the variable, or without one if all of its entries become
-/// variables.
+/// The secrets from which a container takes variables, each with the variable. There is no variable if all entries of
+/// the secret become variables.
 fn variables(container: &Value) -> impl Iterator<Item = (Option<&str>, &str)> {
     let single = container.items_at(&["env"]).iter().filter_map(|variable| {
         let secret = variable.at(&["valueFrom", "secretKeyRef"])?;

@@ -1,5 +1,5 @@
-//! The projected volume through which the containers of a pod get a token of its service account, the certificate
-//! authority and the name of the namespace.
+//! The projected volume with a token of the pod's service account, the certificate authority and the name of the
+//! namespace. It is mounted into the containers of a pod.
 
 use pintle_value::{Value, object};
 
@@ -7,13 +7,13 @@ use pintle_value::{Value, object};
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The beginning of the volume's name.
 const NAME_PREFIX: &str = "kube-api-access-";
-/// The lifetime of the token in seconds, which tells it from tokens that a pod asks for itself (upstream:
+/// The lifetime of the token in seconds, which distinguishes it from tokens that a pod requests itself (upstream:
 /// `WarnOnlyBoundTokenExpirationSeconds`).
 const EXPIRATION_SECONDS: i64 = 60 * 60 + 7;
 /// The mode 0644.
 const DEFAULT_MODE: i64 = 0o644;
 
-/// Adds the volume to a pod spec, and mounts of it to the containers that have nothing else at its path.
+/// Adds the volume to a pod spec. Mounts it in the containers that have no other mount at its path.
 pub(super) fn mount(spec: &mut Value) {
     let names = spec.items_at(&["volumes"]).iter().map(|volume| volume.str_at(&["name"]));
     let existing = names.into_iter().find(|name| name.starts_with(NAME_PREFIX)).map(str::to_owned);

@@ -16,16 +16,16 @@ use crate::objects::VersionedObjects;
 /// Why a webhook does not admit a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum WebhookError {
-    /// It cannot be called, or its answer cannot be used. The failure policy decides.
+    /// The call failed, or the answer cannot be used. The failure policy decides.
     Calling {
-        /// What is wrong.
+        /// The reason.
         why: String,
         /// The code for metrics.
         code: u16,
     },
-    /// It denies the request.
+    /// The webhook denies the request.
     Denied(ApiError, u16),
-    /// The server cannot do what the request or the answer asks for.
+    /// The server cannot do something that the request or the answer asks for.
     Failed(ApiError),
 }
 

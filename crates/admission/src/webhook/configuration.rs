@@ -1,5 +1,5 @@
-//! The configuration of the plugins: which kubeconfig has the credentials for webhooks, and which folder further webhooks
-//! (upstream: `admission/plugin/webhook/config`).
+//! The configuration of the plugins. It names the kubeconfig with the credentials for webhooks, and the folder of
+//! further webhooks (upstream: `admission/plugin/webhook/config`).
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -21,12 +21,12 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     ConfigScheme { name, strict: true, types, kinds }
 });
 
-/// What the configuration of a plugin names.
+/// The paths in the configuration of a plugin.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Configuration {
     /// The kubeconfig with the credentials for webhooks.
     pub(super) kubeconfig: Option<PathBuf>,
-    /// The folder with the files that have further webhooks.
+    /// The folder with the files of further webhooks.
     pub(super) manifests: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! What the plugins count of calls (upstream: `admission/metrics`).
+//! The metrics of the plugins for calls (upstream: `admission/metrics`).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const CONDITION_DURATIONS: Buckets = Buckets::seconds(&[0.001, 0.005, 0.01, 0.02
 
 const DURATIONS: Buckets = Buckets::seconds(&[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0]);
 
-/// Codes above are counted as this one.
+/// Higher codes are counted as this code.
 const MAX_CODE: u16 = 600;
 
 /// The labels of a call.
@@ -75,7 +75,7 @@ pub(super) struct WebhookMetrics {
     /// The type of admission, in upstream's words.
     step: &'static str,
     requests: Family<CallLabels, Counter>,
-    /// By labels without the code.
+    /// The durations of calls, by labels without the code.
     durations: Family<CallLabels, Histogram>,
     rejections: Family<RejectionLabels, Counter>,
     failed_open: Family<NameLabel, Counter>,
@@ -116,7 +116,8 @@ impl WebhookMetrics {
         self.condition_exclusions.get(&labels, Counter::default).inc();
     }
 
-    /// Records how long the evaluation of conditions took. As in upstream, only if they are not all true.
+    /// Records how long the evaluation of conditions took. As in upstream, conditions that are all true are not
+    /// recorded.
     pub(super) fn conditions_evaluated(&self, name: &Str, operation: &'static str, took: Duration) {
         let labels = ConditionLabels { name: name.clone(), operation };
         self.condition_durations.get(&labels, || Histogram::new(CONDITION_DURATIONS)).observe(took);

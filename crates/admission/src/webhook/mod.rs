@@ -1,11 +1,11 @@
 //! Admission webhooks: the plugins `MutatingAdmissionWebhook` and `ValidatingAdmissionWebhook` (upstream:
-//! `admission/plugin/webhook`). This crate decides which webhooks see a write, what they get and what their answers mean;
-//! the server calls them ([`WebhookCaller`]).
+//! `admission/plugin/webhook`). This crate decides which webhooks see a write, encodes their reviews and interprets
+//! their answers. The server calls them ([`WebhookCaller`]).
 //!
 //! - `configuration`: the configuration of the plugins.
 //! - `source`: the webhooks of the stored configurations, compiled.
 //! - `conditions`: their match conditions.
-//! - `review`: what webhooks get and answer.
+//! - `review`: the requests to webhooks and their answers.
 //! - `call`: one call of a webhook, and how it fails.
 //! - `mutating`, `validating`: the plugins.
 
@@ -34,8 +34,9 @@ pub trait WebhookCaller: Send + Sync {
     /// Posts a review. Returns the body of a successful answer.
     fn call<'a>(&'a self, call: WebhookCall<'a>) -> BoxFuture<'a, Result<Bytes, WebhookCallError>>;
 
-    /// Posts a review, as JSON, to the server of a kubeconfig, and until the deadline again after failures that may pass.
-    /// Returns the body of a successful answer, or why there is none. Only endpoints of plugins are known.
+    /// Posts a review, as JSON, to the server of a kubeconfig. After temporary failures, it is posted again until the
+    /// deadline. Returns the body of a successful answer, or the reason of the failure. Only endpoints of plugins are
+    /// known.
     fn review<'a>(
         &'a self,
         endpoint: &'a ReviewEndpoint,
@@ -58,7 +59,7 @@ pub struct ReviewEndpoint {
 pub struct WebhookCall<'a> {
     /// The webhook.
     pub client: &'a WebhookClientConfig,
-    /// The kubeconfig whose users the server is for webhooks; `None` for nobody.
+    /// The kubeconfig with the credentials for webhooks; `None` for anonymous calls.
     pub kubeconfig: Option<&'a Path>,
     /// The review as JSON.
     pub review: Bytes,
@@ -69,7 +70,7 @@ pub struct WebhookCall<'a> {
 /// Why a webhook could not be called, or did not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookCallError {
-    /// There is no client for it: its certificate authorities or credentials cannot be used.
+    /// There is no client for the webhook, because its certificate authorities or credentials cannot be used.
     NoClient(String),
     /// The call failed, with upstream's message.
     Failed {

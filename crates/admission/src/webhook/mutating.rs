@@ -33,7 +33,7 @@ const MUTATION: &str = "mutation.webhook.admission.k8s.io/";
 const PATCH: &str = "patch.webhook.admission.k8s.io/";
 const FAILED_OPEN: &str = "failed-open.mutation.webhook.admission.k8s.io/";
 
-/// What files may have.
+/// The objects that files may have.
 static MANIFESTS: ManifestKinds = ManifestKinds {
     what: "webhook",
     kinds: &["MutatingWebhookConfiguration"],
@@ -45,7 +45,7 @@ static MANIFESTS: ManifestKinds = ManifestKinds {
 pub struct MutatingAdmissionWebhook {
     source: WebhookSource,
     kubeconfig: Option<PathBuf>,
-    /// The folder with the files that have further webhooks.
+    /// The folder with the files of further webhooks.
     manifests: Option<PathBuf>,
     metrics: WebhookMetrics,
 }
@@ -81,7 +81,7 @@ impl MutatingAdmissionWebhook {
     ) -> Result<(), ApiError> {
         attributes.reinvocation.begin(NAME, object);
         let mut view = ConvertedView::default();
-        // A write that is refused is not converted back.
+        // A refused object is not converted back.
         let result = match self.call_all(attributes, object, webhooks, &mut view).await {
             Ok(()) => view.leave(attributes, object).await,
             refused => refused,
@@ -111,7 +111,7 @@ impl MutatingAdmissionWebhook {
             if !attributes.reinvocation.should_invoke(NAME, &webhook.uid) {
                 continue;
             }
-            // As upstream, the error is wrapped twice.
+            // As in upstream, the error is wrapped twice.
             view.enter(attributes, object, &matched).await.map_err(|error| internal(&error.into()))?;
             let call = Call { plugin: self, attributes, webhook, matched, index };
             call.run(object, view).await?;
@@ -230,7 +230,7 @@ impl Call<'_> {
     }
 }
 
-/// The value of an audit annotation. As upstream, its members are in this order.
+/// The value of an audit annotation. As in upstream, its members are in this order.
 fn annotation_value(configuration: &str, webhook: &str, members: &[(&str, Value)]) -> String {
     let mut text = b"{\"configuration\":".to_vec();
     json::encode_into(&Value::from(configuration), &mut text);

@@ -1,4 +1,4 @@
-//! `AdmissionReview`: the request that a webhook gets, and what its answer says (upstream:
+//! `AdmissionReview`: the encoded request of a webhook, and the decoded answer (upstream:
 //! `admission/plugin/webhook/request`, `webhook/errors`).
 
 use std::sync::LazyLock;
@@ -170,7 +170,7 @@ pub(super) fn encode(
         let options = attributes.options.to_object(attributes.operation);
         let kind = GroupVersionKind::new("meta.k8s.io", "v1", options.kind());
         request.key("options");
-        // Connections have none.
+        // Connect requests have no options.
         match options.is_null() {
             true => request.0.extend_from_slice(b"null"),
             false => attributes.objects.encode(attributes.resource, &options, &kind, request.0),
@@ -180,7 +180,7 @@ pub(super) fn encode(
     out
 }
 
-/// What a webhook answers.
+/// The answer of a webhook.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AdmissionResponse {
     pub(super) allowed: bool,
@@ -195,9 +195,9 @@ pub(super) struct AdmissionResponse {
 /// Why an answer cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ResponseError {
-    /// It is not a review.
+    /// The answer is not a review.
     Undecodable(String),
-    /// The review is not one that a webhook may answer with.
+    /// The review does not have the form of an answer.
     Invalid(String),
 }
 
@@ -255,7 +255,7 @@ pub(super) fn decode(
     Ok(AdmissionResponse {
         allowed: response.bool_at(&["allowed"]),
         status: response.get("status").cloned().unwrap_or_default(),
-        // As upstream, an answer of the older version has a patch of the only type.
+        // As in upstream, a patch in the older version has the only type.
         patch_type: match version {
             ReviewVersion::V1 => patch_type.unwrap_or_default().into(),
             ReviewVersion::V1Beta1 => "JSONPatch".into(),
@@ -266,7 +266,8 @@ pub(super) fn decode(
     })
 }
 
-/// The message for an answer that is a `Status`. The decoder of admission reviews knows that kind, but cannot convert it.
+/// The message for an answer that is a `Status`. The decoder of admission reviews knows the kind `Status`, but cannot
+/// convert it.
 fn status_conversion(version: ReviewVersion, body: &[u8]) -> Option<String> {
     let tree = json::decode(body, json::DecodeOptions::default()).ok()?.value;
     let to = ADMISSION_REVIEW.api_version(version).rsplit('/').next()?;

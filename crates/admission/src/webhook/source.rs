@@ -1,5 +1,5 @@
-//! The webhooks of the stored configurations, compiled once for each state of a configuration, and those of files, which
-//! come first (upstream: `admission/configuration`, `admission/plugin/webhook/accessors.go`,
+//! The webhooks of files, and the webhooks of the stored configurations, which come after them. A configuration is
+//! compiled once for each of its states (upstream: `admission/configuration`, `admission/plugin/webhook/accessors.go`,
 //! `webhook/generic/composite_webhook_source.go`).
 
 use std::collections::HashMap;
@@ -19,23 +19,23 @@ use crate::matching::{Matching, MatchingList, RequestMatcher, is_exempt};
 /// The time limit of a webhook that has none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What happens to a request if a webhook cannot be called.
+/// The effect of a failed call on the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailurePolicy {
-    /// It fails.
+    /// The request fails.
     Fail,
-    /// It goes on.
+    /// The request goes on.
     Ignore,
 }
 
 /// Whether a webhook may be called for a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SideEffects {
-    /// It has none then.
+    /// The webhook has no side effects for a dry run.
     NoneOnDryRun,
-    /// It may have some.
+    /// The webhook may have side effects for a dry run.
     Some,
-    /// The configuration does not say it.
+    /// The configuration does not say.
     Unset,
 }
 
@@ -45,19 +45,19 @@ pub(super) struct Webhook {
     pub(super) name: Str,
     /// The name of the configuration.
     pub(super) configuration: Str,
-    /// What tells it apart from all others of its kind.
+    /// Identifies the webhook among all others of its kind.
     pub(super) uid: Str,
     pub(super) matcher: RequestMatcher,
-    /// How to call it; `None` if the configuration has neither a service nor a URL.
+    /// The address for calls; `None` if the configuration has neither a service nor a URL.
     pub(super) client: Option<WebhookClientConfig>,
     pub(super) failure_policy: FailurePolicy,
     pub(super) side_effects: SideEffects,
     pub(super) timeout: Duration,
-    /// The version of reviews; `None` if it takes none that exists.
+    /// The version of reviews; `None` if the webhook accepts no version that exists.
     pub(super) review_version: Option<ReviewVersion>,
-    /// Which requests it is for, beside its rules and selectors.
+    /// The conditions on requests beside the rules and selectors.
     pub(super) conditions: MatchConditions,
-    /// True if it is called again when others have changed the object.
+    /// True if the webhook is called again when others have changed the object.
     pub(super) is_reinvocable: bool,
 }
 
@@ -68,7 +68,8 @@ impl Matching for Arc<Webhook> {
 }
 
 impl Webhook {
-    /// Compiles a webhook of a configuration, which is the `index`th of its name. `prefix` tells webhooks of files apart.
+    /// Compiles a webhook of a configuration, which is the `index`th webhook with its name. `prefix` tells webhooks of
+    /// files apart.
     fn compile((prefix, configuration): (&str, &str), index: usize, webhook: &Value) -> Self {
         let name = webhook.str_at(&["name"]);
         let versions = webhook.items_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str);
@@ -111,11 +112,12 @@ struct Configuration {
 #[derive(Debug)]
 struct StoredWebhooks {
     configurations: Vec<Configuration>,
-    /// By the name of the configuration, then by their position in it.
+    /// The webhooks in the order of their configurations' names, then of their positions in the configuration.
     webhooks: MatchingList<Arc<Webhook>>,
 }
 
-/// The webhooks that may see requests of a kind, in the order in which they are called: those of files first.
+/// The webhooks that may see requests of a kind, in the order in which they are called. The webhooks of files come
+/// first.
 #[derive(Debug, Default)]
 pub(super) struct Webhooks {
     of_files: Option<Arc<MatchingList<Arc<Webhook>>>>,
@@ -135,7 +137,8 @@ impl Webhooks {
 }
 
 impl StoredWebhooks {
-    /// Compiles configurations, which are read in the order of their names. Those that have not changed are as before.
+    /// Compiles configurations, which are read in the order of their names. Unchanged configurations are not compiled
+    /// again.
     fn compile(configurations: StoredObjects, before: Option<&Self>) -> Result<Self, ApiError> {
         let known = before.into_iter().flat_map(|before| &before.configurations);
         let known: HashMap<u64, &Configuration> = known.map(|known| (known.revision, known)).collect();
@@ -191,7 +194,7 @@ impl WebhookSource {
         }
     }
 
-    /// True if webhooks may see a request. The configurations of admission are seen by those of files only.
+    /// True if webhooks may see a request. Only webhooks of files see the configurations of admission.
     pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         !is_exempt(attributes) || self.of_files.get().is_some()
     }

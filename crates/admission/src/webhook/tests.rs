@@ -1,4 +1,4 @@
-//! Webhooks that do not match cost next to nothing, and those with side effects do not see dry runs.
+//! Webhooks that do not match cost next to nothing. Webhooks with side effects do not see dry runs.
 
 use std::task::{Context, Waker};
 
@@ -52,12 +52,12 @@ fn webhooks_that_do_not_match_allocate_nothing() {
         let (one, hundred) = (plugin(), plugin());
         let (one, hundred) = (allocations(&*one, 1), allocations(&*hundred, 100));
         assert_eq!(one, hundred);
-        // The futures of both phases and of the dispatch.
+        // The allocations are the futures of both phases and of the dispatch.
         assert!(one <= 4, "{one} allocations");
     }
 }
 
-/// Stored configurations of old versions of the API can have side effects, or not say whether they have.
+/// Configurations that were stored by old versions of the API can have side effects, or leave the field unset.
 #[test]
 fn dry_runs_are_refused_if_a_webhook_has_side_effects() {
     let config_map = json(r#"{"metadata": {"name": "c", "namespace": "default"}}"#);

@@ -26,7 +26,7 @@ use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
 /// The prefix of audit annotations.
 const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
 
-/// What files may have.
+/// The objects that files may have.
 static MANIFESTS: ManifestKinds = ManifestKinds {
     what: "webhook",
     kinds: &["ValidatingWebhookConfiguration"],
@@ -38,12 +38,12 @@ static MANIFESTS: ManifestKinds = ManifestKinds {
 pub struct ValidatingAdmissionWebhook {
     source: WebhookSource,
     kubeconfig: Option<PathBuf>,
-    /// The folder with the files that have further webhooks.
+    /// The folder with the files of further webhooks.
     manifests: Option<PathBuf>,
     metrics: WebhookMetrics,
 }
 
-/// A webhook that matches, with the objects as it sees them.
+/// A webhook that matches, with the objects at the version that it sees.
 struct Invocation<'i> {
     webhook: &'i Webhook,
     matched: MatchedResource<'i>,
@@ -72,8 +72,8 @@ impl ValidatingAdmissionWebhook {
         Ok(Self { kubeconfig, manifests, ..Self::default() })
     }
 
-    /// Calls the webhooks that match a write. All have answered when this returns; the error is that of the first that
-    /// does not admit it.
+    /// Calls the webhooks that match a write. All have answered when this returns. The error is the error of the first
+    /// webhook that does not admit the write.
     async fn dispatch(
         &self,
         attributes: &AdmissionAttributes<'_>,

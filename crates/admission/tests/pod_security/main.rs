@@ -28,7 +28,7 @@ fn decode(text: &str) -> Value {
     pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::DecodeOptions::default()).expect("JSON").value
 }
 
-/// Waits for a future that depends on nothing but being polled.
+/// Waits for a future that needs nothing but polls.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

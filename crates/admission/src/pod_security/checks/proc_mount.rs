@@ -1,5 +1,5 @@
-//! Containers must keep the default masks of `/proc`. Since 1.35 the level `baseline` allows others to pods with a user
-//! namespace of their own.
+//! Containers must keep the default masks of `/proc`. Since 1.35 the level `baseline` allows other masks to pods with a
+//! user namespace of their own.
 
 use std::collections::BTreeSet;
 

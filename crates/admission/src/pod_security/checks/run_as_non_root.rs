@@ -1,5 +1,5 @@
-//! Containers must run as users other than root, by their own setting or by that of the pod. Since 1.35 pods with a user
-//! namespace of their own need not.
+//! Containers must run as users other than root, by their own setting or by the pod's setting. Since 1.35 pods with a
+//! user namespace of their own need not.
 
 use pintle_value::Value;
 

@@ -1,4 +1,4 @@
-//! `SELinux` types must be those of containers, and its users and roles must not be set.
+//! `SELinux` types must be types for containers. `SELinux` users and roles must not be set.
 
 use std::collections::BTreeSet;
 

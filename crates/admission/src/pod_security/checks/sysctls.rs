@@ -1,4 +1,4 @@
-//! Kernel parameters must be those that affect only the pod.
+//! Pods may set only kernel parameters that affect nothing but the pod.
 
 use crate::pod_security::evaluator::{Check, Revision, Violation};
 use crate::pod_security::pod::PodTemplate;
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     ],
 };
 
-/// The allowed parameters, and the minor version since which each is.
+/// The allowed parameters, each with the first minor version that allows it.
 const ALLOWED: [(&str, i64); 12] = [
     ("kernel.shm_rmid_forced", 0),
     ("net.ipv4.ip_local_port_range", 0),

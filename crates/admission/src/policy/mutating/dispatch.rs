@@ -37,7 +37,7 @@ struct Invocation<'h, 'a> {
     binding: &'h Binding,
     matched: MatchedResource<'a>,
     params: Value,
-    /// What tells it apart from all others.
+    /// Identifies the invocation among all others.
     uid: Str,
 }
 
@@ -81,8 +81,8 @@ impl<'a> Dispatch<'a> {
             }
         }
         if self.is_mutated {
-            // Upstream does not ask whether the mutations have changed anything. Those that can run again see even their
-            // own changes.
+            // Upstream does not ask whether the mutations have changed anything. Policies that can run again see even
+            // their own changes.
             self.attributes.reinvocation.changed(NAME);
         }
         let left = view.leave(self.attributes, object).await;
@@ -194,7 +194,7 @@ impl<'a> Dispatch<'a> {
         self.metrics.observe((&policy.definition.name, &binding.name), message, None, elapsed);
     }
 
-    /// What the expressions of an invocation are evaluated with.
+    /// The variables for the expressions of an invocation.
     fn input<'i>(
         &'i self,
         invocation: &'i Invocation<'_, 'a>,

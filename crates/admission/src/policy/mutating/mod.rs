@@ -40,11 +40,11 @@ pub struct MutatingAdmissionPolicy {
     metrics: PolicyMetrics,
     /// The state of the feature.
     enabled: bool,
-    /// The folder with the files that have further policies.
+    /// The folder with the files of further policies.
     manifests: Option<PathBuf>,
 }
 
-/// What files may have.
+/// The objects that files may have.
 static MANIFESTS: ManifestKinds = ManifestKinds {
     what: "policy",
     kinds: &["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"],

@@ -1,4 +1,4 @@
-//! Applies what the expressions of mutations make: configurations by a typed merge, and JSON patches (upstream:
+//! Applies the results of the expressions of mutations: configurations by a typed merge, and JSON patches (upstream:
 //! `policy/mutating/patch`).
 
 use pintle_apply::typed::{Duplicates, TypeRef};
@@ -7,8 +7,8 @@ use pintle_registry::GroupVersionKind;
 use pintle_schema::Schema;
 use pintle_value::Value;
 
-/// Merges a configuration into an object. Nothing is removed. Kinds that only subresources have, such as `Scale`, have no
-/// schema for it.
+/// Merges a configuration into an object. Nothing is removed. Kinds that only subresources have, such as `Scale`, have
+/// no schema for the merge.
 ///
 /// # Errors
 /// There is no schema, the configuration does not match it, or replaces something that can only be set as a whole.

@@ -14,10 +14,10 @@ use crate::policy::definition::{Definition, StoredPolicy};
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) definition: Definition,
-    /// True if it runs again when the object has changed after it.
+    /// True if the policy runs again when the object has changed after its first run.
     pub(super) is_reinvocable: bool,
     spec: Value,
-    /// Compiled for the first request that matches.
+    /// The programs, compiled for the first request that matches.
     programs: OnceLock<Programs>,
 }
 
@@ -29,7 +29,7 @@ struct Programs {
     used: UsedValues,
 }
 
-/// What an expression of a mutation makes.
+/// The type of the result of a mutation's expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MutationKind {
     /// A configuration, which is merged into the object.
@@ -100,7 +100,7 @@ impl Policy {
                     MutationKind::ApplyConfiguration => apply_configuration(value),
                     MutationKind::JsonPatch => json_patch(value),
                 },
-                // Upstream does not evaluate it, so that its error has no prefix.
+                // Upstream does not evaluate such an expression, so its error has no prefix.
                 Err(EvaluationError::Compilation(error)) => Err(error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
@@ -116,7 +116,7 @@ impl Programs {
         let mut compiler = ExpressionCompiler::with_variables();
         for variable in spec.items_at(&["variables"]) {
             let [name, expression] = ["name", "expression"].map(|field| variable.str_at(&[field]));
-            // An error of a variable is one of the expressions that use it.
+            // An error in a variable is an error of each expression that uses the variable.
             let _ = compiler.add_variable(name, expression, declarations);
         }
         let conditions = MatchConditions::compile(spec.items_at(&["matchConditions"]), &compiler, declarations);

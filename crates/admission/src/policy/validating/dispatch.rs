@@ -155,7 +155,7 @@ impl<'a> Dispatch<'a> {
         for annotation in result.annotations {
             match annotation.value {
                 Ok(value) => annotations.add(&annotation.key, value),
-                // Whatever the actions of the binding are.
+                // An error denies the request, whatever the actions of the binding are.
                 Err(error) => {
                     self.observe(policy, binding, &error, "deny", annotation.elapsed);
                     self.deny(policy, Some(binding), &error, None);

@@ -35,16 +35,16 @@ static METRICS: MetricNames = MetricNames {
     ),
 };
 
-/// The admission plugin `ValidatingAdmissionPolicy`: refuses what a stored policy denies.
+/// The admission plugin `ValidatingAdmissionPolicy`: refuses writes that a stored policy denies.
 #[derive(Debug)]
 pub struct ValidatingAdmissionPolicy {
     source: PolicySource<Policy>,
     metrics: PolicyMetrics,
-    /// The folder with the files that have further policies.
+    /// The folder with the files of further policies.
     manifests: Option<PathBuf>,
 }
 
-/// What files may have.
+/// The objects that files may have.
 static MANIFESTS: ManifestKinds = ManifestKinds {
     what: "policy",
     kinds: &["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],

@@ -20,7 +20,7 @@ const MAX_MESSAGE: usize = 5 * 1024;
 pub(super) struct Policy {
     pub(super) definition: Definition,
     spec: Value,
-    /// Compiled for the first request that matches.
+    /// The programs, compiled for the first request that matches.
     programs: OnceLock<Programs>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct AuditAnnotation {
     pub(super) elapsed: Duration,
 }
 
-/// What a policy says about a request. What succeeded is left out.
+/// The result of a policy for a request. Validations that succeeded are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PolicyResult {
     pub(super) failed: Vec<FailedValidation>,
@@ -103,7 +103,7 @@ impl Policy {
             let input = EvaluationInput { namespace: &Value::Null, request: condition_request, ..*input };
             match programs.conditions.evaluate(&input) {
                 MatchOutcome::Matches => {}
-                // A policy that ignores failures is not evaluated after one.
+                // A policy that ignores failures is not evaluated after a failed match condition.
                 MatchOutcome::Failed { error, .. } if !self.definition.ignores_failures => return self.failed(error),
                 MatchOutcome::Excluded(_) | MatchOutcome::Failed { .. } => return PolicyResult::default(),
             }
@@ -155,15 +155,15 @@ impl Policy {
         }
     }
 
-    /// The result of an error that is not one of a single validation.
+    /// The result of an error that does not belong to a single validation.
     fn failed(&self, message: String) -> PolicyResult {
         let is_ignored = self.definition.ignores_failures;
         let failed = FailedValidation { index: 0, message, reason: None, is_ignored, elapsed: Duration::ZERO };
         PolicyResult { failed: vec![failed], annotations: Vec::new() }
     }
 
-    /// The results of the message expressions that can be used. They are evaluated if a validation fails, or if they could
-    /// exceed the budget, which is an error of every validation.
+    /// The results of the message expressions that can be used. They are evaluated if a validation fails. They are also
+    /// evaluated if they could exceed the budget, which is an error of every validation.
     fn messages(
         &self,
         input: &EvaluationInput<'_>,
@@ -232,7 +232,7 @@ impl Programs {
         let mut compiler = ExpressionCompiler::with_variables();
         for variable in spec.items_at(&["variables"]) {
             let [name, expression] = ["name", "expression"].map(|field| variable.str_at(&[field]));
-            // An error of a variable is one of the expressions that use it.
+            // An error in a variable is an error of each expression that uses the variable.
             let _ = compiler.add_variable(name, expression, declarations);
         }
         let compile = |list: &str, field: &str, kind, declarations| {

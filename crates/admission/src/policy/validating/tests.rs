@@ -1,4 +1,5 @@
-//! What policies add to the audit event of a request. A row is the spec of a policy, and the annotations or the error.
+//! The annotations that policies add to the audit event of a request. A row is the spec of a policy, and the
+//! annotations or the error.
 
 use super::ValidatingAdmissionPolicy;
 use crate::testing::{Scenario, json};
