@@ -1,5 +1,5 @@
-//! Measures decisions of the node authorizer in a cluster with 100,000 pods on 1,000 nodes and a million references, how
-//! long the graph takes to build, and its memory (Linux).
+//! Measures decisions of the node authorizer, the time to build its graph, and its memory (Linux). The cluster has
+//! 100,000 pods on 1,000 nodes and a million references.
 //!
 //! `cargo run --release -p pintle-auth --example node`
 
@@ -16,7 +16,7 @@ const NODES: usize = 1_000;
 const NAMESPACES: usize = 500;
 const DECISIONS: u32 = 10_000;
 
-/// A pod with ten references: two to objects that the whole namespace shares, eight to objects of its own.
+/// A pod with ten references: two to objects that the whole namespace shares, eight to its own objects.
 fn pod(number: usize) -> Value {
     let own = (0..6).map(|i| object! {"configMap": object! {"name": format!("config-{i}-of-pod-{number}")}});
     let shared = object! {"configMap": object! {"name": "kube-root-ca.crt"}};

@@ -1,5 +1,5 @@
-//! Measures RBAC decisions for a user with 50 bindings in a cluster with 10,000 bindings, how long the index takes to
-//! build, and its memory (Linux).
+//! Measures RBAC decisions for a user with 50 bindings, the time to build the index, and its memory (Linux). The
+//! cluster has 10,000 bindings.
 //!
 //! `cargo run --release -p pintle-auth --example rbac`
 
@@ -85,7 +85,7 @@ fn measure(
     request: &AuthorizationAttributes<'_>,
 ) -> std::io::Result<()> {
     let found = index.decide(user, request);
-    // The best of many runs is the one that no other process has interrupted.
+    // No other process has interrupted the best of many runs.
     let run = |_| {
         let started = Instant::now();
         for _ in 0..DECISIONS {
@@ -102,7 +102,7 @@ fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout();
     let (before, started) = (resident(), Instant::now());
     let index = RbacIndex::default();
-    // The user has 25 cluster role bindings and 25 role bindings in the namespace ns-0, each of a role of its own.
+    // The user has 25 cluster role bindings and 25 role bindings in the namespace ns-0, each with a role of its own.
     for number in 0..BINDINGS {
         let own = number < 50;
         let cluster = if own { number < 25 } else { number % 10 == 0 };

@@ -17,7 +17,7 @@ use pintle_value::time::Time;
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// A cluster in which everything exists.
+/// A cluster in which every object exists.
 struct AnyCluster;
 
 fn anything() -> ObjectIdentity {
@@ -65,7 +65,7 @@ impl TokenCacheObserver for Unobserved {
     fn fetch_ended(&self, _: Option<bool>) {}
 }
 
-/// Prints what one authentication costs on average.
+/// Prints the average cost of one authentication.
 fn measure(what: &str, count: u32, authenticator: &dyn TokenAuthenticator, tokens: &[String]) {
     let started = Instant::now();
     for number in 0..count {

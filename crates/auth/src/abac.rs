@@ -41,13 +41,14 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     }
 });
 
-/// The policies of a file, in order. The first that matches allows a request.
+/// The policies of a file, in order. The first matching policy allows a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AbacAuthorizer {
     policies: Vec<Policy>,
 }
 
-/// Who may do what. Empty fields match nothing, except that a policy may name a user, a group or both.
+/// The users, and the requests that they may send. Empty fields match nothing, except that a policy may name a user, a
+/// group or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Policy {
     user: Str,
@@ -71,7 +72,7 @@ pub enum AbacError {
         line: usize,
         /// The line.
         text: String,
-        /// What is wrong with it.
+        /// The error in the line.
         error: ConfigFileError,
     },
     /// A line is too long.
@@ -115,7 +116,7 @@ impl AbacAuthorizer {
 }
 
 impl Policy {
-    /// Reads a line. Returns whether it has no version.
+    /// Reads a line. Returns true beside the policy if the line has no version.
     fn read(line: &str) -> Result<(Self, bool), ConfigFileError> {
         let (decoded, unversioned) = match SCHEME.decode(line.as_bytes()) {
             Err(ConfigFileError::MissingType { .. } | ConfigFileError::UnknownKind(_)) => {

@@ -6,8 +6,8 @@ use crate::authenticate::AuthenticationResult;
 use crate::user::{ALL_UNAUTHENTICATED, ANONYMOUS};
 use crate::{AuthFuture, Authentication, AuthenticationRequest, Authenticator, UserInfo};
 
-/// Asks an authenticator. A request without credentials that it handles is of the user `system:anonymous`; one whose
-/// credentials it rejects is rejected.
+/// Asks an authenticator. If the request has no credentials that the authenticator handles, its user is
+/// `system:anonymous`. A request with rejected credentials is rejected.
 pub struct AnonymousAuthenticator<A> {
     /// The authenticator of requests with credentials.
     pub authenticator: A,

@@ -1,4 +1,4 @@
-//! Authenticators: the trait, what they see of a request, and the union of several (upstream:
+//! Authenticators: the trait, the parts of a request that they see, and the union of several authenticators (upstream:
 //! `authentication/authenticator`, `authentication/request/union`).
 
 use http::HeaderMap;
@@ -22,22 +22,22 @@ pub struct UserInfo {
     pub extra: Vec<(Str, Vec<Str>)>,
 }
 
-/// What an authenticator sees of a request.
+/// The parts of a request that an authenticator sees.
 #[derive(Clone, Copy, Debug)]
 pub struct AuthenticationRequest<'a> {
-    /// The client's certificate chain, leaf first. Not yet verified.
+    /// The client's certificate chain, leaf first. It is not verified yet.
     pub certificates: &'a [CertificateDer<'a>],
     /// The request's headers.
     pub headers: &'a HeaderMap,
     /// The request's path; empty for a review of a token.
     pub path: &'a str,
-    /// The audiences that a token has to be issued for; empty for the server's own.
+    /// The audiences that a token has to be issued for; empty for the server's audiences.
     pub audiences: &'a [Str],
 }
 
 impl<'a> AuthenticationRequest<'a> {
-    /// The bearer token of the `Authorization` header: its second word, as upstream. Bytes that are not UTF-8 are a token
-    /// that nobody has: they must not count as a request without a token.
+    /// The bearer token of the `Authorization` header: its second word, as in upstream. Bytes that are not UTF-8 are a
+    /// token that nobody has. Such a request must not count as a request without a token.
     #[must_use]
     pub fn bearer_token(&self) -> Option<&'a str> {
         let header = self.headers.get(AUTHORIZATION)?.as_bytes();
@@ -72,7 +72,8 @@ pub struct Authentication {
     pub warnings: Vec<String>,
     /// Annotations of the audit event.
     pub annotations: Vec<AuditAnnotation>,
-    /// The WebSocket subprotocols of the request without the one that was the credential, if one was.
+    /// The WebSocket subprotocols of the request without the subprotocol that was the credential. `None` if no
+    /// subprotocol was the credential.
     pub websocket_protocols: Option<Str>,
 }
 
@@ -95,7 +96,7 @@ pub trait Authenticator: Send + Sync {
     /// The sender of a request; `None` if the request has no credential that this authenticator handles.
     ///
     /// # Errors
-    /// There is such a credential, and it is not valid.
+    /// There is such a credential, but it is invalid.
     fn authenticate<'a>(&'a self, request: &'a AuthenticationRequest<'a>) -> AuthFuture<'a, AuthenticationResult>;
 }
 
@@ -105,7 +106,7 @@ pub trait Authenticator: Send + Sync {
 pub struct UnionAuthenticator(pub Vec<Box<dyn Authenticator>>);
 
 impl UnionAuthenticator {
-    /// Asks the authenticators from index `first` on. `error` is the error of an earlier one.
+    /// Asks the authenticators from index `first` on. `error` is the error of an earlier authenticator.
     async fn authenticate_from<'a>(
         &'a self,
         first: usize,
@@ -149,8 +150,8 @@ impl Authenticator for UnionAuthenticator {
     }
 }
 
-/// Adds the group of authenticated users, but not for the anonymous user or a user in the group of unauthenticated ones: a
-/// credential may name both.
+/// Adds the group of authenticated users. The anonymous user and users in the group of unauthenticated users do not get
+/// it, because a credential may name both groups.
 fn add_authenticated_group(mut authentication: Authentication) -> Authentication {
     let user = &mut authentication.user;
     let has_group = user.groups.iter().any(|group| group == ALL_AUTHENTICATED || group == ALL_UNAUTHENTICATED);

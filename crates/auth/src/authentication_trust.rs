@@ -1,6 +1,6 @@
-//! What aggregated servers have to know to authenticate requests as this server does (upstream:
-//! `pkg/controlplane/controller/clusterauthenticationtrust`): the data of the ConfigMap
-//! `extension-apiserver-authentication`. Several servers may write it, so what is there already stays.
+//! The data with which aggregated servers authenticate requests as this server does, in the ConfigMap
+//! `extension-apiserver-authentication` (upstream: `pkg/controlplane/controller/clusterauthenticationtrust`). Several
+//! servers may write it, so existing entries stay.
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -12,12 +12,12 @@ use crate::pem;
 /// How long certificates stay in the bundle after their expiry, in seconds.
 const EXPIRY_SLACK: i64 = 300;
 
-/// The authorities of clients, and how front proxies name users.
+/// The authorities of clients, and the headers with which front proxies name users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthenticationTrust {
     /// The authorities of clients' certificates, in PEM.
     pub client_ca: String,
-    /// The authorities of front proxies, in PEM. If there are none, the rest does not count.
+    /// The authorities of front proxies, in PEM. Without them, the other fields of front proxies do not count.
     pub request_header_ca: String,
     /// The headers with user names.
     pub username_headers: Vec<String>,
@@ -54,7 +54,7 @@ impl AuthenticationTrust {
         data
     }
 
-    /// Reads the data of the ConfigMap; `data` returns the text of a key, or an empty one.
+    /// Reads the data of the ConfigMap; `data` returns the text of a key, or an empty text.
     ///
     /// # Errors
     /// A list cannot be read.
@@ -76,7 +76,7 @@ impl AuthenticationTrust {
         })
     }
 
-    /// This and another, each entry once. Certificates that have expired are left out.
+    /// This trust and another one combined, each entry once. Certificates that have expired are left out.
     ///
     /// # Errors
     /// A certificate cannot be read.
@@ -102,7 +102,7 @@ impl AuthenticationTrust {
     }
 }
 
-/// The certificates of two bundles in PEM, each once, without those that have expired.
+/// The certificates of two bundles in PEM, each once. Expired certificates are left out.
 fn combined_certificates(this: &str, other: &str) -> Result<String, String> {
     let oldest_expiry = ASN1Time::now().timestamp() - EXPIRY_SLACK;
     let mut all: Vec<CertificateDer<'_>> = Vec::new();

@@ -6,10 +6,10 @@ use pintle_value::Str;
 
 use crate::{AuthFuture, UserInfo};
 
-/// What a user wants to do (`authorizer.Attributes`).
+/// The action that a user wants to do (`authorizer.Attributes`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthorizationAttributes<'a> {
-    /// `get`, `list`, `create`, …; for non-resource paths the lower-case HTTP method.
+    /// `get`, `list`, `create`, …; for non-resource paths, the lower-case HTTP method.
     pub verb: &'a str,
     /// The group of the resource.
     pub group: &'a str,
@@ -32,8 +32,8 @@ pub struct AuthorizationAttributes<'a> {
 }
 
 impl AuthorizationAttributes<'_> {
-    /// Returns whether this is about a resource and not about a path. Access reviews may leave out the resource; as
-    /// upstream, only rules for all resources match then.
+    /// Returns whether the request is about a resource and not about a path. Access reviews may leave out the resource.
+    /// As in upstream, only rules for all resources match then.
     #[must_use]
     pub const fn is_resource_request(&self) -> bool {
         !self.resource.is_empty() || self.path.is_empty()
@@ -47,7 +47,7 @@ pub enum Decision {
     Allow,
     /// The request is denied, whatever other authorizers decide.
     Deny,
-    /// This authorizer does not decide; another one may.
+    /// This authorizer does not decide; another authorizer may.
     NoOpinion,
 }
 
@@ -77,16 +77,16 @@ impl Authorization {
     }
 }
 
-/// Decides what users may do.
+/// Decides which actions users may do.
 pub trait Authorizer: Send + Sync {
-    /// Decides whether a user may do something.
+    /// Decides whether a user may do an action.
     fn authorize<'a>(
         &'a self,
         user: &'a UserInfo,
         attributes: &'a AuthorizationAttributes<'a>,
     ) -> AuthFuture<'a, Authorization>;
 
-    /// The rules that allow a user something in a namespace, as far as they can be listed.
+    /// The rules that allow actions to a user in a namespace, as far as they can be listed.
     fn rules<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> AuthFuture<'a, RulesReview>;
 }
 

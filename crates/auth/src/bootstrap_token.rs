@@ -21,7 +21,7 @@ const SECRET_NAME_PREFIX: &str = "bootstrap-token-";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 const USER_PREFIX: &str = "system:bootstrap:";
 const DEFAULT_GROUP: &str = "system:bootstrappers";
-/// The prefix of additional groups, and the greatest length of what follows it.
+/// The prefix of additional groups, and the maximum length of the rest of a group's name.
 const GROUP_PREFIX: &str = "system:bootstrappers:";
 const MAX_GROUP_LENGTH: usize = 256;
 const ID_LENGTH: usize = 6;
@@ -39,7 +39,7 @@ pub trait BootstrapTokenLookup: Send + Sync {
     fn secret(&self, name: &str) -> Result<Option<Value>, String>;
 }
 
-/// Authenticates bootstrap tokens. A token that does not fit its secret is an unknown token, as upstream.
+/// Authenticates bootstrap tokens. A token that does not match its secret is an unknown token, as in upstream.
 pub struct BootstrapTokenAuthenticator(pub Arc<dyn BootstrapTokenLookup>);
 
 /// The id and the secret of a token.
@@ -51,7 +51,7 @@ fn parse(token: &str) -> Option<(&str, &str)> {
     (is_part(id, ID_LENGTH) && is_part(secret, SECRET_LENGTH)).then_some((id, secret))
 }
 
-/// Why a secret does not authenticate a token. It never says what the secret or the token contains.
+/// Why a secret does not authenticate a token. The reason never shows the content of the secret or of the token.
 #[derive(Debug)]
 enum Mismatch {
     Terminating,
@@ -82,12 +82,12 @@ fn content(secret: &Value, key: &str) -> Vec<u8> {
     STANDARD.decode(secret.str_at(&["data", key])).unwrap_or_default()
 }
 
-/// The text of a key of a secret. Bytes that are no text fit nothing.
+/// The text of a key of a secret. Bytes that are not a text match nothing.
 fn text(secret: &Value, key: &str) -> String {
     String::from_utf8(content(secret, key)).unwrap_or_else(|_| "\u{fffd}".to_owned())
 }
 
-/// Compares in a time that depends on lengths only.
+/// Compares in a time that depends on the lengths only.
 fn equals(left: &[u8], right: &[u8]) -> bool {
     let difference = left.iter().zip(right).fold(0, |difference, (left, right)| black_box(difference | (left ^ right)));
     left.len() == right.len() && difference == 0

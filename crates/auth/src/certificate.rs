@@ -1,6 +1,6 @@
-//! Client certificates: the common name is the user, the organizations are the groups (upstream:
+//! Client certificates. The common name is the user, and the organizations are the groups (upstream:
 //! `authentication/request/x509`, `CommonNameUserConversion`). Verification costs more than the rest of a small
-//! request, so a success is kept for as long as another verification would succeed as well.
+//! request. So a success is cached as long as another verification would succeed, too.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,9 +21,9 @@ const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 /// Maximum number of cached chains. Only chains of the trusted authorities are cached.
 const CACHE_SIZE: usize = 4096;
 
-/// Verifies a certificate with the intermediates that were sent with it against the trusted authorities, at a time since
-/// 1970. Returns the period around this time in which the result stays the same while the authorities do. The error is
-/// the reason.
+/// Verifies a certificate with the intermediates that were sent with it against the trusted authorities, at a time
+/// since 1970. Returns the period around this time in which the result stays the same, as long as the authorities do
+/// not change. The error is the reason.
 pub type VerifyCertificate =
     Box<dyn Fn(&CertificateDer<'_>, &[CertificateDer<'_>], Duration) -> Result<Range<Duration>, String> + Send + Sync>;
 
@@ -90,7 +90,8 @@ impl ClientCertificateAuthenticator {
 
     fn verify(&self, request: &AuthenticationRequest<'_>, now: Duration) -> AuthenticationResult {
         let Some((leaf, intermediates)) = request.certificates.split_first() else { return Ok(None) };
-        // Read before the verification: with newer authorities, the next request verifies again.
+        // The generation is read before the verification. If the authorities change meanwhile, the next request
+        // verifies again.
         let generation = (self.generation)();
         if let Some(user) = self.cached(leaf, intermediates, generation, now) {
             return Ok(Some(user.into()));
@@ -103,7 +104,8 @@ impl ClientCertificateAuthenticator {
     }
 }
 
-/// The user of a verified certificate; `None` if it has no common name (upstream: `CommonNameUserConversion`).
+/// The user of a verified certificate; `None` if the certificate has no common name (upstream:
+/// `CommonNameUserConversion`).
 fn user(leaf: &CertificateDer<'_>, reads_uid: bool) -> Result<Option<UserInfo>, AuthenticationError> {
     let name = common_name(leaf)?;
     if name.is_empty() {
@@ -130,7 +132,8 @@ pub(crate) fn common_name(leaf: &CertificateDer<'_>) -> Result<Str, Authenticati
     name.map_or(Ok(Str::default()), |name| text(name, "common name"))
 }
 
-/// The text of an attribute. One that cannot be read must not leave the name to another.
+/// The text of an attribute. An unreadable attribute is an error, because another attribute must not give the name
+/// instead.
 fn text(attribute: &AttributeTypeAndValue<'_>, what: &str) -> Result<Str, AuthenticationError> {
     let text = attribute.as_str().map_err(|_| AuthenticationError(format!("unable to parse the {what} into a string")));
     text.map(Str::from)
@@ -204,8 +207,8 @@ mod tests {
         }
     }
 
-    /// A time in milliseconds, the generation of the authorities, a chain, its user, and the number of verifications so
-    /// far.
+    /// A row: a time in milliseconds, the generation of the authorities, a chain, its user, and the number of
+    /// verifications so far.
     type Row<'r> = (u64, u64, &'r [CertificateDer<'static>], Option<&'r str>, usize);
 
     /// Presents each chain in turn to one authenticator.
@@ -300,7 +303,7 @@ mod tests {
         for number in 0..CACHE_SIZE {
             assert_eq!(store(number, u64::from(number > 0)), number + 1);
         }
-        // The chain of earlier authorities gives way, then all do.
+        // The chain of earlier authorities gives way first, then all chains do.
         assert_eq!(store(CACHE_SIZE, 1), CACHE_SIZE);
         assert_eq!(store(CACHE_SIZE + 1, 1), 1);
     }

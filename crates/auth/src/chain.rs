@@ -1,4 +1,4 @@
-//! The chain of authorizers, and those that need no configuration (upstream: `authorization/union`,
+//! The chain of authorizers, and the authorizers without a configuration (upstream: `authorization/union`,
 //! `authorization/authorizerfactory`).
 
 use std::borrow::Cow;
@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use crate::rbac::aggregate;
 use crate::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer, Decision, RulesReview, UserInfo};
 
-/// Asks several authorizers in order. The first that allows or denies decides. If none does, the reasons and errors of
-/// all are reported.
+/// Asks several authorizers in order. The first authorizer that allows or denies decides. If none does, the reasons and
+/// errors of all are reported.
 #[derive(Default)]
 pub struct UnionAuthorizer(pub Vec<Box<dyn Authorizer>>);
 
-/// What the authorizers said so far that did not decide.
+/// The reasons and errors of the authorizers so far, which did not decide.
 #[derive(Default)]
 struct Undecided {
     reasons: Vec<Cow<'static, str>>,
@@ -19,7 +19,7 @@ struct Undecided {
 }
 
 impl Undecided {
-    /// Returns the decision, if this is one.
+    /// Returns the decision, if the authorizer has decided.
     fn add(&mut self, authorization: Authorization) -> Option<Authorization> {
         match authorization.decision {
             Decision::Allow | Decision::Deny => Some(authorization),

@@ -1,5 +1,5 @@
-//! Reads configuration files in YAML or JSON as upstream's decoders do (`runtime.Decode` with the universal decoder of a
-//! scheme): the kind selects the Go type, and errors are those of Go's decoder.
+//! Reads configuration files in YAML or JSON as upstream's decoders do (`runtime.Decode` with the universal decoder of
+//! a scheme). The kind selects the Go type, and errors are errors of Go's decoder.
 
 use pintle_codec::{json, yaml};
 use pintle_schema::{Field, List, ListTopology, Map, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId, Types};
@@ -64,7 +64,7 @@ impl ConfigTypes {
 /// The kinds that a decoder knows (upstream: `runtime.Scheme`).
 #[derive(Debug)]
 pub struct ConfigScheme {
-    /// Its name in messages: the place in upstream's source where it is made.
+    /// The name of the scheme in messages: the line of upstream's source that makes it.
     pub name: &'static str,
     /// Whether unknown and duplicate fields are errors.
     pub strict: bool,
@@ -110,7 +110,7 @@ fn no_type(error: &json::DecodeError) -> ConfigFileError {
     ConfigFileError::Malformed(format!("couldn't get version/kind; json parse error: {error}"))
 }
 
-/// A text of one of the two formats as JSON.
+/// A text in YAML or JSON, decoded.
 struct ConfigText {
     value: Value,
     json: Vec<u8>,
@@ -152,7 +152,7 @@ impl ConfigScheme {
         self.decode_text(ConfigText::read(text)?, text, default)
     }
 
-    /// Like [`ConfigScheme::decode_as`], for a text that is always taken for YAML.
+    /// Like [`ConfigScheme::decode_as`], for a text that is always read as YAML.
     ///
     /// # Errors
     /// See [`ConfigFileError`].
@@ -171,7 +171,7 @@ impl ConfigScheme {
         if meta.api_version.matches('/').count() > 1 {
             return Err(ConfigFileError::Malformed(format!("unexpected GroupVersion string: {}", meta.api_version)));
         }
-        // Upstream splits it into group and version; the group may be empty.
+        // Upstream splits the `apiVersion` into group and version; the group may be empty.
         let api_version = meta.api_version.strip_prefix('/').map(Str::from).unwrap_or(meta.api_version);
         let (api_version, kind) = (or_default(api_version, default.0), or_default(meta.kind, default.1));
         for (field, value) in [("Kind", &kind), ("apiVersion", &api_version)] {

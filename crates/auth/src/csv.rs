@@ -1,13 +1,13 @@
-//! Comma-separated values as Go reads them (`encoding/csv` with its defaults; RFC 4180). Spaces belong to fields, and
-//! quoted fields may have several lines.
+//! Comma-separated values as Go reads them (`encoding/csv` with its defaults; RFC 4180). Spaces are part of a field,
+//! and quoted fields may span several lines.
 
-/// Why a text has no records. Lines and columns count from 1, columns in bytes.
+/// Why the records of a text cannot be read. Lines and columns count from 1. Columns are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CsvError {
-    /// A field that does not begin with a quote has one.
+    /// A field contains a quote, but does not begin with one.
     #[error("{0}: bare \" in non-quoted-field")]
     BareQuote(CsvPosition),
-    /// A quoted field goes on after its end, or has none.
+    /// A quoted field does not end, or goes on after its end.
     #[error("{0}: extraneous or missing \" in quoted-field")]
     Quote(CsvPosition),
 }
@@ -45,7 +45,7 @@ struct Lines<'t> {
 }
 
 impl Lines<'_> {
-    /// Reads the next line. Returns whether there is one.
+    /// Reads the next line. Returns whether there is a next line.
     fn advance(&mut self) -> bool {
         let (line, is_ended) = match self.rest.split_once('\n') {
             Some((line, rest)) => {
@@ -66,7 +66,7 @@ impl Lines<'_> {
 /// The fields of the records of a text. Empty lines are skipped.
 ///
 /// # Errors
-/// A field has quotes in wrong places.
+/// A field has a quote in a wrong place.
 pub(crate) fn read_records(text: &str) -> Result<Vec<Vec<String>>, CsvError> {
     let mut lines = Lines { rest: text, number: 0, line: "", is_ended: false };
     let mut records = Vec::new();
@@ -82,7 +82,7 @@ pub(crate) fn read_records(text: &str) -> Result<Vec<Vec<String>>, CsvError> {
 fn read_record(lines: &mut Lines<'_>) -> Result<Vec<String>, CsvError> {
     let record = lines.number;
     let mut fields = Vec::new();
-    // Where the next field begins in the line.
+    // The start of the next field in the line.
     let mut start = 0;
     loop {
         let rest = &lines.line[start..];
@@ -97,7 +97,7 @@ fn read_record(lines: &mut Lines<'_>) -> Result<Vec<String>, CsvError> {
             (field.to_owned(), start + field.len())
         };
         fields.push(field);
-        // What ends a field is a comma or the end of the line.
+        // A comma or the end of the line ends a field.
         if end >= lines.line.len() {
             return Ok(fields);
         }
@@ -105,7 +105,7 @@ fn read_record(lines: &mut Lines<'_>) -> Result<Vec<String>, CsvError> {
     }
 }
 
-/// Reads a field whose quote is before `start`. Returns where it ends in the line, which may be a later one.
+/// Reads a field whose opening quote is before `start`. Returns its end in the current line, which may be a later line.
 fn read_quoted(lines: &mut Lines<'_>, mut start: usize, record: usize) -> Result<(String, usize), CsvError> {
     let mut field = String::new();
     loop {

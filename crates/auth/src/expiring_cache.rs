@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use pintle_locks::Mutex;
 
-/// The most recently used answers, by the text of the question. Times are in milliseconds. The clock may be set back: then
-/// answers that seem to be of the future have expired.
+/// The most recently used answers, by the text of the question. Times are in milliseconds. If the clock is set back,
+/// answers that seem to come from the future have expired.
 #[derive(Debug)]
 pub struct ExpiringCache<T> {
     entries: Mutex<Entries<T>>,
@@ -24,7 +24,7 @@ struct Entry<T> {
     answer: T,
     inserted: u64,
     expires: u64,
-    /// When it was used, in uses.
+    /// The number of uses at the time of its last use.
     used: u64,
 }
 
@@ -68,8 +68,8 @@ impl<T: Clone> ExpiringCache<T> {
 }
 
 impl<T> Entries<T> {
-    /// Removes expired answers if there are too many, and then the eighth that was not used for the longest time, so
-    /// that this is rare.
+    /// Removes expired answers if there are too many answers. If that is not enough, removes the least recently used
+    /// eighth, so that removals are rare.
     fn make_room(&mut self, max_entries: usize, now: u64) {
         if self.entries.len() < max_entries {
             return;
@@ -98,7 +98,7 @@ mod tests {
         let insert = |i: usize, now: u64, ttl: u64| cache.insert(key(i), (), now, ttl);
         insert(0, 0, 10);
         assert!(has(0, 9) && !has(0, 10) && !has(0, 9));
-        // The clock is set back.
+        // The clock was set back.
         insert(0, 5, 10);
         assert!(has(0, 5) && !has(0, 4) && !has(0, 5));
         (0..MAX_ENTRIES).for_each(|i| insert(i, 10, 20));

@@ -3,8 +3,8 @@
 use percent_encoding::percent_decode_str;
 use pintle_value::Str;
 
-/// The key of an extra attribute: the rest of a header's name, in which bytes may be escaped. As in upstream, a key with
-/// a malformed escape stays as it is. `None` if it is not UTF-8.
+/// The key of an extra attribute. It is the rest of a header's name, in which bytes may be escaped. As in upstream, a
+/// key with a malformed escape stays as it is. `None` if the key is not UTF-8.
 pub(crate) fn unescape_extra_key(escaped: &str) -> Option<Str> {
     let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
     let bytes = escaped.as_bytes();

@@ -1,4 +1,4 @@
-//! What a user is told who may not do something (upstream: `responsewriters.ForbiddenStatusError`).
+//! The message for a user who is not allowed to do something (upstream: `responsewriters.ForbiddenStatusError`).
 
 use pintle_value::{Str, print};
 
@@ -13,12 +13,13 @@ pub struct ForbiddenError {
     pub resource: Str,
     /// The object's name, or empty.
     pub name: Str,
-    /// Who cannot do what, and the authorizer's reason.
+    /// The user, the forbidden action and the authorizer's reason.
     pub why: String,
 }
 
 impl ForbiddenError {
-    /// For a user who cannot do what the attributes say. The authorizer's reason may be empty.
+    /// The error for a user who is not allowed to do the action of the attributes. The authorizer's reason may be
+    /// empty.
     #[must_use]
     pub fn new(user: &UserInfo, attributes: &AuthorizationAttributes<'_>, reason: &str) -> Self {
         let mut why = escape_markup(&message(user, attributes));
@@ -31,7 +32,7 @@ impl ForbiddenError {
     }
 }
 
-/// Who cannot do what.
+/// The user and the forbidden action.
 fn message(user: &UserInfo, attributes: &AuthorizationAttributes<'_>) -> String {
     let AuthorizationAttributes { verb, group, resource, subresource, namespace, path, .. } = *attributes;
     let user = print::quote(&user.name);
@@ -51,7 +52,7 @@ fn message(user: &UserInfo, attributes: &AuthorizationAttributes<'_>) -> String 
     )
 }
 
-/// Escapes what HTML would take for markup, as upstream's errors of authorization do.
+/// Escapes characters that HTML would read as markup, as upstream's errors of authorization do.
 #[must_use]
 pub fn escape_markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")

@@ -5,16 +5,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A decision that is already made, or one that needs waiting.
+/// A finished decision, or a decision that has to wait.
 pub enum AuthFuture<'a, T> {
-    /// The decision is made. `None` after the future has returned it.
+    /// The decision is made. `None` after the future has returned the decision.
     Ready(Option<T>),
     /// The decision depends on another server.
     Boxed(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
 }
 
 impl<'a, T> AuthFuture<'a, T> {
-    /// A decision that is made already.
+    /// A finished decision.
     pub fn ready(value: T) -> Self {
         Self::Ready(Some(value))
     }
@@ -30,7 +30,7 @@ impl<T: Unpin> Future for AuthFuture<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         match &mut *self {
-            // Nobody may poll a future again after it was ready. If somebody does, this one stays pending.
+            // Nobody may poll a future again after it was ready. A future that is polled again stays pending.
             Self::Ready(value) => value.take().map_or(Poll::Pending, Poll::Ready),
             Self::Boxed(future) => future.as_mut().poll(cx),
         }

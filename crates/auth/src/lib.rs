@@ -1,6 +1,7 @@
-//! Authentication and authorization: which user sends a request, and whether the user may do it. Every authentication
-//! method implements [`Authenticator`] and every authorization mode [`Authorizer`]; [`UnionAuthenticator`] combines the
-//! former (upstream: `apiserver/pkg/authentication` and `apiserver/pkg/authorization`). This crate knows no storage.
+//! Authentication and authorization: which user sends a request, and whether the user may send it. Every authentication
+//! method implements [`Authenticator`], and every authorization mode implements [`Authorizer`]. [`UnionAuthenticator`]
+//! combines authenticators (upstream: `apiserver/pkg/authentication` and `apiserver/pkg/authorization`). This crate
+//! knows no storage.
 
 mod abac;
 mod anonymous;

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 /// The number of characters of a line.
 const LINE: usize = 64;
 
-/// A block with a label, as Go's `pem.Encode` writes it.
+/// Encodes a block with a label, as Go's `pem.Encode` does.
 #[must_use]
 pub fn encode(label: &str, der: &[u8]) -> String {
     let base64 = STANDARD.encode(der);

@@ -17,12 +17,12 @@ pub struct RequestHeaders {
     pub uids: Vec<HeaderName>,
     /// The headers with the groups; all values count.
     pub groups: Vec<HeaderName>,
-    /// The prefixes, in lower case, of headers with extra attributes. The rest of the header's name is that of the
+    /// The prefixes, in lower case, of headers with extra attributes. The rest of the header's name is the name of the
     /// attribute.
     pub extra_prefixes: Vec<String>,
 }
 
-/// The names of headers as they are configured, and the common names of front proxies.
+/// The configured names of headers, and the common names of front proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestHeaderNames {
     /// The headers with the user name (`--requestheader-username-headers`).
@@ -38,10 +38,10 @@ pub struct RequestHeaderNames {
 }
 
 impl RequestHeaderNames {
-    /// The headers.
+    /// Parses the names of the headers.
     ///
     /// # Errors
-    /// A header has no valid name.
+    /// A name is not a valid name of a header.
     pub fn headers(&self) -> Result<RequestHeaders, String> {
         header_names("requestheader-extra-headers-prefix", &self.extra_prefixes)?;
         if self.allowed_names.iter().any(|name| name.trim().is_empty()) {
@@ -90,7 +90,7 @@ impl RequestHeaderAuthenticator {
 }
 
 impl RequestHeaders {
-    /// The headers that front proxies use where nothing else is configured.
+    /// The headers that front proxies use by default.
     #[must_use]
     pub fn standard() -> Self {
         let name = HeaderName::from_static;
@@ -102,7 +102,7 @@ impl RequestHeaders {
         }
     }
 
-    /// Removes these headers, which are for this server only (upstream: `ClearAuthenticationHeaders`).
+    /// Removes these headers, which are only for this server (upstream: `ClearAuthenticationHeaders`).
     pub fn clear(&self, headers: &mut HeaderMap) {
         for name in self.names.iter().chain(&self.uids).chain(&self.groups) {
             headers.remove(name);
@@ -149,7 +149,8 @@ impl RequestHeaders {
     }
 }
 
-/// The text of a header. One that cannot be read makes the request fail, rather than name another user.
+/// The text of a header. An unreadable header makes the request fail, because another header must not name the user
+/// instead.
 fn text<'h>(name: &HeaderName, value: &'h http::HeaderValue) -> Result<&'h str, AuthenticationError> {
     std::str::from_utf8(value.as_bytes())
         .map_err(|_| AuthenticationError(format!("the value of the header {name} is not valid UTF-8")))

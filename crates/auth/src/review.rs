@@ -1,5 +1,5 @@
-//! Reviews, which webhooks of authentication, authorization and admission get and answer: their versions, and how answers
-//! are decoded.
+//! Reviews, which webhooks of authentication, authorization and admission get and answer. This module has their
+//! versions and decodes answers.
 
 use pintle_codec::json;
 use pintle_value::Value;
@@ -16,7 +16,7 @@ pub enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// The version with a name, for something that messages call `what`.
+    /// Parses the name of a version. `what` names the setting in messages.
     ///
     /// # Errors
     /// Returns upstream's message.
@@ -38,7 +38,7 @@ pub struct ReviewKind {
     pub v1: &'static str,
     /// The `apiVersion` of version 1, beta 1.
     pub v1beta1: &'static str,
-    /// The types of answers. What a webhook sends back of the request does not matter.
+    /// The types of answers. The parts of the request that a webhook sends back do not matter.
     pub scheme: ConfigScheme,
 }
 
@@ -55,7 +55,7 @@ impl ReviewKind {
     /// Reads the body of a successful response.
     ///
     /// # Errors
-    /// It is not a review of this version.
+    /// The body is not a review of this version.
     pub fn decode(&self, version: ReviewVersion, body: &[u8]) -> Result<Value, String> {
         let (kind, expected) = (self.kind, self.api_version(version));
         let decoded = match self.scheme.decode_as(body, (expected, kind)) {

@@ -1,5 +1,6 @@
-//! Lets requests with the same token wait for one answer (upstream: the `singleflight` of `authentication/token/cache`).
-//! A request that leads is the one that asks. If it ends before the answer, another one leads.
+//! Lets requests with the same token wait for one answer (upstream: the `singleflight` of
+//! `authentication/token/cache`). Only the leading request asks the authenticator. If it ends before the answer,
+//! another request leads.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,26 +25,26 @@ pub(crate) struct SharedFetch {
 }
 
 enum FetchState {
-    /// Has the wakers of those who wait.
+    /// The wakers of the requests that wait.
     Running(Vec<Waker>),
     Answered(AuthenticationResult),
     /// The leader has ended before the answer.
     Abandoned,
 }
 
-/// What a request does for an answer.
+/// The role of a request in a fetch.
 pub(crate) enum FetchRole<'s> {
-    /// It asks, and tells the others.
+    /// The request asks the authenticator, and passes the answer on.
     Leader(FetchLeader<'s>),
-    /// It waits.
+    /// The request waits.
     Follower(Arc<SharedFetch>),
 }
 
-/// Tells others the answer. Dropping it before makes another one the leader.
+/// Passes the answer on to other requests. Dropping it before the answer makes another request the leader.
 pub(crate) struct FetchLeader<'s> {
     fetches: &'s SharedFetches,
     key: u64,
-    /// `None` if the place is taken by another token with the same hash: nobody waits then.
+    /// `None` if another token with the same hash is being fetched. Then nobody waits for this fetch.
     fetch: Option<Arc<SharedFetch>>,
 }
 
@@ -68,14 +69,14 @@ impl SharedFetches {
 }
 
 impl FetchLeader<'_> {
-    /// Gives the answer to all who wait.
+    /// Gives the answer to all requests that wait.
     pub(crate) fn answer(mut self, result: &AuthenticationResult) {
         self.end(|| FetchState::Answered(result.clone()));
     }
 
     fn end(&mut self, state: impl FnOnce() -> FetchState) {
         let Some(fetch) = self.fetch.take() else { return };
-        // Whoever comes from now on does not wait for this fetch.
+        // Requests that come from now on do not wait for this fetch.
         self.fetches.0.lock().remove(&self.key);
         let previous = std::mem::replace(&mut *fetch.state.lock(), state());
         if let FetchState::Running(wakers) = previous {
@@ -91,7 +92,7 @@ impl Drop for FetchLeader<'_> {
 }
 
 impl SharedFetch {
-    /// Waits for the answer; `None` if the leader ends before.
+    /// Waits for the answer; `None` if the leader ends before the answer.
     pub(crate) async fn wait(&self) -> Option<AuthenticationResult> {
         poll_fn(|cx| match &mut *self.state.lock() {
             FetchState::Answered(result) => Poll::Ready(Some(result.clone())),

@@ -1,4 +1,4 @@
-//! Bearer tokens: the trait of authenticators that need nothing but the token, their union, and what reads the token from
+//! Bearer tokens: authenticators that need only the token, their union, and the authenticator that reads the token from
 //! a request (upstream: `authenticator.Token`, `authentication/token/union`, `authentication/request/bearertoken`).
 
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::{AuthFuture, Authentication, AuthenticationError, AuthenticationReque
 
 /// Identifies the owner of a token.
 pub trait TokenAuthenticator: Send + Sync {
-    /// The owner of a token that is issued for one of some audiences, or for the server if there are none. `None` if the
-    /// token is not of the sort that this authenticator handles.
+    /// The owner of a token that is issued for one of these audiences, or for the server if there are none. `None` if
+    /// this authenticator does not handle tokens of this type.
     ///
     /// # Errors
-    /// It is of that sort, and not valid.
+    /// The authenticator handles tokens of this type, and the token is not valid.
     fn authenticate_token<'a>(&'a self, token: &'a str, audiences: &'a [Str]) -> AuthFuture<'a, AuthenticationResult>;
 }
 
@@ -94,7 +94,7 @@ impl<A: TokenAuthenticator> Authenticator for BearerTokenAuthenticator<A> {
     }
 }
 
-/// The result for a token of a request, which somebody has to know.
+/// The result for a token of a request. A token that no authenticator handles is an error.
 pub(crate) fn reject_unknown(result: AuthenticationResult) -> AuthenticationResult {
     match result {
         Ok(None) => Err(AuthenticationError("invalid bearer token".to_owned())),
@@ -102,7 +102,7 @@ pub(crate) fn reject_unknown(result: AuthenticationResult) -> AuthenticationResu
     }
 }
 
-/// An authenticator of tokens that are for the server's audiences and say nothing about it (upstream:
+/// An authenticator of tokens that are for the server's audiences, but do not name any audiences (upstream:
 /// `authenticator.WrapAudienceAgnosticToken`).
 pub struct AudienceAgnosticAuthenticator<A> {
     /// The authenticator.

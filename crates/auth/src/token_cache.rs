@@ -1,9 +1,9 @@
-//! A cache of successful and of failed authentications by tokens (upstream: `authentication/token/cache`). A result is of
-//! one token and one list of audiences; a token is never accepted for audiences for which it was not authenticated.
-//! Requests that come while an authenticator waits for another server wait for the same answer.
+//! A cache of successful and of failed authentications by tokens (upstream: `authentication/token/cache`). A result
+//! belongs to one token and one list of audiences. A token is never accepted for audiences for which it was not
+//! authenticated. Requests that arrive while an authenticator waits for another server wait for the same answer.
 //!
-//! Entries are found by a hash with a random seed and compared as a whole. The hash is no cryptographic one, which would
-//! cost more than everything else: a collision can only replace an entry.
+//! Entries are found by a hash with a random seed and compared as a whole. The hash is not cryptographic, because a
+//! collision can only replace an entry. A cryptographic hash would cost more than everything else.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -24,7 +24,7 @@ const SHARD_BYTES: usize = 1 << 20;
 /// Maximum number of entries of a part.
 const SHARD_ENTRIES: usize = 1024;
 
-/// How long results are cached; zero for not at all.
+/// The time for which results are cached; zero disables caching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenCacheTtl {
     /// How long a success is cached.
@@ -36,7 +36,7 @@ pub struct TokenCacheTtl {
 }
 
 impl TokenCacheTtl {
-    /// kube-apiserver's.
+    /// The defaults of kube-apiserver.
     pub const DEFAULT: TokenCacheTtl =
         TokenCacheTtl { success: Duration::from_secs(10), failure: Duration::ZERO, error: Duration::ZERO };
     /// Nothing is cached.
@@ -50,15 +50,15 @@ impl Default for TokenCacheTtl {
     }
 }
 
-/// Sees what a cache does, for metrics.
+/// Observes a cache, for metrics.
 pub trait TokenCacheObserver: Send + Sync {
-    /// A token was authenticated, from the cache or not, in some time.
+    /// A token was authenticated. `hit` is true if the result came from the cache; `took` is the duration.
     fn authenticated(&self, hit: bool, took: Duration);
-    /// The number of requests has changed that wait for an answer which is not in the cache.
+    /// The number of requests that wait for an answer outside the cache has changed.
     fn blocked(&self, difference: i64);
     /// The authenticator behind the cache is asked.
     fn fetch_started(&self);
-    /// It has answered, without an error if `ok` is set; `None` if its answer was not waited for.
+    /// The authenticator has answered, without an error if `ok` is true. `None` if its answer was not awaited.
     fn fetch_ended(&self, ok: Option<bool>);
 }
 
@@ -98,7 +98,7 @@ impl Drop for Fetch<'_> {
     }
 }
 
-/// Caches what an authenticator answers.
+/// Caches the answers of an authenticator.
 pub struct CachedTokenAuthenticator<A> {
     authenticator: A,
     ttl: TokenCacheTtl,
@@ -204,7 +204,8 @@ impl<A: TokenAuthenticator> TokenAuthenticator for CachedTokenAuthenticator<A> {
         let blocked = Blocked::start(&*self.observer);
         let fetched = move |fetch: Fetch<'_>, result: AuthenticationResult| {
             fetch.end(result.is_ok());
-            // From when the token was read: what it was bound to may have been deleted since.
+            // The result counts from the time when the token was read, because bound objects may have been deleted
+            // since.
             self.store(key, token, audiences, &result, started);
             result
         };
@@ -223,7 +224,7 @@ impl<A: TokenAuthenticator> TokenAuthenticator for CachedTokenAuthenticator<A> {
                     match self.fetches.join(key, token, audiences) {
                         FetchRole::Leader(leader) => {
                             let fetch = Fetch::start(&*self.observer);
-                            // Another leader may have stored its answer since this request looked.
+                            // Another leader may have stored its answer since this request looked into the cache.
                             let result = match self.cached(key, token, audiences, Instant::now()) {
                                 Some(result) => {
                                     fetch.end(true);
@@ -257,11 +258,11 @@ mod tests {
     use super::*;
     use crate::{Authentication, AuthenticationError, UserInfo};
 
-    /// Counts how often it is asked.
+    /// Counts the questions to it.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 
-    /// The token "bad" is an error, "unknown" is not handled, and others are the names of their owners.
+    /// The token "bad" is an error, "unknown" is not handled, and every other token is the name of its owner.
     fn answer(token: &str, audiences: &[Str]) -> AuthenticationResult {
         match token {
             "bad" => Err(AuthenticationError("bad".to_owned())),
@@ -309,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Presents tokens with audiences in turn. Each row has how often the authenticator was asked so far.
+    /// Presents tokens with audiences in turn. Each row has the number of questions to the authenticator so far.
     #[track_caller]
     fn check(ttl: TokenCacheTtl, rows: &[(&str, &[&str], usize)]) -> [usize; 5] {
         let counts = Counts::default();
@@ -352,7 +353,7 @@ mod tests {
         let rows: &[(&str, &[&str], usize)] =
             &[("bad", &[], 1), ("bad", &[], 1), ("unknown", &[], 2), ("unknown", &[], 2), ("a", &[], 3), ("a", &[], 4)];
         assert_eq!(check(ttl, rows), [2, 4, 0, 1, 0]);
-        // An error is no unknown token.
+        // An error is not an unknown token.
         let ttl = TokenCacheTtl { failure: cached, ..TokenCacheTtl::DISABLED };
         let rows: &[(&str, &[&str], usize)] =
             &[("bad", &[], 1), ("bad", &[], 2), ("unknown", &[], 3), ("unknown", &[], 3)];
@@ -393,7 +394,7 @@ mod tests {
         };
         let asked = || cache.authenticator.asked.load(Ordering::Relaxed);
         assert_eq!([poll(0), poll(1), poll(2), poll(3)], [None, None, None, None]);
-        // One for each list of audiences.
+        // There is one fetch for each list of audiences.
         assert_eq!((asked(), counts.0[2].load(Ordering::Relaxed)), (2, 2));
         open.store(true, Ordering::Relaxed);
         assert_eq!(poll(1), None);

@@ -11,7 +11,7 @@ use crate::{AuthFuture, TokenAuthenticator, UserInfo};
 /// An error in a token file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
-    /// It is no text of comma-separated values.
+    /// The text does not consist of comma-separated values.
     #[error(transparent)]
     Malformed(#[from] CsvError),
     /// A record has too few columns.
@@ -29,7 +29,7 @@ pub struct TokenFileAuthenticator {
 }
 
 impl TokenFileAuthenticator {
-    /// Parses the text of a file. Empty tokens are skipped; of a duplicate token, the last record counts.
+    /// Parses the text of a file. Empty tokens are skipped. If a token occurs several times, the last record counts.
     ///
     /// # Errors
     /// The text is malformed.
@@ -42,7 +42,7 @@ impl TokenFileAuthenticator {
             if token.is_empty() {
                 continue;
             }
-            // As upstream, an empty column is one group without a name.
+            // As in upstream, an empty column is one group without a name.
             let groups = rest.first().map(|groups| groups.split(',').map(Str::from).collect());
             let user =
                 UserInfo { name: name.into(), uid: uid.into(), groups: groups.unwrap_or_default(), extra: Vec::new() };
@@ -54,7 +54,7 @@ impl TokenFileAuthenticator {
 
 impl TokenAuthenticator for TokenFileAuthenticator {
     fn authenticate_token<'a>(&'a self, token: &'a str, _: &'a [Str]) -> AuthFuture<'a, AuthenticationResult> {
-        // A look-up by hash does not reveal by its timing how much of a token was right.
+        // A look-up by hash does not reveal by its timing how much of a token was correct.
         AuthFuture::ready(Ok(self.tokens.get(token).map(|user| user.clone().into())))
     }
 }

@@ -44,7 +44,7 @@ pub fn service_account_user(namespace: &str, name: &str) -> Str {
     user
 }
 
-/// The user of a service account, without what a token says about it (`ServiceAccountInfo.UserInfo`).
+/// The user of a service account, without the attributes from a token (`ServiceAccountInfo.UserInfo`).
 #[must_use]
 pub fn service_account_info(namespace: &str, name: &str) -> UserInfo {
     let groups = vec![SERVICE_ACCOUNTS_GROUP.into(), format!("{SERVICE_ACCOUNTS_GROUP}:{namespace}").into()];
@@ -70,7 +70,7 @@ pub fn node_name(user: &str) -> Option<&str> {
     user.strip_prefix(NODE_PREFIX).filter(|name| dns1123_subdomain(name).is_empty())
 }
 
-/// The name of the node that a user is; it may be empty. `None` for users who are not nodes
+/// The node name of a user who is a node; the name may be empty. `None` for users who are not nodes
 /// (`nodeidentifier.NodeIdentity`).
 #[must_use]
 pub fn node_identity(user: &UserInfo) -> Option<&str> {

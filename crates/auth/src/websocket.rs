@@ -13,7 +13,7 @@ use crate::{
     AuthFuture, Authentication, AuthenticationError, AuthenticationRequest, Authenticator, TokenAuthenticator,
 };
 
-/// What precedes the token, in base64url, in the subprotocol.
+/// The prefix of the subprotocol before the token, which is in base64url.
 const PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// True if the client asks for a WebSocket (upstream: `wsstream.IsWebSocketRequest`).

@@ -1,10 +1,10 @@
-//! Decoding, defaults, validation and match conditions of the structured configuration of authorizers, by content of
-//! upstream's tables (`load_test.go`, `validation_test.go`, `cel/compile_test.go`).
+//! Decoding, defaults, validation and match conditions of the structured configuration of authorizers, with the content
+//! of upstream's tables (`load_test.go`, `validation_test.go`, `cel/compile_test.go`).
 
 use pintle_auth::authorization_config::{AuthorizationConfiguration, MatchConditions, load};
 use pintle_value::{FieldPath, Str, Value, object};
 
-/// A file that exists, a folder, and nothing else.
+/// One path is a file that exists, one is a folder, and all others do not exist.
 fn files(path: &str) -> Result<bool, String> {
     match path {
         "/kubeconfig" => Ok(true),
@@ -25,7 +25,7 @@ fn config(authorizers: &str) -> String {
 const WEBHOOK: &str = "timeout: 5s, subjectAccessReviewVersion: v1, failurePolicy: Deny, \
      matchConditionSubjectAccessReviewVersion: v1, connectionInfo: {type: KubeConfigFile, kubeConfigFile: /kubeconfig}";
 
-/// The webhook with one member replaced, or one more.
+/// The webhook with one member replaced or added.
 fn webhook(member: &str, value: &str) -> String {
     let key = format!("{member}: ");
     let members: Vec<_> = WEBHOOK.split(", ").filter(|other| !other.starts_with(&key)).collect();

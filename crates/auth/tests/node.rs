@@ -1,4 +1,4 @@
-//! Decisions of the node authorizer, by content of upstream's tables (`node_authorizer_test.go`).
+//! Decisions of the node authorizer, with the content of upstream's tables (`node_authorizer_test.go`).
 
 use pintle_auth::node::{NodeAuthorizer, NodeFeatures, NodeObject};
 use pintle_auth::{Authorization, AuthorizationAttributes, Authorizer, Decision, UserInfo};
@@ -14,7 +14,7 @@ fn node(name: &str) -> UserInfo {
     UserInfo { name: format!("system:node:{name}").into(), groups: vec!["system:nodes".into()], ..UserInfo::default() }
 }
 
-/// `VERB [GROUP:]RESOURCE[/SUBRESOURCE] [NAMESPACE/]NAME [FIELD SELECTOR]`; `-` is the empty name.
+/// `VERB [GROUP:]RESOURCE[/SUBRESOURCE] [NAMESPACE/]NAME [FIELD SELECTOR]`; `-` stands for the empty name.
 fn attributes(text: &str) -> AuthorizationAttributes<'_> {
     let mut words = text.split(' ');
     let verb = words.next().unwrap_or_default();
@@ -35,7 +35,7 @@ fn attributes(text: &str) -> AuthorizationAttributes<'_> {
     }
 }
 
-/// What the authorizer decides for a user: `yes`, or the reason to have no opinion.
+/// The decision of the authorizer for a user: `yes`, or the reason to have no opinion.
 fn decide(authorizer: &NodeAuthorizer, user: &UserInfo, request: &str) -> String {
     let Authorization { decision, reason, error } = authorizer.decide(user, &attributes(request));
     assert_eq!(error, None);
@@ -311,11 +311,11 @@ fn a_change_of_a_pod_changes_what_its_node_reads() {
     authorizer.remove(NodeObject::Pod, "ns", "p0");
     authorizer.remove(NodeObject::Pod, "ns", "p0");
     check(&authorizer, &[("get secrets ns/pull-p0", "yes"), ("get secrets ns/volume-p0", UNRELATED)]);
-    // A pod of the same name on another node.
+    // A pod with the same name runs on another node.
     authorizer.set(NodeObject::Pod, "ns", "p1", &full_pod("p1", "n1"));
     check(&authorizer, &[("get secrets ns/pull-p0", UNRELATED), ("get pods ns/p1", UNRELATED)]);
     assert_eq!(decide(&authorizer, &node("n1"), "get secrets ns/pull-p1"), "yes");
-    // A claim that is made from its template, and a container that is added to a running pod.
+    // A claim is made from its template, and a container is added to a running pod.
     let mut later = full_pod("p1", "n1");
     later.set_at(&["status", "resourceClaimStatuses"], tree(r#"[{"name": "unmade", "resourceClaimName": "new"}]"#));
     let container = r#"[{"env": [{"valueFrom": {"secretKeyRef": {"name": "added"}}}]}]"#;

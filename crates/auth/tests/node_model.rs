@@ -9,7 +9,7 @@ use pintle_value::{Value, object};
 
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
-/// An object of one of a few names: the kind, the namespace and the number of the name.
+/// An object: the kind, the namespace and the number of the name, of which there are few.
 type Reference = (&'static str, &'static str, usize);
 
 struct Pod {
@@ -22,7 +22,7 @@ struct Volume {
     secret: Option<(&'static str, usize)>,
 }
 
-/// The straightforward evaluator: all objects by namespace and name. Node 0 is no node.
+/// The straightforward evaluator: all objects by namespace and name. Node 0 stands for a pod without a node.
 #[derive(Default)]
 struct Model {
     pods: BTreeMap<(&'static str, usize), Pod>,
@@ -66,7 +66,7 @@ impl Random {
     }
 }
 
-/// The name of a number. Numbers of several nodes, pods and objects have the same names.
+/// The name with a number. Nodes, pods and objects with the same number have the same name.
 fn name(number: usize) -> String {
     if number.is_multiple_of(2) { format!("o{number}") } else { format!("object-with-a-rather-long-name-{number}") }
 }
@@ -206,6 +206,6 @@ fn the_graph_decides_as_an_evaluator_of_all_objects() {
         assert_eq!(found, expect, "seed {seed}, decision {decision}: node {node}, {request:?}");
         allowed += u64::from(expect);
     }
-    // The comparison means something only if there are enough decisions of each sort.
+    // The comparison is meaningful only if there are enough decisions of each sort.
     assert!(allowed > decisions / 20 && allowed < decisions * 19 / 20, "{allowed} allowed of {decisions}");
 }

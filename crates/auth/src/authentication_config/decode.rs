@@ -1,5 +1,5 @@
-//! Reads an `AuthenticationConfiguration` of any version (upstream: `loadAuthenticationConfigFromData`). It has no
-//! defaults.
+//! Reads an `AuthenticationConfiguration` of any version (upstream: `loadAuthenticationConfigFromData`). The
+//! configuration has no defaults.
 
 use std::sync::LazyLock;
 
@@ -66,7 +66,7 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     ConfigScheme { name: "pkg/kubeapiserver/options/authentication.go", strict: true, types, kinds }
 });
 
-/// Decodes the content of a file. It is not validated.
+/// Decodes the content of a file. The content is not validated.
 ///
 /// # Errors
 /// Returns upstream's message.
@@ -98,7 +98,7 @@ fn jwt(value: &Value) -> JwtConfig {
             url: text_at(issuer, "url"),
             discovery_url: text_at(issuer, "discoveryURL"),
             certificate_authority: text_at(issuer, "certificateAuthority"),
-            // Null is an empty text, as in Go.
+            // Null counts as an empty text, as in Go.
             audiences: issuer.items_at(&["audiences"]).iter().map(|text| text.as_str().unwrap_or("").into()).collect(),
             audience_match_policy: text_at(issuer, "audienceMatchPolicy"),
             egress_selector_type: text_at(issuer, "egressSelectorType"),

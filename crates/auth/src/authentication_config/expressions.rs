@@ -1,4 +1,4 @@
-//! CEL expressions over the claims of a token and over the user that they become (upstream:
+//! CEL expressions over the claims of a token, and over the user that results from the claims (upstream:
 //! `apiserver/pkg/authentication/cel`).
 
 use std::borrow::Cow;
@@ -40,8 +40,8 @@ impl TypeProvider for UserTypes {
     }
 }
 
-/// Converts JSON as Go decodes it into `any`, where every number is a `float64`. Keys that are no identifiers can be
-/// written in their escaped form.
+/// Converts JSON as Go decodes it into `any`, where every number is a `float64`. Expressions can use the escaped form
+/// of keys that are not identifiers.
 #[derive(Debug)]
 struct GoJson;
 
@@ -107,7 +107,7 @@ fn unescape(name: &str) -> Cow<'_, str> {
 pub struct ClaimsExpression {
     text: Str,
     program: Program,
-    /// Whether it uses `claims.email`, and whether `claims.email_verified`.
+    /// Whether the expression uses `claims.email`, and whether it uses `claims.email_verified`.
     pub(super) uses_email: bool,
     pub(super) uses_email_verified: bool,
 }
@@ -120,7 +120,7 @@ pub struct RuleError(pub String);
 const NO_TEXTS: &str = "expression must return a string or a list of strings";
 
 impl ClaimsExpression {
-    /// Compiles a mapping, of which the type is not known before it is evaluated.
+    /// Compiles a mapping. The type of its result is not known before its evaluation.
     pub(super) fn mapping(text: &Str) -> Result<Self, String> {
         Self::compile(&CLAIMS, text, false)
     }
@@ -159,7 +159,7 @@ impl ClaimsExpression {
         }
     }
 
-    /// The text that the expression has for claims; the error if it is of another type says what it is for.
+    /// The result for claims, which must be a text. `what` names the purpose of the text in the error.
     fn text(&self, claims: &Value, what: &str) -> Result<Str, RuleError> {
         self.evaluate(claims, |value| match value {
             CelValue::String(text) => Ok(Str::from(&*text)),
@@ -167,7 +167,7 @@ impl ClaimsExpression {
         })
     }
 
-    /// The texts that the expression has for claims, without empty ones.
+    /// The result for claims, which must be texts, without empty ones.
     fn texts(&self, claims: &Value) -> Result<Vec<Str>, RuleError> {
         self.evaluate(claims, |value| {
             let text = |value: CelValue<'_>| match value {
@@ -208,22 +208,22 @@ pub struct JwtExpressions {
 }
 
 impl JwtExpressions {
-    /// The user name, if an expression has it.
+    /// The user name, if an expression maps it.
     pub(crate) fn username(&self, claims: &Value) -> Option<Result<Str, RuleError>> {
         self.username.as_ref().map(|expression| expression.text(claims, "username"))
     }
 
-    /// The groups, if an expression has them.
+    /// The groups, if an expression maps them.
     pub(crate) fn groups(&self, claims: &Value) -> Option<Result<Vec<Str>, RuleError>> {
         self.groups.as_ref().map(|expression| expression.texts(claims))
     }
 
-    /// The uid, if an expression has it.
+    /// The uid, if an expression maps it.
     pub(crate) fn uid(&self, claims: &Value) -> Option<Result<Str, RuleError>> {
         self.uid.as_ref().map(|expression| expression.text(claims, "uid"))
     }
 
-    /// The extra attributes that have values. The error has the expression.
+    /// The extra attributes that have values. The error names the expression.
     pub(crate) fn extra(&self, claims: &Value) -> Result<Vec<(Str, Vec<Str>)>, RuleError> {
         let mut extra = Vec::new();
         for (key, expression) in &self.extra {

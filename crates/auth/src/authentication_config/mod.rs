@@ -22,11 +22,11 @@ pub use validate::{compile_jwt, validate};
 pub struct AuthenticationConfiguration {
     /// The issuers of tokens.
     pub jwt: Vec<JwtConfig>,
-    /// Who may be anonymous; `None` leaves that to flags.
+    /// The requests that may be anonymous; `None` leaves that to flags.
     pub anonymous: Option<AnonymousConfig>,
 }
 
-/// Who may be anonymous (`AnonymousAuthConfig`).
+/// The requests that may be anonymous (`AnonymousAuthConfig`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnonymousConfig {
     /// Whether requests without credentials are allowed.
@@ -35,29 +35,29 @@ pub struct AnonymousConfig {
     pub paths: Vec<Str>,
 }
 
-/// An issuer, and what its tokens mean (`JWTAuthenticator`).
+/// An issuer, and the meaning of its tokens (`JWTAuthenticator`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JwtConfig {
     /// The issuer.
     pub issuer: IssuerConfig,
-    /// What the claims have to satisfy.
+    /// The rules for the claims.
     pub claim_rules: Vec<ClaimRule>,
-    /// How claims become a user.
+    /// The mapping of claims to a user.
     pub mappings: ClaimMappings,
-    /// What the user has to satisfy.
+    /// The rules for the user.
     pub user_rules: Vec<UserRule>,
 }
 
 /// An issuer (`Issuer`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IssuerConfig {
-    /// The claim `iss`, and where the issuer is found.
+    /// The claim `iss`, and the base of the discovery document's URL.
     pub url: Str,
-    /// Where the discovery document is instead of below `url`; empty by default.
+    /// The URL of the discovery document, if it is not below `url`; empty by default.
     pub discovery_url: Str,
-    /// The authorities, in PEM, that the issuer's server is trusted by; empty for those of the system.
+    /// The authorities, in PEM, that the issuer's server is trusted by; empty for the authorities of the system.
     pub certificate_authority: Str,
-    /// The audiences that a token has to be for, one of them at least.
+    /// The accepted audiences. A token must be for at least one of them.
     pub audiences: Vec<Str>,
     /// How audiences are compared: `MatchAny` or empty.
     pub audience_match_policy: Str,
@@ -65,7 +65,7 @@ pub struct IssuerConfig {
     pub egress_selector_type: Str,
 }
 
-/// What a claim has to satisfy (`ClaimValidationRule`): a claim with its value, or an expression.
+/// A rule for the claims (`ClaimValidationRule`): a claim with its value, or an expression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimRule {
     /// The claim.
@@ -74,20 +74,20 @@ pub struct ClaimRule {
     pub required_value: Str,
     /// An expression over `claims`.
     pub expression: Str,
-    /// What is reported if it is false.
+    /// The message if the expression is false.
     pub message: Str,
 }
 
-/// What a user has to satisfy (`UserValidationRule`).
+/// A rule for the user (`UserValidationRule`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserRule {
     /// An expression over `user`.
     pub expression: Str,
-    /// What is reported if it is false.
+    /// The message if the expression is false.
     pub message: Str,
 }
 
-/// How claims become a user (`ClaimMappings`).
+/// The mapping of claims to a user (`ClaimMappings`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimMappings {
     /// The user name.
@@ -105,7 +105,7 @@ pub struct ClaimMappings {
 pub struct PrefixedMapping {
     /// The claim.
     pub claim: Str,
-    /// What is put before its value.
+    /// The prefix of its value.
     pub prefix: Option<Str>,
     /// An expression over `claims`.
     pub expression: Str,

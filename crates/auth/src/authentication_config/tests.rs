@@ -104,7 +104,7 @@ fn issuers_are_validated() {
         "url: 'https://i', discoveryURL: 'https://i/', audiences: [c]",
         &["discoveryURL: Invalid value: \"https://i/\": discoveryURL must be different from URL"],
     );
-    // A discovery URL may be that of an issuer of service accounts.
+    // A discovery URL may be the URL of an issuer of service account tokens.
     check_issuer("url: 'https://i', discoveryURL: 'https://a', audiences: [c]", &[]);
     check_issuer(
         "url: 'https://i', audiences: []",
@@ -230,7 +230,7 @@ fn an_email_has_to_be_verified() {
     with("claims.email", ", groups: {expression: 'string(claims.email_verified)'}}", &[error]);
     with("claims.?email_verified.orValue(true) == true ? claims.email : claims.sub", "}", &[]);
     with("has(claims.email_verified) && claims.email_verified == true ? claims.email : \"\"", "}", &[]);
-    // As upstream, the index operator is not noticed.
+    // As in upstream, the index operator is not noticed.
     with("claims[\"email\"]", "}", &[]);
 }
 
@@ -282,7 +282,7 @@ fn conditions_need_anonymous_requests() {
     );
 }
 
-/// The values of claims are `google.protobuf.Any`. They are dynamic, but no range of a comprehension.
+/// The values of claims are `google.protobuf.Any`. They are dynamic, but a comprehension cannot iterate over them.
 #[test]
 fn claims_are_checked_as_any() {
     let errors = |expression: &str| {

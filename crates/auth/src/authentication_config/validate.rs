@@ -18,7 +18,7 @@ const MAX_ISSUERS: usize = 64;
 const MATCH_ANY: &str = "MatchAny";
 const BOTH: &str = "claim and expression can't both be set";
 
-/// Validates a configuration. Tokens of the disallowed issuers are those of service accounts.
+/// Validates a configuration. The disallowed issuers are the issuers of service account tokens.
 #[must_use]
 pub fn validate(configuration: &AuthenticationConfiguration, disallowed_issuers: &[Str]) -> Errors {
     let mut errors = Errors::new();
@@ -303,7 +303,7 @@ fn check_prefixed(
     None
 }
 
-/// The compiled expression; records the error if there is one.
+/// Returns the compiled expression, or records its error.
 fn keep(
     compiled: Result<ClaimsExpression, String>,
     path: &FieldPath<'_>,

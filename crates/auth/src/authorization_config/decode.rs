@@ -54,8 +54,8 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     ConfigScheme { name: "k8s.io/apiserver/pkg/apis/apiserver/load/load.go:32", strict: true, types, kinds }
 });
 
-/// Decodes and validates the content of a file (`LoadAndValidateData`). The types that are not `Webhook` and that
-/// `required` lists must be there, because a reload cannot remove them.
+/// Decodes and validates the content of a file (`LoadAndValidateData`). The types in `required`, except `Webhook`, must
+/// be present, because a reload cannot remove them.
 ///
 /// # Errors
 /// Returns upstream's message.

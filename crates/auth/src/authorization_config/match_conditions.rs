@@ -70,7 +70,7 @@ pub struct MatchConditions(Vec<(Str, Program)>);
 pub struct MatchError(pub String);
 
 impl MatchConditions {
-    /// Compiles expressions. Returns those that are valid, and the errors of the others.
+    /// Compiles expressions. Returns the valid expressions, and the errors of the others.
     #[must_use]
     pub fn compile(path: &FieldPath<'_>, expressions: &[Str]) -> (Self, Errors) {
         let mut errors = Errors::new();
@@ -104,8 +104,8 @@ impl MatchConditions {
         self.0.is_empty()
     }
 
-    /// Returns whether all conditions are true for a `SubjectAccessReviewSpec`. One that is false decides, whatever the
-    /// errors of others.
+    /// Returns whether all conditions are true for a `SubjectAccessReviewSpec`. A false condition decides, whatever
+    /// errors other conditions have.
     ///
     /// # Errors
     /// A condition cannot be evaluated, and none is false.
@@ -137,7 +137,7 @@ fn compile(expression: &str) -> Result<Program, String> {
     ENVIRONMENT.program(&checked).map_err(|error| format!("program instantiation failed: {error}"))
 }
 
-/// A spec with all its texts and lists, which conditions can use without testing for them.
+/// A spec with all its texts and lists, so that conditions need not test whether they exist.
 fn complete(spec: &Value) -> Value {
     let text = |path: &[&str]| Value::from(spec.str_at(path));
     let or = |path: &[&str], default: Value| spec.at(path).cloned().unwrap_or(default);

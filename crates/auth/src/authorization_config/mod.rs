@@ -59,12 +59,12 @@ pub struct AuthorizationWebhook {
     pub review_version: Str,
     /// The version of `SubjectAccessReview` that the match conditions see: `v1`, or empty without conditions.
     pub match_condition_version: Str,
-    /// What a failed call means: `NoOpinion` or `Deny`.
+    /// The effect of a failed call: `NoOpinion` or `Deny`.
     pub failure_policy: Str,
     /// How the webhook is found: `KubeConfigFile` or `InClusterConfig`.
     pub connection_type: Str,
     /// The kubeconfig file.
     pub kubeconfig_file: Option<Str>,
-    /// The CEL expressions that select requests. The webhook is called if all are true.
+    /// The CEL expressions that select requests. The webhook is called if all expressions are true.
     pub match_conditions: Vec<Str>,
 }

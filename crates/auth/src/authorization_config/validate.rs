@@ -17,7 +17,7 @@ const WEBHOOK: &str = "Webhook";
 /// The longest time limit of a call.
 const MAX_TIMEOUT: Duration = Duration::from_seconds(30);
 
-/// Examines a file: whether it is a regular one, or Go's message of the error.
+/// Examines a file. Returns whether it is a regular file, or Go's message of the error.
 pub type FileCheck<'a> = &'a dyn Fn(&str) -> Result<bool, String>;
 
 /// The name that an authorizer has to have, unless it is a webhook (`GetNameForAuthorizerMode`).
@@ -99,7 +99,7 @@ fn field_errors(configuration: &AuthorizationConfiguration, files: FileCheck<'_>
     errors
 }
 
-/// Validates a webhook. As upstream, the paths lack the step `webhook`.
+/// Validates a webhook. As in upstream, the paths lack the step `webhook`.
 fn webhook_errors(path: &FieldPath<'_>, webhook: &AuthorizationWebhook, files: FileCheck<'_>) -> Errors {
     let mut errors = Errors::new();
     for (field, duration, max, detail) in [
@@ -127,7 +127,7 @@ fn webhook_errors(path: &FieldPath<'_>, webhook: &AuthorizationWebhook, files: F
     errors
 }
 
-/// Checks a required value that is one of several.
+/// Checks a required value, which must be one of the supported values.
 fn check_value(errors: &mut Errors, path: &FieldPath<'_>, value: &str, supported: &[&str]) {
     if value.is_empty() {
         errors.required(path, "");

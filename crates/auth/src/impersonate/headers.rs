@@ -14,8 +14,8 @@ pub(super) const UID: &str = "impersonate-uid";
 pub(super) const GROUP: &str = "impersonate-group";
 const EXTRA: &str = "impersonate-extra-";
 
-/// The user that the headers name; `None` if there are no impersonation headers. Of several names or uids, the first
-/// counts.
+/// The user that the headers name; `None` if there are no impersonation headers. If there are several names or uids,
+/// the first counts.
 pub(super) fn requested_user(headers: &HeaderMap) -> Result<Option<UserInfo>, ImpersonationError> {
     let mut wanted = UserInfo::default();
     let (mut has_name, mut has_uid) = (false, false);

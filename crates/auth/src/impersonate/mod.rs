@@ -1,8 +1,8 @@
 //! Impersonation: an authorized user acts as another user (upstream: `endpoints/filters/impersonation`).
 //!
-//! Whether a user may do that is decided in one of several modes (KEP-5284). In a constrained mode the sender needs the
-//! verb `impersonate:MODE` on the other user, and `impersonate-on:MODE:VERB` for what the request does. In the legacy
-//! mode the verb `impersonate` on the other user is enough.
+//! A user may act as another one in one of several modes (KEP-5284). In a constrained mode the sender needs the verb
+//! `impersonate:MODE` on the other user. It also needs `impersonate-on:MODE:VERB` on the target of the request. In the
+//! legacy mode the verb `impersonate` on the other user is enough.
 
 mod headers;
 mod modes;
@@ -26,7 +26,7 @@ const MAX_REMEMBERED: usize = 10_000;
 pub enum ImpersonationError {
     /// The headers name groups, a uid or extra attributes, but no user.
     WithoutUser {
-        /// What they name, as upstream prints it.
+        /// The groups, uid and extra attributes, as upstream prints them.
         requested: String,
     },
     /// The value of a header is not UTF-8.
@@ -82,7 +82,7 @@ impl ImpersonationMode {
         }
     }
 
-    /// True if the sender also needs a permission for what the request does.
+    /// True if the sender also needs a permission for the request's own action.
     #[must_use]
     pub fn is_constrained(self) -> bool {
         self != Self::Legacy
@@ -100,7 +100,7 @@ pub struct Impersonation {
 
 /// Observes the decisions of the authorizer.
 pub trait ImpersonationObserver: Sync {
-    /// A mode has asked the authorizer, which allowed it or not, and took so long.
+    /// A mode has asked the authorizer. `allowed` is the answer, and `took` the duration.
     fn authorized(&self, mode: ImpersonationMode, allowed: bool, took: Duration);
 }
 
@@ -109,25 +109,26 @@ impl ImpersonationObserver for () {
     fn authorized(&self, _: ImpersonationMode, _: bool, _: Duration) {}
 }
 
-/// Decides who may act as whom.
+/// Decides whether a user may act as another one.
 #[derive(Debug)]
 pub struct Impersonator {
-    /// Whether there are other modes than the legacy one (the feature gate `ConstrainedImpersonation`).
+    /// Whether the constrained modes exist beside the legacy mode (the feature gate `ConstrainedImpersonation`).
     constrained: bool,
     hasher: RandomState,
-    /// The mode that last allowed a user something, by the hash of the user's name. It is tried first, as most users
-    /// need one mode only; an error is that of the mode that was tried first.
+    /// The mode that last allowed an impersonation to a user, by the hash of the user's name. It is tried first,
+    /// because most users need one mode only. An error is the error of the first mode that was tried.
     last_modes: Mutex<HashMap<u64, ImpersonationMode>>,
 }
 
 impl Impersonator {
-    /// With all modes, or with the legacy mode only.
+    /// An impersonator with all modes, or with the legacy mode only.
     #[must_use]
     pub fn new(constrained: bool) -> Self {
         Self { constrained, hasher: RandomState::new(), last_modes: Mutex::default() }
     }
 
-    /// The user that a request with these headers acts as; `None` for its sender. `request` is what the request does.
+    /// The user that a request with these headers acts as; `None` for its sender. `request` has the attributes of the
+    /// request's own action.
     ///
     /// # Errors
     /// The headers are incomplete or malformed, or the sender may not act as the user that they name.
@@ -155,7 +156,7 @@ impl Impersonator {
                 Err(ModeError::Forbidden(error)) => first_error = first_error.or(Some(error)),
             }
         }
-        // The legacy mode applies to everyone, so there is an error.
+        // The legacy mode applies to everybody, so there is an error.
         Err(ImpersonationError::Forbidden(first_error.unwrap_or_default()))
     }
 
@@ -177,7 +178,7 @@ impl Impersonator {
 struct Observed<'a> {
     authorizer: &'a dyn Authorizer,
     observer: &'a dyn ImpersonationObserver,
-    /// As for [`Impersonator`].
+    /// The same flag as in [`Impersonator`].
     constrained: bool,
 }
 
@@ -191,7 +192,8 @@ impl Observed<'_> {
     ) -> Result<(), ForbiddenError> {
         let started = Instant::now();
         let authorization = self.authorizer.authorize(user, attributes).await;
-        // Without the other modes, an error forbids it even if the request is allowed, and is not shown, as in upstream.
+        // Without the constrained modes, an error forbids the impersonation even if the authorizer allows it. The error
+        // is not shown, as in upstream.
         let allowed = authorization.is_allowed() && (self.constrained || authorization.error.is_none());
         self.observer.authorized(mode, allowed, started.elapsed());
         if allowed {
@@ -264,7 +266,7 @@ mod tests {
         check(&[(USER, ANONYMOUS)], Ok(Some((ANONYMOUS, &[UNAUTHENTICATED]))));
         check(&[(USER, "bob"), (GROUP, UNAUTHENTICATED)], Ok(Some(("bob", &[UNAUTHENTICATED]))));
         check(&[(USER, "bob"), (USER, "eve")], Ok(Some(("bob", &[AUTHENTICATED]))));
-        // The namespace and the name have to be valid, and there is nothing after them.
+        // The namespace and the name have to be valid, and nothing may follow them.
         for user in ["system:serviceaccount:Ns:sa", "system:serviceaccount:ns:", "system:serviceaccount:ns:sa:x"] {
             check(&[(USER, user)], Ok(Some((user, &[AUTHENTICATED]))));
         }
@@ -292,7 +294,8 @@ mod tests {
         assert_eq!(run(&headers), Err(ImpersonationError::Malformed { header: USER.to_owned() }));
     }
 
-    /// Allows what it is told, in the form `VERB GROUP/RESOURCE/SUBRESOURCE NAMESPACE/NAME`, and remembers questions.
+    /// Allows the listed questions, in the form `VERB GROUP/RESOURCE/SUBRESOURCE NAMESPACE/NAME`, and records all
+    /// questions.
     #[derive(Default)]
     struct Allowed {
         allowed: Vec<&'static str>,
@@ -394,7 +397,7 @@ mod tests {
                 vec![AUTHENTICATED.into()],
             ),
             ("bob", "", "impersonate /users/ /bob", Legacy, vec![AUTHENTICATED.into()]),
-            // In the legacy mode the user name of a node is that of any user.
+            // In the legacy mode, the user name of a node is an ordinary user name.
             ("system:node:n1", "", "impersonate /users/ /system:node:n1", Legacy, vec![AUTHENTICATED.into()]),
         ] {
             let headers = [(USER, user)];
@@ -436,7 +439,7 @@ mod tests {
             ),
             (vec![(GROUP, "system:masters")], Some("impersonating the system:masters group is not allowed")),
             (vec![(GROUP, "a"), (GROUP, "b"), (GROUP, "c")], Some(r#"cannot impersonate:user-info resource "groups""#)),
-            // From four on, the permission for all is enough.
+            // From four groups or extra attributes on, the permission for all of them is enough.
             (vec![(GROUP, "a"), (GROUP, "b"), (GROUP, "c"), (GROUP, "d")], None),
             (vec![(key, "1"), (key, "2"), (key, "3"), (key, "4")], None),
             (vec![(key, "1")], Some(r#"cannot impersonate:user-info resource "userextras/example.com/k""#)),

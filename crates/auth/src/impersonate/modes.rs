@@ -1,4 +1,4 @@
-//! The modes of impersonation: to whom each applies, and what it asks the authorizer.
+//! The modes of impersonation: the users to whom each applies, and its questions to the authorizer.
 
 use pintle_value::names::domain_prefixed_path;
 use pintle_value::{FieldPath, Str, print};
@@ -12,15 +12,16 @@ use crate::{AuthorizationAttributes, ForbiddenError, UserInfo};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// The extra attribute that the authorizer sees instead of those of a service account that acts as its node.
+/// The extra attribute with which the authorizer sees a service account that acts as its node, instead of the account's
+/// own extra attributes.
 const NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 
-/// From so many groups or extra attributes on, the authorizer is first asked for all of them, with `*`.
+/// From this number of groups or extra attributes on, the authorizer is first asked about all of them, with `*`.
 const MANY: usize = 4;
 
 /// Why a mode does not allow an impersonation.
 pub(super) enum ModeError {
-    /// The mode is not for this user.
+    /// The mode does not apply to this user.
     NotApplicable,
     /// The sender is not authorized.
     Forbidden(ForbiddenError),
@@ -37,7 +38,7 @@ pub(super) struct ModeCheck<'a> {
     /// The user that the headers name.
     pub(super) wanted: &'a UserInfo,
     pub(super) sender: &'a UserInfo,
-    /// What the request does.
+    /// The attributes of the request's own action.
     pub(super) request: &'a AuthorizationAttributes<'a>,
     pub(super) authorizer: &'a Observed<'a>,
 }
@@ -64,7 +65,7 @@ impl ModeCheck<'_> {
         let fields = FieldCheck { mode, sender, authorizer: self.authorizer };
         let mut user = self.wanted.clone();
         fields.check_name(self.wanted, &mut user.groups).await?;
-        // The order decides which error a user gets.
+        // The order of the checks decides which error a user gets.
         if self.authorizer.constrained {
             fields.check_uid(&self.wanted.uid).await?;
         }
@@ -94,7 +95,7 @@ impl ModeCheck<'_> {
     }
 }
 
-/// The checks of what the headers name, one after the other.
+/// The checks of the fields in the headers, one after the other.
 struct FieldCheck<'a> {
     mode: ImpersonationMode,
     sender: &'a UserInfo,
@@ -106,7 +107,7 @@ impl<'a> FieldCheck<'a> {
         AuthorizationAttributes { verb: self.mode.verb(), group, version: "v1", resource, ..Default::default() }
     }
 
-    /// The API group of users, groups and what else has a name: in the legacy mode the core group.
+    /// The API group of users, groups and other named fields. In the legacy mode it is the core group.
     fn group_of_names(&self) -> &'static str {
         if self.mode.is_constrained() { AUTHENTICATION } else { "" }
     }
@@ -119,13 +120,13 @@ impl<'a> FieldCheck<'a> {
         ForbiddenError::new(self.sender, attributes, why)
     }
 
-    /// Checks the name, and adds the groups that go with it.
+    /// Checks the name, and adds the groups that belong to it.
     async fn check_name(&self, wanted: &'a UserInfo, groups: &mut Vec<Str>) -> Result<(), ForbiddenError> {
         let mut attributes = self.attributes(self.group_of_names(), "users");
         attributes.name = &wanted.name;
         if let Some(name) = node_name(&wanted.name).filter(|_| self.mode.is_constrained()) {
             attributes.resource = "nodes";
-            // Service accounts act as their nodes, whichever those are.
+            // Service accounts act as their nodes, whatever the names of the nodes are.
             attributes.name = if self.mode == ImpersonationMode::AssociatedNode { "*" } else { name };
             *groups = vec![NODES_GROUP.into()];
         }
@@ -208,7 +209,8 @@ fn invalid_extra(key: &str, values: &[Str]) -> Option<String> {
     None
 }
 
-/// A service account without the extra attributes that say where its pod runs: the authorizer decides for all nodes.
+/// A service account without the extra attributes that name its pod's node, so that the authorizer decides for all
+/// nodes.
 fn without_node(sender: &UserInfo) -> UserInfo {
     let mut keys: Vec<Str> = sender.extra.iter().map(|(key, _)| key.clone()).collect();
     keys.sort_unstable();
@@ -223,7 +225,7 @@ fn single_value<'u>(user: &'u UserInfo, key: &str) -> Option<&'u str> {
     }
 }
 
-/// Adds the group of authenticated users, or for the anonymous user that of unauthenticated ones.
+/// Adds the group of authenticated users, or the group of unauthenticated users for the anonymous user.
 fn add_standard_group(user: &mut UserInfo) {
     let has_group = |group: &str| user.groups.iter().any(|found| found == group);
     let missing = match &*user.name {

@@ -60,7 +60,7 @@ impl Algorithm {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// How an RSA key verifies signatures of this algorithm; `None` if it does not.
+    /// How an RSA key verifies signatures of this algorithm; `None` for algorithms of other keys.
     pub(super) fn rsa_parameters(self) -> Option<&'static RsaParameters> {
         match self {
             Algorithm::Es256 | Algorithm::Es384 => None,

@@ -5,7 +5,7 @@ use pintle_value::time::Time;
 use serde::de::{DeserializeOwned, Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How far the clocks of issuer and server may differ, in seconds (`jwt.DefaultLeeway`).
+/// The maximum difference between the clocks of issuer and server, in seconds (`jwt.DefaultLeeway`).
 pub(crate) const LEEWAY_SECONDS: i64 = 60;
 
 /// Claims that are not a JSON object of the expected form.
@@ -16,9 +16,9 @@ pub struct MalformedClaims(String);
 /// Reads claims. Members that `T` does not have are ignored.
 ///
 /// # Errors
-/// They are not a JSON object, or a member is there twice or of another type.
+/// The claims are not a JSON object, or a member occurs twice or has another type.
 pub fn parse_claims<T: DeserializeOwned>(payload: &[u8]) -> Result<T, MalformedClaims> {
-    // Structures can also be read from lists.
+    // `serde_json` would also read a structure from a list.
     if payload.trim_ascii_start().first() != Some(&b'{') {
         return Err(MalformedClaims("not an object".to_owned()));
     }
@@ -40,7 +40,7 @@ impl<'de> Deserialize<'de> for NumericDate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = serde_json::Number::deserialize(deserializer)?;
         let seconds = number.as_i64().or_else(|| {
-            // Beyond this, seconds are not exact and times are not meaningful.
+            // Beyond this limit, seconds are not exact and times are not meaningful.
             number.as_f64().filter(|number| number.abs() < 1e15).map(|number| number as i64)
         });
         seconds.map(NumericDate).ok_or_else(|| {
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Audiences {
     }
 }
 
-/// The registered claims. A claim that is there twice is an error.
+/// The registered claims. A claim that occurs twice is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RegisteredClaims {
@@ -84,16 +84,16 @@ pub struct RegisteredClaims {
     /// The subject.
     #[serde(rename = "sub", skip_serializing_if = "Str::is_empty", with = "text")]
     pub subject: Str,
-    /// Whom the token is for.
+    /// The recipients of the token.
     #[serde(rename = "aud", skip_serializing_if = "is_empty")]
     pub audiences: Audiences,
-    /// When it expires.
+    /// The time at which it expires.
     #[serde(rename = "exp", skip_serializing_if = "Option::is_none")]
     pub expiry: Option<NumericDate>,
-    /// When it begins to be valid.
+    /// The time from which it is valid.
     #[serde(rename = "nbf", skip_serializing_if = "Option::is_none")]
     pub not_before: Option<NumericDate>,
-    /// When it was issued.
+    /// The time at which it was issued.
     #[serde(rename = "iat", skip_serializing_if = "Option::is_none")]
     pub issued_at: Option<NumericDate>,
     /// Its unique id.
@@ -121,21 +121,21 @@ mod text {
 /// Why a token is not valid at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimsTimeError {
-    /// It begins to be valid later.
+    /// The token is valid only from a later time on.
     NotValidYet,
-    /// It has expired.
+    /// The token has expired.
     Expired,
-    /// It was issued later.
+    /// The token was issued at a later time.
     IssuedInTheFuture,
 }
 
 impl RegisteredClaims {
-    /// Validates the times of a token. Clocks may differ by a minute. A time that is missing is not validated.
+    /// Validates the times of a token. Clocks may differ by a minute. A missing time is not validated.
     ///
     /// # Errors
     /// See [`ClaimsTimeError`].
     pub fn validate_times(&self, now: Time) -> Result<(), ClaimsTimeError> {
-        // As go-jose: a token is valid at the second of `exp` itself, but not at a fraction of a second after it.
+        // As in go-jose, a token is valid at the second of `exp` itself, but not at a fraction of a second after it.
         let is_before = |date: NumericDate| (now.seconds + LEEWAY_SECONDS) < date.0;
         let is_after = |date: NumericDate| (now.seconds - LEEWAY_SECONDS, now.nanos) > (date.0, 0);
         if self.not_before.is_some_and(is_before) {

@@ -7,16 +7,16 @@ use serde::de::IgnoredAny;
 
 use super::{PublicKey, SignatureError, parse_claims};
 
-/// Maximum size of a token, in bytes: Go's limit of all headers of a request.
+/// Maximum size of a token, in bytes. It is Go's limit for all headers of a request.
 pub const MAX_TOKEN_BYTES: usize = 1 << 20;
 
-/// A text that is no signed token.
+/// The reasons why a text is not a signed token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedJws {
-    /// It is larger than [`MAX_TOKEN_BYTES`].
+    /// The text is larger than [`MAX_TOKEN_BYTES`].
     #[error("the token is too large")]
     TooLarge,
-    /// It has not three parts.
+    /// The text does not have three parts.
     #[error("compact JWS format must have three parts")]
     Parts,
     /// A part is not base64url without padding (RFC 7515, section 2), or has bits after its last byte.
@@ -30,7 +30,7 @@ pub enum MalformedJws {
     CriticalExtensions,
 }
 
-/// The members of the header that are read.
+/// The members of the header that the server reads.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct JwsHeader {
     /// The name of the algorithm.
@@ -46,14 +46,14 @@ struct ReceivedHeader {
     alg: String,
     #[serde(default)]
     kid: String,
-    /// Extensions that a recipient must understand; this one understands none.
+    /// Extensions that a recipient must understand. This server understands none.
     crit: Option<IgnoredAny>,
 }
 
 /// A token whose signature is not verified yet.
 #[derive(Clone, Debug)]
 pub struct CompactJws<'t> {
-    /// What the signature is for: header and payload as they were sent.
+    /// The signed text: header and payload as they were sent.
     signing_input: &'t str,
     header: JwsHeader,
     payload: Vec<u8>,
@@ -83,13 +83,13 @@ impl<'t> CompactJws<'t> {
         Ok(Self { signing_input, header, payload: decode(payload)?, signature: decode(signature)? })
     }
 
-    /// The header. Anybody may have written it.
+    /// The header. It is not trusted, because anybody may have written it.
     #[must_use]
     pub fn header(&self) -> &JwsHeader {
         &self.header
     }
 
-    /// The payload before its signature is verified. Anybody may have written it.
+    /// The payload before its signature is verified. It is not trusted, because anybody may have written it.
     #[must_use]
     pub fn unverified_payload(&self) -> &[u8] {
         &self.payload
@@ -98,7 +98,7 @@ impl<'t> CompactJws<'t> {
     /// Verifies the signature. Returns the payload.
     ///
     /// # Errors
-    /// The key does not verify the signature, or does not allow the algorithm of the header.
+    /// The signature is not valid for the key, or the key does not allow the algorithm of the header.
     pub fn verify(&self, key: &PublicKey) -> Result<&[u8], SignatureError> {
         key.verify(&self.header.alg, self.signing_input.as_bytes(), &self.signature)?;
         Ok(&self.payload)
@@ -136,7 +136,7 @@ mod tests {
         for malformed in [
             valid.replace(".AA", ".AA=="),
             valid.replace(".AA", ".A"),
-            // Bits after the last byte would let one signature be written in several ways.
+            // With bits after the last byte, one signature could be written in several ways.
             valid.replace(".AA", ".AB"),
             valid.replace(".AA", ".+/AA"),
             valid.replace(".AA", ".A\nA"),

@@ -1,4 +1,4 @@
-//! As much of DER (X.690) as keys need: elements with a tag, a definite length and content.
+//! The part of DER (X.690) that keys need: elements with a tag, a definite length and content.
 
 /// `INTEGER`.
 pub(super) const INTEGER: u8 = 0x02;
@@ -28,7 +28,7 @@ impl<'d> Reader<'d> {
         let (&first, rest) = rest.split_first()?;
         let (length, rest) = match first {
             0..0x80 => (usize::from(first), rest),
-            // Longer than any key: not needed.
+            // A longer length is not needed for any key.
             0x85.. | 0x80 => return None,
             _ => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;

@@ -8,7 +8,7 @@ use super::der::trim_zeros;
 use super::key::{Curve, Material};
 use super::{Algorithm, PublicKey};
 
-/// A text that is no set of keys.
+/// A text that is not a set of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed JSON Web Key Set: {0}")]
 pub struct JwksError(String);
@@ -66,7 +66,7 @@ impl JsonWebKey {
         }
     }
 
-    /// The key; `None` if it is not for signatures or of a sort that is not supported.
+    /// The key; `None` if it is not for signatures or of an unsupported type.
     fn public_key(self) -> Option<PublicKey> {
         if !matches!(&*self.usage, "" | "sig") {
             return None;
@@ -102,8 +102,8 @@ pub fn write_jwks<'k>(keys: impl IntoIterator<Item = &'k PublicKey>) -> String {
     serde_json::to_string(&set).unwrap_or_default()
 }
 
-/// Reads a set of keys. Keys that are not for signatures, or of a sort that is not supported, are skipped. A key is bound
-/// to the algorithm that it names.
+/// Reads a set of keys. Keys that are not for signatures, or of an unsupported type, are skipped. A key is bound to the
+/// algorithm that it names.
 ///
 /// # Errors
 /// The text is not a JSON object with a list of keys.

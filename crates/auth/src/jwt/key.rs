@@ -10,14 +10,14 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::der::{self, Reader};
 use super::{Algorithm, SigningKey};
 
-/// The algorithms of keys, as DER has them: `rsaEncryption`, `id-ecPublicKey`.
+/// The algorithms of keysas they are in DER: `rsaEncryption`, `id-ecPublicKey`.
 const RSA_ENCRYPTION: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
 const EC_PUBLIC_KEY: &[u8] = b"\x2a\x86\x48\xce\x3d\x02\x01";
 
 /// Why a key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// It is no key, or one of another sort.
+    /// The text is not a key, or a key of an unsupported type.
     #[error("not a valid RSA or ECDSA key")]
     Unsupported,
     /// A file has no public key.
@@ -31,7 +31,7 @@ pub enum KeyError {
     Rejected(String),
 }
 
-/// A signature that a key does not verify. The text is that of go-jose, and deliberately says nothing else.
+/// A signature that a key does not verify. The text is go-jose's text, and deliberately gives no details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("go-jose/go-jose: error in cryptographic primitive")]
 pub struct SignatureError;
@@ -46,7 +46,7 @@ pub(super) enum Curve {
 impl Curve {
     pub(super) const ALL: [Curve; 2] = [Curve::P256, Curve::P384];
 
-    /// The object identifier, as DER has it.
+    /// The object identifier in DER.
     pub(super) fn oid(self) -> &'static [u8] {
         match self {
             Curve::P256 => b"\x2a\x86\x48\xce\x3d\x03\x01\x07",
@@ -86,14 +86,14 @@ impl Curve {
 /// The numbers of a public key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Material {
-    /// Both without leading zeros.
+    /// Modulus and exponent, both without leading zeros.
     Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
     /// An uncompressed point.
     Ec { curve: Curve, point: Vec<u8> },
 }
 
 impl Material {
-    /// The algorithm that tokens name if this key signs them. Upstream signs with no other.
+    /// The algorithm that tokens name if this key signs them. Upstream signs with no other algorithm.
     pub(super) fn default_algorithm(&self) -> Algorithm {
         match self {
             Material::Rsa { .. } => Algorithm::Rs256,
@@ -140,7 +140,8 @@ impl Material {
         Some(Material::Rsa { modulus: modulus.to_vec(), exponent: exponent.to_vec() })
     }
 
-    /// A key of a point, which must be uncompressed. Whether it is on the curve is checked when a signature is verified.
+    /// A key from a point, which must be uncompressed. The verification of a signature checks that the point is on the
+    /// curve.
     pub(super) fn ec(curve: Curve, point: &[u8]) -> Option<Self> {
         let is_uncompressed = point.first() == Some(&4) && point.len() == 1 + 2 * curve.size();
         is_uncompressed.then(|| Material::Ec { curve, point: point.to_vec() })
@@ -152,7 +153,7 @@ impl Material {
 pub struct PublicKey {
     pub(super) material: Material,
     id: String,
-    /// The only algorithm that it allows, if it is bound to one.
+    /// The only algorithm that the key allows, if it is bound to one.
     algorithm: Option<Algorithm>,
 }
 
@@ -168,13 +169,13 @@ impl PublicKey {
         Self { material, id, algorithm }
     }
 
-    /// The key id: what its owner publishes, else a hash of the key.
+    /// The key id: the id that its owner publishes, else a hash of the key.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The algorithm that a set of keys names for this key.
+    /// The algorithm that this key has in a set of keys.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm.unwrap_or_else(|| self.material.default_algorithm())
@@ -192,7 +193,7 @@ impl PublicKey {
     /// Verifies a signature.
     ///
     /// # Errors
-    /// The signature is not of this key, or the key does not allow the algorithm of this name.
+    /// The signature was not made with this key, or the key does not allow the algorithm of this name.
     pub fn verify(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> Result<(), SignatureError> {
         let algorithm = Algorithm::from_name(algorithm).filter(|found| self.allows(*found)).ok_or(SignatureError)?;
         let verified = match &self.material {
@@ -211,8 +212,8 @@ impl PublicKey {
     }
 }
 
-/// The public keys of a file in PEM: public keys, those of private keys, and those of certificates. Other sections are
-/// skipped (upstream: `keyutil.ParsePublicKeysPEM`).
+/// The public keys of a file in PEM: public keys, the public parts of private keys, and the keys of certificates. Other
+/// sections are skipped (upstream: `keyutil.ParsePublicKeysPEM`).
 ///
 /// # Errors
 /// There is no such key.

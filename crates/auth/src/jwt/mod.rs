@@ -1,9 +1,10 @@
-//! JSON Web Tokens (RFC 7515, 7517, 7518, 7519): tokens in the compact serialization with one signature, public keys that
-//! verify them, and keys that sign them. Nothing here knows who issues a token or what its claims mean.
+//! JSON Web Tokens (RFC 7515, 7517, 7518, 7519). A token is in the compact serialization and has one signature. Private
+//! keys sign tokens, and public keys verify them. This module does not know the issuers of tokens or the meaning of
+//! their claims.
 //!
-//! The key decides which algorithms verify a token; the header of a token only selects one of them. Keys are asymmetric,
-//! so there is neither `none` nor an HMAC that a public key could be taken for. Headers that name a key or a place of
-//! keys (`jwk`, `jku`, `x5c`, `x5u`) are not read.
+//! The key decides which algorithms verify a token; the header of a token only selects one of them. Keys are
+//! asymmetric. So the algorithm `none` does not exist, and a public key cannot be misused as the secret of an HMAC.
+//! Headers that contain or locate a key (`jwk`, `jku`, `x5c`, `x5u`) are not read.
 
 mod algorithm;
 mod claims;

@@ -1,4 +1,4 @@
-//! Keys that sign tokens: RSA keys with RS256, ECDSA keys with the algorithm of their curve, as upstream.
+//! Keys that sign tokens: RSA keys with RS256, ECDSA keys with the algorithm of their curve, as in upstream.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ impl SigningKey {
     /// The first private key of a file in PEM: PKCS #1, PKCS #8 or SEC 1 (upstream: `keyutil.ParsePrivateKeyPEM`).
     ///
     /// # Errors
-    /// There is none, or it cannot be used.
+    /// There is no private key, or it cannot be used.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
         let sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).map_while(|section| section.ok());
         let private = [SectionKind::RsaPrivateKey, SectionKind::PrivateKey, SectionKind::EcPrivateKey];
@@ -73,7 +73,7 @@ impl SigningKey {
             SectionKind::RsaPrivateKey => Self::rsa(RsaKeyPair::from_der(der).map_err(rejected)?),
             SectionKind::EcPrivateKey => Self::from_sec1(der, None),
             SectionKind::PrivateKey => {
-                // The version, the algorithm, and the key in the format of the algorithm.
+                // The parts are the version, the algorithm, and the key in the format of the algorithm.
                 let parts = || {
                     let mut key = Reader(der).enter(der::SEQUENCE)?;
                     key.read(der::INTEGER)?;
@@ -95,7 +95,7 @@ impl SigningKey {
         Ok(Self { pair: Pair::Rsa(Box::new(pair)), public: PublicKey::new(material), random: SystemRandom::new() })
     }
 
-    /// A key in the format of SEC 1 (RFC 5915). The curve may be named outside of it.
+    /// A key in the format of SEC 1 (RFC 5915). The curve may be named outside of the key.
     fn from_sec1(der: &[u8], curve: Option<&[u8]>) -> Result<Self, KeyError> {
         let parts = || {
             let mut key = Reader(der).enter(der::SEQUENCE)?;
@@ -117,7 +117,7 @@ impl SigningKey {
         Ok(Self { pair: Pair::Ec(Box::new(pair)), public: PublicKey::new(material), random })
     }
 
-    /// The key that verifies what this key signs.
+    /// The key that verifies the signatures of this key.
     #[must_use]
     pub fn public_key(&self) -> &PublicKey {
         &self.public
@@ -128,12 +128,12 @@ impl SigningKey {
     /// # Errors
     /// See [`SigningError`].
     pub fn sign(&self, claims: &impl Serialize) -> Result<String, SigningError> {
-        // Through a map, so that members are ordered by name, as upstream's are.
+        // The claims become a map first, so that members are ordered by name, as upstream's are.
         let claims = serde_json::to_value(claims).map_err(|_| SigningError::Claims)?;
         self.sign_payload(&serde_json::to_vec(&claims).map_err(|_| SigningError::Claims)?)
     }
 
-    /// A token with this payload, which need not be claims.
+    /// A token with this payload, which need not consist of claims.
     ///
     /// # Errors
     /// See [`SigningError`].

@@ -39,7 +39,7 @@ pub struct NodeAuthorizer {
     features: NodeFeatures,
 }
 
-/// What all nodes may do with the resources whose objects are not told apart.
+/// The verbs that all nodes may use on resources whose objects are not told apart.
 #[derive(Clone, Copy)]
 struct NodeRule {
     verbs: &'static [&'static str],
@@ -80,7 +80,7 @@ impl NodeRule {
     }
 }
 
-/// What the authorizer decides: to allow, or to leave it to others for a reason.
+/// The decision of the authorizer: to allow, or to leave the decision to others for a reason.
 type Outcome = Result<(), Cow<'static, str>>;
 
 /// Leaves the decision to others.
@@ -105,13 +105,13 @@ impl NodeAuthorizer {
         self.graph.remove(kind, namespace, name);
     }
 
-    /// The namespaces and names of the objects of a kind that lead anywhere.
+    /// The namespaces and names of the objects of a kind that lead to another object.
     #[must_use]
     pub fn names(&self, kind: NodeObject) -> Vec<(Str, Str)> {
         self.graph.names(kind)
     }
 
-    /// Says that the rules of nodes cannot be listed. Other users have none.
+    /// Reports that the rules of nodes cannot be listed. Other users have no rules here.
     #[must_use]
     pub fn rules_of(user: &UserInfo) -> RulesReview {
         if node_identity(user).is_none() {
@@ -121,7 +121,7 @@ impl NodeAuthorizer {
         RulesReview { incomplete: true, error, ..RulesReview::default() }
     }
 
-    /// How long changes of the graph took, by upstream's name of the operation.
+    /// The durations of changes of the graph, by upstream's name of the operation.
     pub fn graph_durations(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
         self.graph.durations()
     }
@@ -132,7 +132,7 @@ impl NodeAuthorizer {
         self.graph.is_empty()
     }
 
-    /// Decides whether a node may do something. The authorizer has no opinion on other users.
+    /// Decides whether a node may send a request. The authorizer has no opinion on other users.
     #[must_use]
     pub fn decide(&self, user: &UserInfo, request: &AuthorizationAttributes<'_>) -> Authorization {
         let outcome = match node_identity(user) {
@@ -174,7 +174,7 @@ impl NodeAuthorizer {
         }
     }
 
-    /// An object that has to lead to the node.
+    /// Allows a request for an object that leads to the node.
     fn related(&self, node: &str, kind: VertexKind, request: &AuthorizationAttributes<'_>) -> Outcome {
         if request.name.is_empty() {
             return pass("No Object name found");
@@ -195,7 +195,7 @@ impl NodeAuthorizer {
         self.related(node, kind, request)
     }
 
-    /// Reads of one object, lists and watches by name among them.
+    /// Allows reads of one object. Lists and watches by name are such reads.
     fn read_namespaced(&self, node: &str, kind: VertexKind, request: &AuthorizationAttributes<'_>) -> Outcome {
         if !matches!(request.verb, "get" | "list" | "watch") {
             return pass("can only read resources of this type");
@@ -233,7 +233,8 @@ impl NodeAuthorizer {
         self.related(node, VertexKind::ServiceAccount, request)
     }
 
-    /// Which slices a node creates is not known here: that is for the admission plugin `NodeRestriction`.
+    /// Decides about resource slices. The authorizer does not know which slices a node creates; the admission plugin
+    /// `NodeRestriction` checks that.
     fn resource_slice(&self, node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
         if !request.subresource.is_empty() {
             return pass("cannot authorize ResourceSlice subresources");
@@ -265,8 +266,8 @@ impl NodeAuthorizer {
         }
     }
 
-    /// Which pods a node writes, and whether it creates mirror pods only, is not known here: that is for the admission
-    /// plugin `NodeRestriction`.
+    /// Decides about pods. The authorizer does not know which pods a node writes, or whether it creates mirror pods
+    /// only. The admission plugin `NodeRestriction` checks that.
     fn pod(&self, node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
         match (request.subresource, request.verb) {
             ("", "get") => self.related(node, VertexKind::Pod, request),
@@ -281,13 +282,13 @@ impl NodeAuthorizer {
     }
 }
 
-/// Returns whether a list or watch selects objects of a node only.
+/// Returns whether a list or watch selects only objects of a node.
 fn selects_node(request: &AuthorizationAttributes<'_>, node: &str) -> bool {
     FieldSelector::text_requires(request.field_selector, "spec.nodeName", node)
 }
 
-/// The node's own object. It is compared by name, so that a kubelet can read it before it exists. The admission plugin
-/// `NodeRestriction` is to limit writes to it.
+/// Allows access to the node's own object. The object is compared by name, so that a kubelet can read it before it
+/// exists. The admission plugin `NodeRestriction` limits writes to it.
 fn own_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     match (request.subresource, request.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
@@ -300,7 +301,8 @@ fn own_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     }
 }
 
-/// The lease of the node. The name of a new one is not known here: that is for the admission plugin `NodeRestriction`.
+/// Allows access to the lease of the node. The name of a new lease is not known here; the admission plugin
+/// `NodeRestriction` checks it.
 fn lease(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {
         return pass("can only get, create, update, patch, or delete a node lease");
@@ -314,7 +316,8 @@ fn lease(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     Ok(())
 }
 
-/// The CSINode of the node. The name of a new one is not known here: that is for the admission plugin `NodeRestriction`.
+/// Allows access to the CSINode of the node. The name of a new CSINode is not known here; the admission plugin
+/// `NodeRestriction` checks it.
 fn csi_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {
         return pass("can only get, create, update, patch, or delete a CSINode");

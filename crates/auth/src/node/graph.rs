@@ -1,10 +1,10 @@
-//! The graph: which objects lead to which node. Pods, attachments, slices and certificate requests are bound to one
-//! node; what a pod refers to leads to the pod's node; a volume leads to the nodes of its claim, and its secrets lead to
-//! the volume.
+//! The graph says which objects lead to which node. Pods, attachments, slices and certificate requests are bound to one
+//! node. An object that a pod refers to leads to the pod's node. A volume leads to the nodes of its claim, and its
+//! secrets lead to the volume.
 //!
-//! Every vertex has a number, and edges are numbers. An object that many pods refer to does not list the pods but counts
-//! them for each node, so that a decision is a few lookups whatever the size of the cluster. Upstream walks the pods and
-//! keeps such counts only where there are many.
+//! Every vertex has a number, and edges are numbers. An object that many pods refer to does not list the pods, but
+//! counts them for each node. So a decision takes a few lookups, whatever the size of the cluster. Upstream walks the
+//! pods and keeps such counts only for objects with many pods.
 
 use std::hash::BuildHasher;
 use std::time::Instant;
@@ -91,7 +91,8 @@ const DURATIONS: Buckets =
 #[derive(Debug)]
 pub(super) struct Graph {
     state: RwLock<State>,
-    /// How long changes took: for each kind, of objects that are set and of objects that are removed.
+    /// The durations of changes. Each kind has a histogram for objects that are set, and one for objects that are
+    /// removed.
     durations: [[Histogram; 2]; NodeObject::ALL.len()],
 }
 
@@ -123,12 +124,12 @@ struct Vertex {
 enum Links {
     /// A node, and the number of objects that are bound to it.
     Node { bound: u32 },
-    /// An object that is bound to a node, and the objects that lead to the node by it, sorted.
+    /// An object that is bound to a node, and the objects that lead to the node because of it, sorted.
     Bound { node: u32, objects: Box<[u32]> },
     /// A persistent volume: its claim, and the secrets that lead to it, sorted.
     Volume { claim: u32, secrets: Box<[u32]> },
-    /// An object that pods or volumes refer to: the nodes of the pods, sorted, and the volumes, sorted. Such an object
-    /// may exist or not.
+    /// An object that pods or volumes refer to, with the nodes of the pods, sorted, and the volumes, sorted. The object
+    /// itself need not exist.
     Referenced { nodes: Vec<NodePods>, volumes: Vec<u32> },
 }
 
@@ -145,14 +146,14 @@ struct NodePods {
     pods: u32,
 }
 
-/// Where an object leads, by names.
+/// The nodes or objects to which an object leads, by names.
 enum Target<'a> {
     Node { name: &'a str, namespace: &'a str, objects: references::PodReferences<'a> },
     Volume { claim: (&'a str, &'a str), secrets: Vec<(&'a str, &'a str)> },
 }
 
 impl<'a> Target<'a> {
-    /// Where an object leads, if it leads anywhere.
+    /// The target of an object, if it leads anywhere.
     fn of(kind: NodeObject, namespace: &'a str, name: &str, object: &'a Value) -> Option<Self> {
         if kind == NodeObject::PersistentVolume {
             let secrets = references::secrets_of_volume(object);
@@ -172,7 +173,7 @@ impl Graph {
     pub(super) fn set(&self, kind: NodeObject, namespace: &str, name: &str, object: &Value) {
         let namespace = kind.namespace(namespace);
         let target = Target::of(kind, namespace, name, object);
-        // Most updates of pods are of their status.
+        // Most updates of pods change only their status.
         if self.state.read().leads_to(kind.vertex(), namespace, name, target.as_ref()) {
             return;
         }
@@ -195,7 +196,7 @@ impl Graph {
         removed.observe(started.elapsed());
     }
 
-    /// How long changes took, by the name of the operation.
+    /// The durations of changes, by the name of the operation.
     pub(super) fn durations(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
         let names = NodeObject::ALL.into_iter().map(NodeObject::operations);
         names.zip(&self.durations).flat_map(|(names, durations)| names.into_iter().zip(durations))
@@ -225,7 +226,7 @@ impl Graph {
     }
 }
 
-/// Reads.
+/// Reads of the graph.
 impl State {
     fn hash(&self, kind: VertexKind, namespace: &str, name: &str) -> u64 {
         self.hasher.hash_one((kind, namespace, name))
@@ -244,7 +245,7 @@ impl State {
             Links::Node { .. } => false,
             Links::Bound { node: own, .. } => *own == node,
             Links::Volume { claim, .. } => self.has_pods(*claim, node),
-            // The volumes of a claim lead back to it, so they do not add anything there.
+            // The volumes of a claim lead back to it, so they add nothing here.
             Links::Referenced { nodes, volumes } => {
                 nodes.binary_search_by_key(&node, |entry| entry.node).is_ok()
                     || volumes.iter().any(|volume| match self.vertices.get(*volume).map(|vertex| &vertex.links) {
@@ -263,7 +264,7 @@ impl State {
         }
     }
 
-    /// Returns whether an object has these edges already.
+    /// Returns whether an object already has these edges.
     fn leads_to(&self, kind: VertexKind, namespace: &str, name: &str, target: Option<&Target<'_>>) -> bool {
         let vertex = self.find(kind, namespace, name).and_then(|number| self.vertices.get(number));
         match (vertex.map(|vertex| &vertex.links), target) {
@@ -286,9 +287,9 @@ impl State {
     }
 }
 
-/// Changes.
+/// Changes of the graph.
 impl State {
-    /// The number of a vertex, which is added if there is none.
+    /// The number of a vertex. The vertex is added if it is missing.
     fn vertex(&mut self, kind: VertexKind, namespace: &str, name: &str) -> u32 {
         if let Some(number) = self.find(kind, namespace, name) {
             return number;
@@ -350,7 +351,7 @@ impl State {
         }
     }
 
-    /// Removes the edges of a vertex at their other ends, and the vertices that nothing leads to or from any more.
+    /// Removes the edges of a vertex at their other ends, and removes vertices without any edges.
     fn unlink(&mut self, number: u32, links: &Links) {
         match links {
             Links::Bound { node, objects } => {

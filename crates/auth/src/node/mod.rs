@@ -1,7 +1,7 @@
-//! The node authorizer: a kubelet may read what belongs to the pods of its node, and little else (upstream:
+//! The node authorizer. A kubelet may read the objects that belong to the pods of its node, and little else (upstream:
 //! `plugin/pkg/auth/authorizer/node`).
 //!
-//! - `graph`: pods, volumes and attachments, and the objects that lead to nodes by them.
+//! - `graph`: pods, volumes and attachments, and the objects that lead to nodes because of them.
 //! - `references`: the objects that a pod or a volume refers to.
 //! - `authorizer`: the decisions.
 

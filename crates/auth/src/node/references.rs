@@ -12,8 +12,8 @@ use super::graph::{NodeObject, VertexKind};
 /// The annotation of a mirror pod: the kubelet created it for a pod that it runs without the server.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
-/// The sources of a pod's volume that have a secret, and the path of its name. A volume has one source; if it had more,
-/// the first would count.
+/// The sources of a pod's volume that have a secret, and the path of the secret's name. A volume has one source. If it
+/// had several sources, the first would count.
 const POD_VOLUME_SECRETS: [(&str, &[&str]); 10] = [
     ("azureFile", &["secretName"]),
     ("cephfs", &["secretRef", "name"]),
@@ -27,8 +27,8 @@ const POD_VOLUME_SECRETS: [(&str, &[&str]); 10] = [
     ("csi", &["nodePublishSecretRef", "name"]),
 ];
 
-/// The sources of a persistent volume with one secret: whether the secret is in the namespace of the claim if the
-/// source does not name one.
+/// The sources of a persistent volume with one secret. The flag is true if a secret without a namespace is in the
+/// namespace of the claim.
 const VOLUME_SECRETS: [(&str, bool); 7] = [
     ("cephfs", true),
     ("cinder", false),
@@ -72,7 +72,7 @@ impl NodeObject {
     }
 }
 
-/// True if a kubelet has created a pod for what it runs without the server.
+/// True for a mirror pod: a kubelet created it for a pod that it runs without the server.
 #[must_use]
 pub fn is_mirror_pod(pod: &Value) -> bool {
     let annotations = pod.at(&["metadata", "annotations"]).and_then(Value::as_object);
@@ -153,8 +153,8 @@ fn references<'a>(pod: &'a Value, pod_name: &str) -> PodReferences<'a> {
     found
 }
 
-/// The name of a pod's resource claim, or of the one that was created from its template; `""` if there is none
-/// (`resourceclaim.Name`).
+/// The name of a pod's resource claim, or of the claim that was created from the claim's template. `""` if there is
+/// none (`resourceclaim.Name`).
 fn resource_claim<'a>(pod: &'a Value, claim: &'a Value) -> &'a str {
     if let Some(name) = claim.get("resourceClaimName") {
         return name.as_str().unwrap_or_default();

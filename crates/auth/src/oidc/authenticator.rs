@@ -19,7 +19,7 @@ use crate::{AuthFuture, AuthenticationError, TokenAuthenticator, UserInfo};
 /// Authenticates the tokens of one issuer.
 pub struct JwtAuthenticator {
     verifier: TokenVerifier,
-    /// Resolves the claim of groups, if that is configured by its name.
+    /// Resolves the claim of groups, if the configuration names the claim.
     resolver: Option<ClaimResolver>,
     mappings: ClaimMappings,
     claim_rules: Vec<ClaimRule>,
@@ -27,11 +27,11 @@ pub struct JwtAuthenticator {
 }
 
 impl JwtAuthenticator {
-    /// An authenticator of tokens that are signed with one of some algorithms. Distributed claims are fetched with
+    /// An authenticator of tokens that are signed with one of these algorithms. Distributed claims are fetched with
     /// `source`.
     ///
     /// # Errors
-    /// The configuration is not valid, or there is no such algorithm.
+    /// The configuration is not valid, or one of the algorithms does not exist.
     pub fn new(
         config: JwtConfig,
         algorithms: Vec<Str>,
@@ -57,7 +57,7 @@ impl JwtAuthenticator {
         &self.verifier.issuer
     }
 
-    /// What the claims of a token become, or the reason why it is not accepted.
+    /// The user of a token's claims, or the reason why the token is not accepted.
     fn authenticated(&self, verified: Result<Claims, String>) -> AuthFuture<'_, AuthenticationResult> {
         let mut claims = match verified {
             Ok(claims) => claims,
@@ -88,7 +88,7 @@ impl JwtAuthenticator {
         }
     }
 
-    /// The user that claims become.
+    /// The user that results from claims.
     fn user(&self, claims: &Claims) -> Result<UserInfo, String> {
         let user = UserInfo {
             name: self.username(claims)?,

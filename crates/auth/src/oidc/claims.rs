@@ -4,16 +4,16 @@ use pintle_codec::json;
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
 
-/// The claims of a token. The last of several members with one name counts.
+/// The claims of a token. Of several members with the same name, the last one counts.
 #[derive(Clone, Debug)]
 pub(super) struct Claims(pub(super) Value);
 
-/// The claims that are read of every token.
+/// The claims that are read from every token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StandardClaims {
     pub(super) issuer: Str,
     pub(super) audiences: Vec<Str>,
-    /// In seconds; `None` if there is none, which counts as a time long ago.
+    /// The expiry in seconds; `None` without the claim, which counts as a time long ago.
     pub(super) expiry: Option<i64>,
     pub(super) not_before: Option<i64>,
 }
@@ -31,7 +31,7 @@ pub(super) fn field_mismatch(value: &Value, field: &str, expected: &str) -> Stri
     format!("json: cannot unmarshal {} into Go struct field {field} of type {expected}", value.json_type())
 }
 
-/// A text, or the empty one for null; `None` for anything else.
+/// A text, or the empty text for null; `None` for anything else.
 pub(super) fn text(value: &Value) -> Option<Str> {
     match value {
         Value::Null => Some(Str::default()),
@@ -51,7 +51,7 @@ fn seconds(value: &Value, field: &str) -> Result<i64, String> {
         },
         _ => None,
     };
-    // Beyond this, times are not meaningful, and cannot be computed with.
+    // Times beyond this limit are not meaningful, and computing with them could overflow.
     let number = number.filter(|number| number.abs() < 1e15);
     number.map(|number| number as i64).ok_or_else(|| field_mismatch(value, &format!("{TOKEN}.{field}"), "json.Number"))
 }
@@ -101,13 +101,13 @@ impl Claims {
         })
     }
 
-    /// The text of a claim that has to be there.
+    /// The text of a claim that is required.
     pub(super) fn text(&self, claim: &str) -> Result<Str, String> {
         let value = self.get(claim).ok_or_else(|| "claim not present".to_owned())?;
         text(value).ok_or_else(|| mismatch(value, "string"))
     }
 
-    /// The texts of a claim, of which there may be just one.
+    /// The texts of a claim, which may be a list or a single text.
     pub(super) fn texts(&self, claim: &str) -> Option<Result<Vec<Str>, String>> {
         self.get(claim).map(|value| {
             let texts = match value {
@@ -116,7 +116,7 @@ impl Claims {
                 Value::Array(items) => items.iter().map(text).collect(),
                 value => text(value).map(|text| vec![text]),
             };
-            // Go reads a list first and reports why it is not a single text.
+            // Go reads a list first, and reports why the value is not a single text.
             texts.ok_or_else(|| mismatch(value, "string"))
         })
     }

@@ -1,5 +1,5 @@
-//! What an issuer publishes: the document that says where its keys are (OpenID Connect Discovery 1.0, section 4), and how
-//! long keys may be used.
+//! The discovery document of an issuer, which has the URL of the keys (OpenID Connect Discovery 1.0, section 4). Also
+//! the time for which keys may be used.
 
 use http::HeaderMap;
 use http::header::CACHE_CONTROL;
@@ -7,16 +7,16 @@ use pintle_codec::json;
 use pintle_value::Value;
 use pintle_value::print::quote;
 
-/// Where the document is, below the URL of the issuer.
+/// The path of the document, below the URL of the issuer.
 pub const DISCOVERY_PATH: &str = "/.well-known/openid-configuration";
 
 /// A discovery document that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoveryError {
-    /// It is no JSON object.
+    /// The document is not a JSON object.
     #[error("oidc: failed to decode provider discovery object: {0}")]
     Malformed(String),
-    /// It is of another issuer.
+    /// The document belongs to another issuer.
     #[error("oidc: issuer did not match the issuer returned by provider, expected {} got {}", quote(.expected), quote(.found))]
     OtherIssuer {
         /// The issuer of the configuration.
@@ -24,12 +24,12 @@ pub enum DiscoveryError {
         /// The issuer of the document.
         found: String,
     },
-    /// It does not say where the keys are.
+    /// The document has no URL of keys.
     #[error("provider did not return JWKS URL")]
     NoKeys,
 }
 
-/// The URL of the keys of an issuer, by its discovery document.
+/// The URL of the keys of an issuer, from its discovery document.
 ///
 /// # Errors
 /// See [`DiscoveryError`].
@@ -51,7 +51,7 @@ pub fn jwks_uri(issuer: &str, document: &[u8]) -> Result<String, DiscoveryError>
     if uri.is_empty() { Err(DiscoveryError::NoKeys) } else { Ok(uri) }
 }
 
-/// How long a response may be used, in seconds; 0 if it does not say (RFC 9111, section 5.2.2).
+/// The time for which a response may be used, in seconds; 0 if the response does not say it (RFC 9111, section 5.2.2).
 #[must_use]
 pub fn max_age(headers: &HeaderMap) -> u64 {
     let values = headers.get_all(CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());

@@ -1,5 +1,5 @@
-//! Distributed claims: those that a token does not have, but names an endpoint for (OpenID Connect Core 1.0,
-//! section 5.6.2; upstream: `claimResolver`). Only the claim of groups is resolved.
+//! Distributed claims. A token names an endpoint for them instead of having them (OpenID Connect Core 1.0, section
+//! 5.6.2; upstream: `claimResolver`). Only the claim of groups is resolved.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ const SUCCESS: std::ops::RangeInclusive<u16> = 200..=226;
 
 /// The names and sources of distributed claims of one token.
 pub(super) struct ClaimSources<'c> {
-    /// Sources by claim; `None` if it is missing or null.
+    /// Sources by claim; `None` if the claim is missing or null.
     names: Option<&'c Object>,
-    /// Endpoints by source; `None` if it is missing or null.
+    /// Endpoints by source; `None` if the claim is missing or null.
     sources: Option<&'c Object>,
 }
 
@@ -37,7 +37,7 @@ fn text_field(object: &Object, field: &str, path: &str) -> Result<Str, String> {
 }
 
 impl Claims {
-    /// The sources of distributed claims. They are part of what is read of every token.
+    /// The sources of distributed claims. They are read from every token.
     pub(super) fn sources(&self) -> Result<ClaimSources<'_>, String> {
         let object = |claim: &str, expected: &str| match self.get(claim) {
             None | Some(Value::Null) => Ok(None),
@@ -61,7 +61,7 @@ impl Claims {
 }
 
 impl ClaimSources<'_> {
-    /// Checks that the source of every claim exists, which the library does before it validates other claims.
+    /// Checks that the source of every claim exists, as the library does before it validates other claims.
     pub(super) fn check(&self) -> Result<(), String> {
         for source in self.names.into_iter().flat_map(Object::values) {
             let source = source.as_str().unwrap_or_default();
@@ -76,7 +76,7 @@ impl ClaimSources<'_> {
     }
 }
 
-/// Reads all sources of a token, and returns one of them.
+/// Reads all sources of a token, and returns the named source.
 fn find_source(sources: &Value, name: &str) -> Result<Option<ClaimEndpoint>, String> {
     let sources = match sources {
         Value::Null => return Ok(None),
@@ -88,7 +88,7 @@ fn find_source(sources: &Value, name: &str) -> Result<Option<ClaimEndpoint>, Str
         let endpoint = match source {
             Value::Null => ClaimEndpoint::default(),
             Value::Object(source) => {
-                // An aggregated claim, which is ignored.
+                // This is an aggregated claim, which is ignored.
                 text_field(source, "JWT", "endpoint")?;
                 let field = |field| text_field(source, field, "endpoint");
                 ClaimEndpoint { url: field("endpoint")?, access_token: field("access_token")? }
@@ -105,7 +105,7 @@ fn find_source(sources: &Value, name: &str) -> Result<Option<ClaimEndpoint>, Str
 /// Resolves one claim of the tokens of an issuer.
 pub(super) struct ClaimResolver {
     pub(super) claim: Str,
-    /// What the tokens of endpoints must have.
+    /// The requirements on the tokens of endpoints.
     pub(super) rules: Arc<VerifierRules>,
     pub(super) source: Arc<dyn ClaimSource>,
 }

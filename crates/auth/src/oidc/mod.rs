@@ -2,7 +2,7 @@
 //! `plugin/pkg/authenticator/token/oidc` and the library go-oidc, whose errors the log shows).
 //!
 //! - `claims`: the claims of a token as Go reads them.
-//! - `discovery`: what an issuer publishes.
+//! - `discovery`: the published documents of an issuer.
 //! - `verifier`: verifies a token.
 //! - `distributed_claims`: gets claims from endpoints that a token names.
 //! - `authenticator`: turns the claims of a token into a user.
@@ -25,12 +25,12 @@ pub use verifier::{ALL_SIGNING_ALGORITHMS, untrusted_issuer};
 use crate::AuthFuture;
 use crate::jwt::PublicKey;
 
-/// The keys of an issuer, which are fetched from it.
+/// The keys of an issuer, which the server fetches from it.
 pub trait IssuerKeys: Send + Sync {
-    /// The keys that were fetched last; none before the first time. `None` as long as it is not known where they are.
+    /// The keys that were fetched last; an empty list before the first fetch. `None` as long as their URL is not known.
     fn current(&self) -> Option<Arc<Vec<PublicKey>>>;
 
-    /// Fetches the keys again. `None` if those that were fetched last must do for now.
+    /// Fetches the keys again. `None` if the keys of the last fetch must be enough for now.
     fn fetch(&self) -> Option<AuthFuture<'_, Result<Arc<Vec<PublicKey>>, String>>>;
 }
 
@@ -39,7 +39,7 @@ pub trait IssuerKeys: Send + Sync {
 pub struct ClaimEndpoint {
     /// Its URL.
     pub url: Str,
-    /// The bearer token of requests; empty if they have none.
+    /// The bearer token of requests; empty for requests without a token.
     pub access_token: Str,
 }
 
@@ -48,17 +48,17 @@ pub struct ClaimEndpoint {
 pub struct EndpointResponse {
     /// The status code.
     pub code: u16,
-    /// The status code with its reason, as the response has it.
+    /// The status code with its reason, as in the response.
     pub status: String,
     /// The body, or the reason why it cannot be read.
     pub body: Result<Vec<u8>, String>,
 }
 
-/// Fetches what distributed claims of an issuer's tokens need.
+/// Fetches the data for the distributed claims of an issuer's tokens.
 pub trait ClaimSource: Send + Sync {
-    /// Sends a request to an endpoint. The error is that of the request.
+    /// Sends a request to an endpoint. The error says why the request failed.
     fn get<'a>(&'a self, endpoint: &'a ClaimEndpoint) -> AuthFuture<'a, Result<EndpointResponse, String>>;
 
-    /// The keys of the issuer of an endpoint's token. `None` as long as it is not known where they are.
+    /// The keys of the issuer of an endpoint's token. `None` as long as their URL is not known.
     fn issuer_keys<'a>(&'a self, issuer: &'a str) -> AuthFuture<'a, Option<Arc<dyn IssuerKeys>>>;
 }

@@ -1,4 +1,4 @@
-//! What claims become, with the cases of upstream's `oidc_test.go` and go-oidc's `verify_test.go`.
+//! The users that result from claims, with the cases of upstream's `oidc_test.go` and go-oidc's `verify_test.go`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::{AuthFuture, AuthenticationError, TokenAuthenticator, UserInfo};
 
 const NOW: i64 = 1_000_000;
 
-/// Keys that were fetched, or that are not known yet.
+/// Fetched keys; `None` if their URL is not known yet.
 struct Keys(Option<Vec<PublicKey>>);
 
 impl IssuerKeys for Keys {
@@ -35,7 +35,7 @@ impl IssuerKeys for Keys {
     }
 }
 
-/// The source of distributed claims of tokens that have none.
+/// The source of distributed claims for tokens without such claims.
 struct NoSource;
 
 impl ClaimSource for NoSource {
@@ -82,7 +82,7 @@ fn config(changes: &str) -> JwtConfig {
     load(text.as_bytes()).expect("a configuration").jwt.remove(0)
 }
 
-/// Authenticates a token. Only one whose claims are distributed has to be waited for.
+/// Authenticates a token. Only a token with distributed claims makes the test wait.
 fn authenticate_with(
     source: Option<Endpoint>,
     config: JwtConfig,
@@ -113,7 +113,7 @@ fn authenticate(config: JwtConfig, keys: Option<&SigningKey>, token: &str) -> Re
     authenticate_with(None, config, keys, token)
 }
 
-/// Checks the user, as JSON, or the error that claims become.
+/// Checks the user, as JSON, or the error that results from claims.
 #[track_caller]
 fn check(jwt: &str, claims: Value, expect: Result<Value, &str>) {
     let key = new_key();
@@ -289,7 +289,7 @@ fn signatures_are_verified() {
         let token = with_header(&json!({ "alg": name }).to_string());
         assert_eq!(authenticate(config(""), Some(&key), &token), verify(&error));
     }
-    // A key of another algorithm, an unknown key, and keys in the header.
+    // The headers name a key of another algorithm, an unknown key, or a key of their own.
     for header in
         [r#"{"alg":"RS256"}"#, r#"{"alg":"ES512"}"#, r#"{"alg":"ES256","kid":"x"}"#, r#"{"alg":"ES256","jwk":{}}"#]
     {
@@ -303,7 +303,7 @@ fn signatures_are_verified() {
     }
 }
 
-/// A configuration with groups of a claim.
+/// A configuration with groups from a claim.
 fn with_groups() -> String {
     mapped("username: {claim: sub, prefix: ''}, groups: {claim: groups, prefix: 'g:'}", "")
 }
@@ -331,7 +331,7 @@ fn tokens_without_endpoints_are_not_waited_for() {
     let error = "oidc: could not parse claim sources: json: cannot unmarshal number into Go struct field endpoint.JWT of \
                  type string";
     unresolved(json!({"_claim_names": {}, "_claim_sources": {"s": {"JWT": 5}}}), error);
-    // Groups of an expression, or none at all, are not resolved, but what every token may have is read.
+    // Groups from an expression, or no groups at all, are not resolved. Sources of claims are read all the same.
     let expression =
         mapped("username: {claim: sub, prefix: ''}, groups: {expression: 'claims.?groups.orValue([])'}", "");
     for config in [&*expression, ""] {
@@ -376,7 +376,8 @@ fn tokens_without_endpoints_are_not_waited_for() {
     }
 }
 
-/// Checks the groups, or the error, that the response of an endpoint becomes. The keys are those of its issuer.
+/// Checks the groups, or the error, that result from the response of an endpoint. `keys` are the keys of the endpoint's
+/// issuer.
 #[track_caller]
 fn check_response(
     audiences: &str,
@@ -476,7 +477,7 @@ fn endpoints_have_distributed_groups() {
     verify(one, json!({"exp": NOW}), expired);
     verify(one, json!({"aud": "d"}), "oidc: expected audience \"c\" got [\"d\"]");
     verify(several, json!({"aud": "e"}), "oidc: expected audience in [\"c\" \"d\"] got [\"e\"]");
-    // One audience is checked before times, several afterwards.
+    // A single audience is checked before the times, several audiences after them.
     verify(one, json!({"aud": "d", "exp": NOW}), "oidc: expected audience \"c\" got [\"d\"]");
     verify(several, json!({"aud": "e", "exp": NOW}), expired);
     verify(one, json!({"_claim_names": {"groups": "t"}}), "oidc: source does not exist");

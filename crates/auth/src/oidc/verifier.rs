@@ -1,5 +1,5 @@
-//! Verifies tokens: signature, issuer, audiences and times (go-oidc's `IDTokenVerifier` with upstream's check of several
-//! audiences). What the claims mean is for others.
+//! Verifies tokens: signature, issuer, audiences and times (go-oidc's `IDTokenVerifier` with upstream's check of
+//! several audiences). Other modules interpret the claims.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub const ALL_SIGNING_ALGORITHMS: [&str; 9] =
 const NOT_BEFORE_LEEWAY: i64 = 60;
 
 const GOOGLE: &str = "https://accounts.google.com";
-/// What Google has as `iss` in some tokens.
+/// The claim `iss` of some tokens of Google.
 const GOOGLE_WITHOUT_SCHEME: &str = "accounts.google.com";
 
 const UNVERIFIED: &str = "failed to verify id token signature";
@@ -46,10 +46,10 @@ pub(super) enum UntrustedIssuerError {
     Claims(String),
 }
 
-/// The claim `iss` of a token, which nobody has verified. Empty if there is none.
+/// The claim `iss` of a token without verification. Empty if there is none.
 ///
 /// # Errors
-/// The text is no token.
+/// The text is not a token.
 pub(super) fn read_untrusted_issuer(token: &str) -> Result<Str, UntrustedIssuerError> {
     if token.trim_start().starts_with('{') {
         return Err(UntrustedIssuerError::NotCompact);
@@ -61,7 +61,7 @@ pub(super) fn read_untrusted_issuer(token: &str) -> Result<Str, UntrustedIssuerE
     let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|error| {
         UntrustedIssuerError::Base64(match error {
             DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
-            // Go reports the start of the group that is not complete.
+            // Go reports the start of the incomplete group.
             DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => payload.len() - payload.len() % 4,
         })
     })?;
@@ -78,17 +78,17 @@ pub(super) fn read_untrusted_issuer(token: &str) -> Result<Str, UntrustedIssuerE
     Ok(if issuer == GOOGLE_WITHOUT_SCHEME { GOOGLE.into() } else { issuer })
 }
 
-/// The claim `iss` of a token, which nobody has verified.
+/// The claim `iss` of a token without verification.
 #[must_use]
 pub fn untrusted_issuer(token: &str) -> Option<Str> {
     read_untrusted_issuer(token).ok().filter(|issuer| !issuer.is_empty())
 }
 
-/// What tokens must have, whoever issues them.
+/// The requirements on tokens, for any issuer.
 pub(super) struct VerifierRules {
-    /// A token is for one of these.
+    /// The accepted audiences of a token.
     pub(super) audiences: Vec<Str>,
-    /// A token is signed with one of these.
+    /// The accepted signature algorithms of a token.
     pub(super) algorithms: Vec<Str>,
     pub(super) now: Box<dyn Fn() -> Time + Send + Sync>,
 }
@@ -101,7 +101,7 @@ pub(super) struct TokenVerifier {
 }
 
 impl TokenVerifier {
-    /// The claims of a token, or the reason why it is not accepted. `None` as long as it is not known where the keys are.
+    /// The claims of a token, or the reason why it is not accepted. `None` as long as the URL of the keys is not known.
     pub(super) fn verify<'a>(&'a self, token: &'a str) -> Option<AuthFuture<'a, Result<Claims, String>>> {
         let keys = self.keys.current()?;
         Some(self.verify_with(&keys, token))
@@ -151,8 +151,8 @@ impl TokenVerifier {
             let (expected, found) = (quote(&self.issuer), quote(&claims.issuer));
             return Err(format!("oidc: id token issued by a different provider, expected {expected} got {found}"));
         }
-        // The library checks the only audience of a configuration before it checks times, and upstream checks several of
-        // them afterwards.
+        // If a configuration has one audience, the library checks it before it checks times. If it has several,
+        // upstream checks them afterwards.
         let audiences = &self.rules.audiences;
         let has_audience = || claims.audiences.iter().any(|audience| audiences.contains(audience));
         if let [audience] = &audiences[..]
@@ -161,7 +161,7 @@ impl TokenVerifier {
             return Err(format!("oidc: expected audience {} got {}", quote(audience), quote_list(&claims.audiences)));
         }
         let now = (self.rules.now)();
-        // The time that a token without one has is Go's first.
+        // Without the claim, the error shows the zero time of Go.
         if claims.expiry.is_none_or(|expiry| (expiry, 0) < (now.seconds, now.nanos)) {
             let expiry = claims.expiry.map_or("0001-01-01 00:00:00 +0000 UTC".to_owned(), go_time);
             return Err(format!("oidc: token is expired (Token Expiry: {expiry})"));
@@ -182,7 +182,7 @@ impl TokenVerifier {
     }
 }
 
-/// True if one of the keys that a token names verifies it. A token that names none is verified with all.
+/// True if one of the keys that a token names verifies it. A token that names no key is verified with all keys.
 fn is_signed(jws: &CompactJws<'_>, keys: &[PublicKey]) -> bool {
     let id = &*jws.header().kid;
     keys.iter().any(|key| (id.is_empty() || key.id() == id) && jws.verify(key).is_ok())

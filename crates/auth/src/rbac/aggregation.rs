@@ -21,15 +21,15 @@ pub fn aggregation_selectors(role: &Value) -> Result<Option<Vec<LabelSelector>>,
         .map(Some)
 }
 
-/// The rules of cluster roles in their order, each rule once. A role that cannot be read has none.
+/// The rules of cluster roles in their order, each rule once. A role that cannot be read has no rules.
 pub fn combined_rules(roles: impl IntoIterator<Item = Value>) -> Vec<PolicyRule> {
     let mut seen = HashSet::new();
     let rules = roles.into_iter().flat_map(|role| Role::from_value(&role).unwrap_or_default().rules);
     rules.filter(|rule| seen.insert(rule.clone())).collect()
 }
 
-/// The configuration to apply to an aggregated cluster role so that it has these rules; `None` if it has them already.
-/// Without rules, the configuration has no field `rules`.
+/// The configuration to apply to an aggregated cluster role so that it has these rules; `None` if the role already has
+/// them. Without rules, the configuration has no field `rules`.
 #[must_use]
 pub fn aggregated_role(role: &Value, rules: &[PolicyRule]) -> Option<Value> {
     if Role::from_value(role).is_ok_and(|role| role.rules == rules) {

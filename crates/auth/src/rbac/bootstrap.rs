@@ -60,7 +60,7 @@ enum RoleList {
 struct PolicyReader<'g> {
     policy: BootstrapPolicy,
     is_enabled: &'g dyn Fn(&str) -> bool,
-    /// The list whose last role gets the next rules; `None` if they are left out.
+    /// The list whose last role gets the next rules; `None` if these rules are left out.
     rules_go_to: Option<RoleList>,
 }
 
@@ -157,11 +157,11 @@ impl PolicyReader<'_> {
     }
 }
 
-/// What follows the fixed words of a line: pairs of a key and a value.
+/// The pairs of a key and a value after the fixed words of a line.
 struct Options<'t>(Vec<(&'t str, &'t str)>);
 
 impl<'t> Options<'t> {
-    /// Reads the options of a line; `None` if one of them is not among these keys.
+    /// Reads the options of a line; `None` if an option has an unknown key.
     fn read(text: &'t str, keys: &[&str]) -> Option<Self> {
         let mut words = text.split(' ').filter(|word| !word.is_empty());
         let mut options = Vec::new();
@@ -201,7 +201,7 @@ fn aggregation_label(label: &str) -> String {
     format!("{GROUP}/{label}")
 }
 
-/// An object with the metadata that all objects of the policy have. `namespace` is empty for cluster-scoped kinds.
+/// An object with the common metadata of all objects of the policy. `namespace` is empty for cluster-scoped kinds.
 fn new_object(kind: &str, namespace: &str, name: &str) -> Value {
     let mut object = object! { "apiVersion": API_VERSION, "kind": kind, "metadata": object! { "name": name } };
     if !namespace.is_empty() {

@@ -1,5 +1,5 @@
-//! The rules of a role in the form that decisions read: few allocations, and bit sets that reject most rules before their
-//! strings are compared.
+//! The rules of a role in the form that decisions read. It has few allocations, and bit sets reject most rules before
+//! their strings are compared.
 
 use pintle_value::Str;
 
@@ -21,7 +21,7 @@ pub(super) struct CompiledRole {
 
 #[derive(Debug)]
 struct CompiledRule {
-    /// The index of the first string, and behind the last string of each list.
+    /// The index of the first string, and the index after the last string of each list.
     bounds: [u32; 6],
 }
 
@@ -47,7 +47,8 @@ impl CompiledRole {
     /// Returns whether a rule allows a request with this mask.
     #[inline]
     pub(super) fn allows(&self, request: &Mask, attributes: &AuthorizationAttributes<'_>) -> bool {
-        // No branch for each mask: most rules do not allow the request, but which ones is hard to predict.
+        // The loop has no branch for each mask. Most rules do not allow the request, but it is hard to predict which
+        // ones do not.
         self.mask.may_allow(request)
             && self.masks.iter().fold(false, |any, mask| any | mask.may_allow(request))
             && self.any_rule_allows(request, attributes)
@@ -60,12 +61,12 @@ impl CompiledRole {
         })
     }
 
-    /// The rules as objects have them.
+    /// The rules in the form of objects.
     pub(super) fn rules(&self) -> impl Iterator<Item = PolicyRule> {
         self.rules.iter().filter_map(|rule| self.lists(rule)).map(RuleLists::to_rule)
     }
 
-    /// The lists of a rule. Never `None`, but an empty list instead would grant access to all names.
+    /// The lists of a rule. The result is never `None`; but an empty list in its place would grant access to all names.
     fn lists(&self, rule: &CompiledRule) -> Option<RuleLists<'_>> {
         let list = |from: u32, to: u32| self.strings.get(from as usize..to as usize);
         let [start, verbs, api_groups, resources, names, urls] = rule.bounds;
@@ -79,18 +80,20 @@ impl CompiledRole {
     }
 }
 
-/// The number of strings. An object is too small for 2^32 strings; if it were not, its rules would not be found.
+/// The number of strings. An object is too small for 2^32 strings. If it had as many, its rules would not be found.
 fn end(strings: &[Str]) -> u32 {
     u32::try_from(strings.len()).unwrap_or(u32::MAX)
 }
 
-/// Sets of values that a rule mentions, or any rule of a role, or the values of a request. Each value is one bit, by its
-/// hash. A rule that allows a request shares a bit of every kind with it; a rule that does so may still not allow it.
+/// The values of a rule, of all rules of a role, or of a request, as sets. Each value is one bit, by its hash. A rule
+/// that allows a request shares a bit of every kind with it. A rule that shares these bits may still not allow the
+/// request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mask {
-    /// Verbs in the lower half, groups in the upper: one comparison checks both, because a request has one of each.
+    /// Verbs in the lower half, groups in the upper half. One comparison checks both, because a request has one verb
+    /// and one group.
     verbs_and_groups: u64,
-    /// Resources in the lower bits, paths in the upper: a request has either.
+    /// Resources in the lower bits, paths in the upper bits. A request has either a resource or a path.
     targets: u64,
     names: u64,
 }
@@ -121,7 +124,7 @@ impl Bits {
         1 << (self.first as u64 + (((hash(value) >> 32) * self.count as u64) >> 32))
     }
 
-    /// The bits of values of which `*` stands for all.
+    /// The bits of a list of values, in which `*` stands for all values.
     fn of_list(self, values: &[Str]) -> u64 {
         let bits = |value: &Str| if value == "*" { self.all() } else { self.of(value.as_bytes()) };
         values.iter().fold(0, |mask, value| mask | bits(value))
@@ -167,15 +170,15 @@ impl Mask {
         }
     }
 
-    /// Returns whether rules with this mask may allow a request with that mask.
+    /// Returns whether rules with this mask may allow a request with the other mask.
     fn may_allow(&self, request: &Self) -> bool {
         let missing = (!self.verbs_and_groups & request.verbs_and_groups) | (!self.names & request.names);
         (missing == 0) & (self.targets & request.targets != 0)
     }
 }
 
-/// The bits of the paths that a path or pattern includes: all have the same first segment, unless the pattern ends
-/// within it.
+/// The bits of the paths that a path or pattern includes. All these paths have the same first segment, unless the
+/// pattern ends within that segment.
 fn url_bits(url: &str) -> u64 {
     let prefix = url.trim_end_matches('*');
     let has_segment = prefix.len() == url.len() || prefix.bytes().skip(1).any(|byte| byte == b'/');
@@ -202,10 +205,11 @@ fn resource_bits(resource: &str, subresource: &str) -> u64 {
     RESOURCES.of(own)
 }
 
-/// The length of resources, with subresource, that are told apart.
+/// The maximum length of a resource with its subresource that has a bit of its own.
 const MAX_RESOURCE: usize = 128;
 
-/// A hash whose upper bits depend on all bytes. With this seed, usual verbs and groups have different bits.
+/// A hash whose upper bits depend on all bytes. With this seed, all common verbs have different bits, and so have all
+/// common groups.
 fn hash(bytes: &[u8]) -> u64 {
     const SEED: u64 = 1461;
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -9,10 +9,10 @@ use pintle_value::Str;
 use super::policy::PolicyRule;
 use super::rule::{RuleLists, non_resource_url_covers};
 
-/// The most permissions that are compared one by one. Upstream has no limit, but a small object can contain more
-/// permissions than fit into memory: their number is the product of the lengths of a rule's lists.
+/// The maximum number of permissions that are compared one by one. Upstream has no limit. But a small object can
+/// contain more permissions than fit into memory, because their number is the product of the lengths of a rule's lists.
 const MAX_PERMISSIONS: usize = 100_000;
-/// The most comparisons of a permission with a held rule, which take a tenth of a second or two.
+/// The maximum number of comparisons of a permission with a held rule. They take a tenth or two tenths of a second.
 const MAX_COMPARISONS: usize = 5_000_000;
 
 /// The number of permissions that a part of a rule stands for.
@@ -26,7 +26,7 @@ fn count(part: &RuleLists<'_>) -> usize {
     targets.saturating_mul(part.verbs.len())
 }
 
-/// The part of a rule that is about resources, and the part that is about paths. Only verbs belong to both.
+/// The part of a rule that is about resources, and the part that is about paths. Verbs belong to both parts.
 fn parts(rule: &PolicyRule) -> [RuleLists<'_>; 2] {
     let all = RuleLists::from(rule);
     let paths = RuleLists { verbs: all.verbs, non_resource_urls: all.non_resource_urls, ..RuleLists::default() };
@@ -70,11 +70,11 @@ fn breakdown_rule(rule: &PolicyRule) -> Vec<PolicyRule> {
     permissions
 }
 
-/// The permissions of the granted rules that the held rules do not include, each as a rule of its own (`Covers`). Empty
-/// if everything is held.
+/// The permissions of the granted rules that the held rules do not include, each as a rule of its own (`Covers`). The
+/// result is empty if everything is held.
 ///
-/// If there are more than 100,000 permissions to compare, or five million comparisons with held rules, a rule whose
-/// resources or paths no single held rule includes counts as not held, and is returned undivided.
+/// At most 100,000 permissions are compared, with at most five million comparisons with held rules. Beyond these
+/// limits, a rule whose resources or paths no single held rule includes counts as not held. It is returned undivided.
 #[must_use]
 pub fn uncovered_rules(held: &[PolicyRule], granted: &[PolicyRule]) -> Vec<PolicyRule> {
     let held: Vec<_> = held.iter().map(RuleLists::from).collect();
@@ -115,7 +115,7 @@ fn rule_covers(held: &RuleLists<'_>, granted: &RuleLists<'_>) -> bool {
             .all(|path| held.non_resource_urls.iter().any(|held| non_resource_url_covers(held, path)))
 }
 
-/// Whether a list has all values of another one. Long lists are searched by hash.
+/// Whether a list has all values of another list. Long lists are searched by hash.
 fn contains_all(held: &[Str], granted: &[Str]) -> bool {
     const SHORT: usize = 8;
     if held.len() <= SHORT || granted.len() <= SHORT {
@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn wildcards_cover_everything_and_are_covered_by_wildcards_only() {
-        // One list of the rule at a time: what is held, what is granted, and whether that is covered.
+        // Each row tests one list of the rule at a time: the held values, the granted values, and whether the former
+        // cover the latter.
         for (held, granted, covered) in [("*", "a", true), ("*", "a,b", true), ("*", "*", true), ("a,b", "*", false)] {
             let lists: [fn(&str) -> PolicyRule; 3] =
                 [|v| rule(v, "g", "r", "", ""), |v| rule("v", v, "r", "", ""), |v| rule("v", "g", v, "", "")];
@@ -282,7 +283,7 @@ mod tests {
         check(&[], from_ref(&huge), from_ref(&huge));
         check(from_ref(&huge), from_ref(&huge), &[]);
         check(&[rule("*", "*", "*", "", "")], from_ref(&huge), &[]);
-        // Few enough by themselves, but not with so many rules to compare them with.
+        // The permissions alone are few enough, but not with so many held rules.
         let some: String = (0..25).map(|i| format!("{i},")).collect();
         let (granted, held) = (rule(&some, &some, &some, "", ""), rule(&some, &some, "a", "", ""));
         let held_parts: Vec<_> = (0..25).map(|i| rule(&some, &some, &format!("{i},"), "", "")).collect();

@@ -13,7 +13,7 @@ use crate::text::quote_list;
 use crate::user::SYSTEM_PRIVILEGED_GROUP;
 use crate::{AuthorizationAttributes, Authorizer, UserInfo};
 
-/// The message for somebody who sets an aggregation rule without holding [`full_authority`].
+/// The message for a user who sets an aggregation rule without holding [`full_authority`].
 pub const AGGREGATION_RULE_MESSAGE: &str = "must have cluster-admin privileges to use the aggregationRule";
 
 /// A user attempts to grant permissions that the user does not hold. The text is the reason in the forbidden error.
@@ -25,7 +25,7 @@ pub struct EscalationError(pub String);
 /// the request.
 ///
 /// # Errors
-/// The user does not hold all of them; the text lists those that are missing.
+/// The user does not hold all permissions; the text lists the missing permissions.
 pub fn confirm_no_escalation(
     user: &UserInfo,
     held: &UserRules,
@@ -52,14 +52,14 @@ pub fn confirm_no_escalation(
     Err(EscalationError(message))
 }
 
-/// Returns whether a user may grant everything (`EscalationAllowed`): the members of `system:masters` may.
+/// Returns whether a user may grant everything (`EscalationAllowed`). The members of `system:masters` may.
 #[must_use]
 pub fn escalation_allowed(user: &UserInfo) -> bool {
     user.groups.iter().any(|group| group == SYSTEM_PRIVILEGED_GROUP)
 }
 
-/// Returns whether a user may write any rules into the role that a request is about (`RoleEscalationAuthorized`): the
-/// verb `escalate`. `request` has the attributes of the request itself. Its name is empty on create by POST.
+/// Returns whether a user may write any rules into the role that a request is about (`RoleEscalationAuthorized`). This
+/// needs the verb `escalate`. `request` has the attributes of the request itself. Its name is empty on create by POST.
 pub async fn role_escalation_authorized(
     authorizer: &dyn Authorizer,
     user: &UserInfo,
@@ -81,8 +81,9 @@ pub async fn role_escalation_authorized(
     is_allowed(authorizer, user, &attributes).await
 }
 
-/// Returns whether a user may bind any subjects to a role (`BindingAuthorized`): the verb `bind`. `group` is the API group
-/// of the role reference, which is not validated yet, and `namespace` the binding's, or empty for a cluster role binding.
+/// Returns whether a user may bind any subjects to a role (`BindingAuthorized`). This needs the verb `bind`. `group` is
+/// the API group of the role reference, which is not validated yet. `namespace` is the namespace of the binding, or
+/// empty for a cluster role binding.
 pub async fn binding_authorized(
     authorizer: &dyn Authorizer,
     user: &UserInfo,
@@ -106,7 +107,7 @@ async fn is_allowed(authorizer: &dyn Authorizer, user: &UserInfo, attributes: &A
     authorizer.authorize(user, attributes).await.is_allowed()
 }
 
-/// The permissions that are required to set an aggregation rule, which can gather any rules.
+/// The permissions that a user needs to set an aggregation rule, because such a rule can gather any rules.
 #[must_use]
 pub fn full_authority() -> [PolicyRule; 2] {
     let all = || vec!["*".into()];
@@ -114,7 +115,8 @@ pub fn full_authority() -> [PolicyRule; 2] {
     [resources, PolicyRule { verbs: all(), non_resource_urls: all(), ..PolicyRule::default() }]
 }
 
-/// Returns whether a cluster role gathers the rules of others. A field that cannot be read counts as an aggregation rule.
+/// Returns whether a cluster role gathers the rules of other roles. A field that cannot be read counts as an
+/// aggregation rule.
 #[must_use]
 pub fn has_aggregation_rule(cluster_role: &Value) -> bool {
     match cluster_role.get("aggregationRule") {
@@ -144,7 +146,7 @@ mod tests {
         UserInfo { name: name.into(), groups, ..UserInfo::default() }
     }
 
-    /// Gives this decision and records what it is asked.
+    /// Gives this decision, and records its questions.
     struct Fixed(Decision, Mutex<Vec<String>>);
 
     impl Authorizer for Fixed {
@@ -233,7 +235,7 @@ mod tests {
         assert!(check("alice", "", &pods) && check("alice", "ns", &pods));
         assert!(check("bob", "ns", &pods) && !check("bob", "", &pods) && !check("bob", "other", &pods));
         assert!(check("eve", "", &[]) && !check("eve", "", &pods));
-        // All resources are not yet full authority, which includes all paths.
+        // A rule for all resources is not full authority, because that includes all paths.
         assert!(!check("alice", "", &full_authority()));
         index.set_cluster_role("all", Role { rules: full_authority().into() });
         assert!(check("alice", "", &full_authority()));

@@ -1,8 +1,8 @@
-//! The index of all roles and bindings, by the subjects of the bindings, and the authorizer that decides with it
+//! The index of all roles and bindings, by the subjects of the bindings, and the authorizer that decides with the index
 //! (upstream: `plugin/pkg/auth/authorizer/rbac`, `pkg/registry/rbac/validation`).
 //!
 //! Reads and writes share one read-write lock. Readers do not block each other, and a write changes a few entries in
-//! place, which takes microseconds. Snapshots would spare readers that wait, but each write would copy a table of all
+//! place, which takes microseconds. With snapshots, readers would never wait. But each write would copy a table of all
 //! bindings, or the tables would have to be persistent and slower to read.
 
 use std::borrow::Cow;
@@ -27,13 +27,13 @@ use crate::{
 /// The reason why the role of a binding gives no rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolutionError {
-    /// There is no such role.
+    /// The role does not exist.
     NotFound(RoleRef),
     /// The role cannot be read.
     Unreadable(RoleRef, PolicyError),
 }
 
-/// The text with which the authorizer reports the error. Upstream takes roles from listers, whose errors name the kind.
+/// The text of the error in the authorizer's answers. Upstream takes roles from listers, whose errors name the kind.
 impl Display for ResolutionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.role().kind {
@@ -55,8 +55,8 @@ impl ResolutionError {
         }
     }
 
-    /// The text with which escalation errors report the error. Upstream takes roles from the storage there, whose errors
-    /// name the resource of the request (`Store.qualifiedResourceFromContext`), as in `rolebindings`.
+    /// The text of the error in escalation errors. There, upstream takes roles from the storage. Its errors name the
+    /// resource of the request (`Store.qualifiedResourceFromContext`), as in `rolebindings`.
     #[must_use]
     pub fn storage_text(&self, requested: &str) -> String {
         self.text(requested)
@@ -71,7 +71,7 @@ impl ResolutionError {
     }
 }
 
-/// The text of several errors, each once (upstream: `utilerrors.NewAggregate`).
+/// The text of several errors, each of them once (upstream: `utilerrors.NewAggregate`).
 pub(crate) fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
     let mut seen = BTreeSet::new();
     let errors: Vec<_> = errors.into_iter().filter(|error| seen.insert(error.clone())).collect();
@@ -85,9 +85,9 @@ pub(crate) fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<Stri
 /// The rules that apply to a user, as far as they could be found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserRules {
-    /// The rules: those of cluster role bindings first, each group by the name of the binding.
+    /// The rules. The rules of cluster role bindings come first. Each group is ordered by the name of the binding.
     pub rules: Vec<PolicyRule>,
-    /// The bindings' roles that could not be found, in the same order.
+    /// The errors for roles of bindings that could not be found, in the same order.
     pub errors: Vec<ResolutionError>,
 }
 
@@ -104,7 +104,7 @@ pub enum PolicyKind {
     ClusterRoleBinding,
 }
 
-/// The RBAC authorizer: roles and bindings, indexed by subject. It has to be fed with all of them.
+/// The RBAC authorizer: roles and bindings, indexed by subject. The caller has to add all roles and bindings.
 #[derive(Debug, Default)]
 pub struct RbacIndex {
     state: RwLock<State>,
@@ -120,7 +120,7 @@ struct State {
     /// The slots of cluster roles, by name.
     cluster_role_names: Names,
     roles: Table<RoleSlot>,
-    /// The slots of bindings. Those of the namespace `""` are cluster role bindings.
+    /// The slots of bindings. The bindings of the namespace `""` are cluster role bindings.
     binding_names: Names,
     bindings: Table<BindingSlot>,
     /// The bindings of users and service accounts, by user name.
@@ -142,7 +142,7 @@ struct RoleSlot {
 
 #[derive(Debug)]
 enum RoleRules {
-    /// There is no such role. A slot without references is not kept in this state.
+    /// The role does not exist. A slot without references is not kept in this state.
     NotFound,
     Unreadable(Box<PolicyError>),
     Known(CompiledRole),
@@ -181,12 +181,13 @@ struct BindingSlot {
 struct SubjectBindings {
     /// Cluster role bindings, by name.
     cluster: Vec<Entry>,
-    /// Role bindings by namespace, and there by name. Sorted, because most subjects have few.
+    /// Role bindings by namespace, and by name within a namespace. The list is sorted, because most subjects have few
+    /// bindings.
     namespaces: Vec<(Str, Vec<Entry>)>,
 }
 
 impl SubjectBindings {
-    /// The index of a namespace, or the one that it would have.
+    /// The index of a namespace, or the index at which it would be inserted.
     fn find(&self, namespace: &str) -> Result<usize, usize> {
         self.namespaces.binary_search_by(|(other, _)| (**other).cmp(namespace))
     }
@@ -209,13 +210,13 @@ struct Entry {
     subject: u32,
 }
 
-/// Feeding the index.
+/// Functions that change the index.
 impl RbacIndex {
     /// Adds or replaces an object. The change is in force when this returns.
     ///
     /// # Errors
-    /// The object cannot be read. It then grants nothing: a role has no rules and is reported with its bindings, a
-    /// binding is left out.
+    /// The object cannot be read. The object then grants nothing. A role has no rules and is reported with its
+    /// bindings. A binding is left out.
     pub fn set(&self, kind: PolicyKind, namespace: &str, name: &str, object: &Value) -> Result<(), PolicyError> {
         let (role_kind, role) = match kind {
             PolicyKind::Role => (RoleKind::Role, Role::from_value(object)),
@@ -316,7 +317,7 @@ fn remove_slot(names: &mut Names, namespace: &str, name: &str) -> Option<u32> {
     slot
 }
 
-/// Writes.
+/// Writes of the state.
 impl State {
     fn role_names(&mut self, kind: RoleKind) -> &mut Names {
         match kind {
@@ -325,7 +326,7 @@ impl State {
         }
     }
 
-    /// The slot of a role, which is added if there is none.
+    /// The slot of a role. The slot is added if it is missing.
     fn role_slot(&mut self, kind: RoleKind, namespace: &str, name: &str) -> u32 {
         if let Some(slot) = slot(self.role_names(kind), namespace, name) {
             return slot;
@@ -342,7 +343,7 @@ impl State {
     }
 
     fn set_role(&mut self, kind: RoleKind, namespace: &str, name: &str, rules: RoleRules) {
-        // Cluster role bindings find no roles, because every role has a namespace.
+        // A role always has a namespace, so that cluster role bindings find no roles.
         if kind == RoleKind::Role && namespace.is_empty() {
             return;
         }
@@ -486,7 +487,7 @@ struct Allowing<'a> {
 }
 
 impl<'a> Allowing<'a> {
-    /// The one of two bindings of the same scope that comes first.
+    /// The binding of two of the same scope that comes first.
     fn first(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         let key = |allowing: &Self| -> (&'a str, u32) { (&allowing.binding.name, allowing.subject) };
         match (a, b) {
@@ -496,9 +497,9 @@ impl<'a> Allowing<'a> {
     }
 }
 
-/// Reads.
+/// Reads of the state.
 impl State {
-    /// The namespaces and names of the roles that are not only referred to.
+    /// The namespaces and names of the roles that exist, without roles that bindings only refer to.
     fn existing_roles(&self, names: &Names) -> Vec<(Str, Str)> {
         let exists = |slot| self.roles.get(slot).is_some_and(|role| !matches!(role.rules, RoleRules::NotFound));
         full_names(names).filter(|(_, slot)| exists(*slot)).map(owned).collect()
@@ -523,7 +524,7 @@ impl State {
         found
     }
 
-    /// The first binding of a list that allows a request. Sets the flag if the rules of one are not known.
+    /// The first binding of a list that allows a request. Sets the flag if the rules of a binding are not known.
     fn first_allowing<'a>(
         &'a self,
         entries: &[Entry],
@@ -564,7 +565,7 @@ impl State {
         Authorization { decision: Decision::NoOpinion, reason, error: None }
     }
 
-    /// The roles of bindings: their rules, or why they are not known.
+    /// The rules of the roles of bindings, or the reasons why the rules are not known.
     fn rules<'a>(
         &'a self,
         bindings: &'a [(&'a BindingSlot, u32)],
@@ -578,7 +579,7 @@ impl State {
     }
 }
 
-/// Reading the index.
+/// Functions that read the index.
 impl RbacIndex {
     /// The namespaces and names of the objects of a kind.
     #[must_use]
@@ -597,14 +598,14 @@ impl RbacIndex {
         }
     }
 
-    /// Decides whether a user may do something. The reason names the binding that allows it, or else the roles of the
-    /// user's bindings that cannot be found.
+    /// Decides whether a user may send a request. The reason names the binding that allows it. Without such a binding,
+    /// it names the roles of the user's bindings that cannot be found.
     #[must_use]
     pub fn decide(&self, user: &UserInfo, attributes: &AuthorizationAttributes<'_>) -> Authorization {
         self.state.read().decide(user, attributes)
     }
 
-    /// The rules that apply to a user in a namespace, or cluster-wide if it is empty (`RulesFor`).
+    /// The rules that apply to a user in a namespace, or in the whole cluster if the namespace is empty (`RulesFor`).
     #[must_use]
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> UserRules {
         let state = self.state.read();
@@ -633,7 +634,7 @@ impl RbacIndex {
         found.ok_or_else(|| ResolutionError::NotFound(role.clone()))?.rules().map(Iterator::collect)
     }
 
-    /// The subjects that may do something, each once, and the errors of bindings that could not be considered
+    /// The subjects that may send a request, each once, and the errors of bindings that could not be considered
     /// (`AllowedSubjects`). This reads all bindings of the cluster and of the namespace.
     #[must_use]
     pub fn allowed_subjects(&self, attributes: &AuthorizationAttributes<'_>) -> (Vec<Subject>, Vec<ResolutionError>) {

@@ -7,7 +7,7 @@ use crate::user::service_account_user;
 /// The API group of the objects, and of the subjects `User` and `Group`.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// A rule of a role: what may be done to which resources or paths (`rbac.PolicyRule`). `*` matches everything.
+/// A rule of a role: the verbs that it allows, and the resources or paths (`rbac.PolicyRule`). `*` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PolicyRule {
     /// The verbs.
@@ -29,7 +29,7 @@ pub struct Role {
     pub rules: Vec<PolicyRule>,
 }
 
-/// What a binding refers to.
+/// The kind of object that a binding refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RoleKind {
     /// A role in the binding's namespace.
@@ -48,7 +48,7 @@ impl RoleKind {
         }
     }
 
-    /// The kind that objects name so.
+    /// Parses the name of a kind.
     #[must_use]
     pub fn parse(kind: &str) -> Option<Self> {
         [Self::Role, Self::ClusterRole].into_iter().find(|known| known.as_str() == kind)
@@ -96,20 +96,20 @@ impl SubjectKind {
     }
 }
 
-/// Who gets the rules of a role.
+/// A subject that gets the rules of a role.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// The kind of the subject.
     pub kind: SubjectKind,
-    /// The namespace of a service account, or empty for that of the binding; empty for other kinds.
+    /// The namespace of a service account, or empty for the namespace of the binding. Empty for other kinds.
     pub namespace: Str,
     /// The name.
     pub name: Str,
 }
 
 impl Subject {
-    /// The name of the user that this subject is: a user's own, or `system:serviceaccount:NAMESPACE:NAME`. `None` for
-    /// groups, and for a service account without a namespace, which is nobody.
+    /// The user name of this subject: the name of the user, or `system:serviceaccount:NAMESPACE:NAME`. `None` for
+    /// groups. Also `None` for a service account without a namespace, which matches nobody.
     #[must_use]
     pub fn user_name(&self, binding_namespace: &str) -> Option<Str> {
         match self.kind {
@@ -132,7 +132,7 @@ impl Subject {
         }
     }
 
-    /// The namespace of a service account, which is that of the binding unless the subject names one.
+    /// The namespace of a service account. It is the namespace of the binding, unless the subject names another.
     pub(super) fn namespace_or<'a>(&'a self, binding_namespace: &'a str) -> &'a str {
         if self.namespace.is_empty() { binding_namespace } else { &self.namespace }
     }
@@ -141,8 +141,8 @@ impl Subject {
 /// A role binding or cluster role binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleBinding {
-    /// Who gets the rules.
+    /// The subjects that get the rules.
     pub subjects: Vec<Subject>,
-    /// The role that has them.
+    /// The role that has the rules.
     pub role: RoleRef,
 }

@@ -1,5 +1,5 @@
-//! Reads roles and bindings from stored objects. An object that cannot be read grants nothing: no rule of a role, and no
-//! subject of a binding, is taken from an object with an error.
+//! Reads roles and bindings from stored objects. An object that cannot be read grants nothing. A role with an error has
+//! no rules, and a binding with an error has no subjects.
 
 use pintle_value::{Str, Value};
 
@@ -34,8 +34,8 @@ impl Role {
 }
 
 impl RoleBinding {
-    /// Reads a `RoleBinding` or `ClusterRoleBinding`. A subject of an unknown kind applies to nobody, as upstream, and is
-    /// left out.
+    /// Reads a `RoleBinding` or `ClusterRoleBinding`. A subject of an unknown kind applies to nobody, as in upstream,
+    /// and is left out.
     ///
     /// # Errors
     /// A field has another type than the API's, or the role's kind is unknown.

@@ -1,6 +1,6 @@
-//! Reconciles stored roles and bindings with those of the bootstrap policy (upstream:
-//! `component-helpers/auth/rbac/reconciliation`, without the removal of extra permissions, which only
-//! `kubectl auth reconcile` asks for). The functions are pure: they say what to write, the caller writes it.
+//! Reconciles stored roles and bindings with the roles and bindings of the bootstrap policy (upstream:
+//! `component-helpers/auth/rbac/reconciliation`). Extra permissions are not removed; only `kubectl auth reconcile` asks
+//! for that. The functions are pure: they return the object to write, and the caller writes it.
 
 use pintle_value::{Value, same};
 
@@ -9,16 +9,17 @@ use super::covers::uncovered_rules;
 use super::policy::{PolicyRule, Role};
 use super::read::PolicyError;
 
-/// What reconciliation does with a stored object.
+/// The change that reconciliation makes to a stored object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reconciliation {
-    /// Nothing: the object has everything that is expected.
+    /// No change: the object has all expected content.
     UpToDate,
-    /// Nothing, although something is missing: the object excludes itself by an annotation.
+    /// No change, although something is missing: the object excludes itself by an annotation.
     Protected,
-    /// The object has to become this one.
+    /// The object has to be replaced with this object.
     Update(Value),
-    /// The binding has to be deleted and created as expected, because it is for another role, which is immutable.
+    /// The binding has to be deleted and created as expected, because it refers to another role, and the reference is
+    /// immutable.
     Recreate,
 }
 
@@ -32,8 +33,8 @@ impl Reconciliation {
     }
 }
 
-/// Reconciles a role or cluster role. It gets the expected labels, annotations, rules and aggregation selectors that are
-/// missing, and keeps all others. Only an aggregation rule that is not expected is removed.
+/// Reconciles a role or cluster role. The role gets the expected labels, annotations, rules and aggregation selectors
+/// that are missing. It keeps its other content, except an unexpected aggregation rule.
 ///
 /// # Errors
 /// A rule of the stored role cannot be read.
@@ -59,8 +60,8 @@ pub fn reconcile_role(existing: &Value, expected: &Value) -> Result<Reconciliati
     Ok(Reconciliation::of(existing, role, is_changed))
 }
 
-/// Reconciles a role binding or cluster role binding. It gets the expected labels, annotations and subjects that are
-/// missing, and keeps all others.
+/// Reconciles a role binding or cluster role binding. The binding gets the expected labels, annotations and subjects
+/// that are missing, and keeps its other content.
 #[must_use]
 pub fn reconcile_role_binding(existing: &Value, expected: &Value) -> Reconciliation {
     let role = |binding: &Value| ["apiGroup", "kind", "name"].map(|key| binding.str_at(&["roleRef", key]).to_owned());
@@ -85,7 +86,7 @@ fn is_protected(existing: &Value) -> bool {
     existing.annotation(AUTO_UPDATE_ANNOTATION) == Some("false")
 }
 
-/// Adds the expected labels and annotations that do not exist. Existing values stay. Returns whether there were any.
+/// Adds the expected labels and annotations that are missing. Existing values stay. Returns whether anything was added.
 fn add_metadata(object: &mut Value, expected: &Value) -> bool {
     let mut is_changed = false;
     for map in ["labels", "annotations"] {
@@ -99,16 +100,16 @@ fn add_metadata(object: &mut Value, expected: &Value) -> bool {
     is_changed
 }
 
-/// The permissions of the expected rules that the existing ones do not include.
+/// The permissions of the expected rules that the existing rules do not include.
 fn missing_rules(existing: &Value, expected: &Value) -> Result<Vec<PolicyRule>, PolicyError> {
-    // Equal rules include each other. That is the normal case, and the comparison is expensive.
+    // Equal rules include each other. Equality is the normal case, and the comparison is expensive.
     if same(existing.get("rules"), expected.get("rules")) {
         return Ok(Vec::new());
     }
     Ok(uncovered_rules(&Role::from_value(existing)?.rules, &Role::from_value(expected)?.rules))
 }
 
-/// Appends items to the array at a path. Returns whether there were any.
+/// Appends items to the array at a path. Returns whether anything was added.
 fn append(object: &mut Value, path: &[&str], items: impl ExactSizeIterator<Item = Value>) -> bool {
     if items.len() == 0 {
         return false;
@@ -119,7 +120,7 @@ fn append(object: &mut Value, path: &[&str], items: impl ExactSizeIterator<Item 
     true
 }
 
-/// Compares label selectors as upstream does: what is empty equals what is absent.
+/// Compares label selectors as upstream does. Empty parts equal absent parts.
 fn are_equal_selectors(a: &Value, b: &Value) -> bool {
     a.entries_at(&["matchLabels"]).eq(b.entries_at(&["matchLabels"]))
         && same(a.get("matchExpressions"), b.get("matchExpressions"))

@@ -47,7 +47,7 @@ impl RuleLists<'_> {
         }
     }
 
-    /// Returns whether the rule allows what the attributes describe.
+    /// Returns whether the rule allows the request of the attributes.
     pub(super) fn allows(&self, attributes: &AuthorizationAttributes<'_>) -> bool {
         if !includes(self.verbs, attributes.verb) {
             return false;
@@ -61,8 +61,8 @@ impl RuleLists<'_> {
         }
     }
 
-    /// Returns whether the rule is about a resource or, if that is not empty, a subresource. `*` in a rule is every
-    /// resource and subresource, `*/scale` the subresource `scale` of every resource.
+    /// Returns whether the rule is about a resource, or about its subresource if that is not empty. `*` in a rule
+    /// stands for every resource and subresource. `*/scale` stands for the subresource `scale` of every resource.
     fn resource_matches(&self, resource: &str, subresource: &str) -> bool {
         self.resources.iter().any(|rule| {
             if rule == ALL {
@@ -78,20 +78,20 @@ impl RuleLists<'_> {
         })
     }
 
-    /// Returns whether the rule is about an object of this name. The name is empty in requests for collections, which a
-    /// rule with names does not allow.
+    /// Returns whether the rule is about an object of this name. The name is empty in requests for collections. A rule
+    /// with names does not allow such requests.
     fn resource_name_matches(&self, name: &str) -> bool {
         self.resource_names.is_empty() || self.resource_names.iter().any(|rule| rule == name)
     }
 }
 
-/// Returns whether a list of verbs or groups includes one.
+/// Returns whether a list of verbs or groups includes a value.
 fn includes(list: &[Str], value: &str) -> bool {
     list.iter().any(|item| item == ALL || item == value)
 }
 
 impl PolicyRule {
-    /// Returns whether the rule allows what the attributes describe.
+    /// Returns whether the rule allows the request of the attributes.
     #[must_use]
     pub fn allows(&self, attributes: &AuthorizationAttributes<'_>) -> bool {
         RuleLists::from(self).allows(attributes)
@@ -128,7 +128,7 @@ impl Display for PolicyRule {
     }
 }
 
-/// Returns whether a path or pattern `rule` includes all of `path`, which is a path or itself a pattern.
+/// Returns whether a path or pattern `rule` includes all of `path`, which is a path or a pattern.
 pub(super) fn non_resource_url_covers(rule: &str, path: &str) -> bool {
     rule == path || (rule.ends_with('*') && path.starts_with(rule.trim_end_matches('*')))
 }
@@ -146,7 +146,7 @@ impl Subject {
     }
 }
 
-/// Appends texts, quoted as one by Go's `%q`.
+/// Appends texts as one text that Go's `%q` quotes.
 pub(super) fn push_quoted(out: &mut String, parts: &[&str]) {
     let plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     if parts.iter().all(|part| part.bytes().all(plain)) {
@@ -183,7 +183,7 @@ mod tests {
             ("*/scale", "foo", "scale", true),
             ("*/scale", "foo", "", false),
             ("*/scale", "scale", "", false),
-            // A subresource may consist of several segments, which are compared as a whole.
+            // A subresource may consist of several segments. They are compared as a whole.
             ("foo/bar,*/other", "foo", "other/segment", false),
             ("*/other/segment", "foo", "other/segment", true),
             ("*/segment", "foo", "other/segment", false),
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn a_rule_allows_every_combination_of_its_lists_and_no_other() {
-        // Each rule with which of the verbs v1 and v2, groups g1 and g2, and resources r1, r2, r1/s1, r1/s2 and r2/s1 it
-        // includes.
+        // Each row is a rule, and the names that it includes: of the verbs v1 and v2, groups g1 and g2, and the
+        // resources below.
         let resources = ["r1", "r2", "r1/s1", "r1/s2", "r2/s1"];
         for (rule, verbs, groups, included) in [
             (rule("*", "g1", "r1", "", ""), &["v1", "v2"][..], &["g1"][..], &["r1"][..]),
@@ -219,7 +219,7 @@ mod tests {
             (rule("v1,v2", "g1,g2", "r1,r2", "", ""), &["v1", "v2"], &["g1", "g2"], &["r1", "r2"]),
             (rule("*", "*", "r1/s1", "", ""), &["v1", "v2"], &["g1", "g2"], &["r1/s1"]),
             (rule("v1", "g1", "*/s1", "", ""), &["v1"], &["g1"], &["r1/s1", "r2/s1"]),
-            // Nothing is allowed by a rule without verbs, groups or resources, nor by one for paths.
+            // A rule without verbs, groups or resources allows nothing, and neither does a rule for paths.
             (rule("", "*", "*", "", ""), &[], &["g1", "g2"], &resources),
             (PolicyRule { verbs: vec!["*".into()], ..PolicyRule::default() }, &["v1", "v2"], &[], &[]),
             (rule("*", "", "", "", "*"), &["v1", "v2"], &[], &[]),

@@ -4,7 +4,7 @@ use pintle_value::Str;
 
 use super::policy::{PolicyRule, RoleBinding, RoleKind, RoleRef, Subject, SubjectKind};
 
-/// The strings of a comma-separated list, which is empty if the text is.
+/// The strings of a comma-separated list. The list is empty if the text is empty.
 fn list(text: &str) -> Vec<Str> {
     if text.is_empty() { Vec::new() } else { text.split(',').map(Str::from).collect() }
 }

@@ -8,7 +8,7 @@ use super::policy::PolicyRule;
 impl From<PolicyRule> for Value {
     fn from(rule: PolicyRule) -> Self {
         let list = |items: Vec<Str>| Value::Array(items.into_iter().map(Value::String).collect());
-        // In the order of the keys.
+        // The lists are in the order of their keys.
         let optional = [
             ("apiGroups", rule.api_groups),
             ("nonResourceURLs", rule.non_resource_urls),

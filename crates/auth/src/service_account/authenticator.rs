@@ -24,21 +24,21 @@ use crate::{AuthFuture, Authentication, AuthenticationError, TokenAuthenticator,
 pub struct PublicKeys(pub Vec<PublicKey>);
 
 impl PublicKeys {
-    /// The keys of an id; all keys if it is empty.
+    /// The keys with an id; all keys if the id is empty.
     fn with_id<'k>(&'k self, id: &'k str) -> impl Iterator<Item = &'k PublicKey> {
         self.0.iter().filter(move |key| id.is_empty() || key.id() == id)
     }
 }
 
-/// Which tokens an authenticator accepts.
+/// The tokens that an authenticator accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceAccountTokens {
-    /// Bound tokens of these issuers.
+    /// Bound tokens from these issuers.
     Bound {
         /// The issuers.
         issuers: Vec<Str>,
     },
-    /// Tokens in secrets.
+    /// Legacy tokens, which are stored in secrets.
     Legacy {
         /// Whether the secret and the account have to exist (`--service-account-lookup`).
         look_up: bool,
@@ -47,13 +47,13 @@ pub enum ServiceAccountTokens {
 
 /// Authenticates tokens of service accounts.
 pub struct ServiceAccountAuthenticator {
-    /// Which tokens are accepted.
+    /// The accepted tokens.
     pub tokens: ServiceAccountTokens,
-    /// The keys that verify them.
+    /// The keys that verify the tokens.
     pub keys: Arc<PublicKeys>,
-    /// The audiences of the server, for which a token has to be if no others are asked for.
+    /// The audiences of the server. A token must be for one of them if the request asks for no other audiences.
     pub audiences: Vec<Str>,
-    /// Finds what tokens are bound to.
+    /// Finds the objects to which tokens are bound.
     pub lookup: Arc<dyn ServiceAccountLookup>,
 }
 
@@ -69,7 +69,7 @@ struct VerifiedToken<'t> {
     token: &'t str,
     payload: &'t [u8],
     registered: RegisteredClaims,
-    /// The requested audiences for which it is.
+    /// The requested audiences for which the token is valid.
     audiences: Vec<Str>,
     is_legacy: bool,
 }
@@ -95,7 +95,7 @@ impl ServiceAccountAuthenticator {
         Err(aggregate(errors).unwrap_or_else(|| "invalid signature, no keys found".to_owned()))
     }
 
-    /// The requested audiences for which a token is.
+    /// The requested audiences for which a token is valid.
     fn accepted_audiences(&self, registered: &RegisteredClaims, requested: &[Str]) -> Result<Vec<Str>, String> {
         let of_token = if registered.audiences.0.is_empty() { &self.audiences } else { &registered.audiences.0 };
         let requested = if requested.is_empty() { &self.audiences } else { requested };
@@ -116,7 +116,7 @@ impl ServiceAccountAuthenticator {
             return AuthFuture::ready(Ok(None));
         }
         let verified = self.verify(&jws).and_then(|registered| {
-            // It was read before, but of claims that nobody had signed.
+            // The issuer was read before, but from claims whose signature was not verified.
             if !self.is_issuer(&registered.issuer) {
                 return Err(format!("token issuer {} is invalid", print::quote(&registered.issuer)));
             }
@@ -133,7 +133,7 @@ impl ServiceAccountAuthenticator {
         }
     }
 
-    /// Validates what the claims say.
+    /// Validates the content of the claims.
     fn validate<'a>(&'a self, verified: VerifiedToken<'_>) -> AuthFuture<'a, AuthenticationResult> {
         let VerifiedToken { token, payload, registered, audiences, is_legacy } = verified;
         let mut annotations = Vec::new();
@@ -184,7 +184,7 @@ impl TokenAuthenticator for ServiceAccountAuthenticator {
 /// The user of a service account (upstream: `ServiceAccountInfo.UserInfo`). Extra attributes are ordered by key.
 fn user_info(owner: &TokenOwner) -> UserInfo {
     let mut extra = Vec::new();
-    // The keys are constants, so that a copy of them allocates nothing.
+    // The keys are constants, so copying a key allocates nothing.
     let mut add = |key: &'static str, value: &str| {
         if !value.is_empty() {
             extra.push((Str::const_new(key), vec![Str::from(value)]));

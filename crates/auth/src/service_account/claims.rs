@@ -13,7 +13,7 @@ pub(super) struct BoundClaims {
     pub(super) kubernetes: KubernetesClaim,
 }
 
-/// What a token is bound to.
+/// The objects to which a token is bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct KubernetesClaim {
@@ -27,7 +27,7 @@ pub(super) struct KubernetesClaim {
     pub(super) secret: Option<ObjectClaim>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<ObjectClaim>,
-    /// When a client should have refreshed the token, although it is still valid.
+    /// The time by which a client should have refreshed the token, although it is valid for longer.
     #[serde(rename = "warnafter", skip_serializing_if = "Option::is_none")]
     pub(super) warn_after: Option<NumericDate>,
 }

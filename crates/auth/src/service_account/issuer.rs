@@ -8,10 +8,10 @@ use super::legacy::LEGACY_ISSUER;
 use crate::jwt::{Audiences, NumericDate, PublicKey, RegisteredClaims, SigningError, SigningKey};
 use crate::user::service_account_user;
 
-/// What a token is bound to beside its service account: names and uids.
+/// The object to which a token is bound beside its service account, by name and uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BoundObject {
-    /// A pod, and the node on which it runs if it does. The uid of a node that does not exist is empty.
+    /// A pod, and its node if the pod runs on one. The uid of a node that does not exist is empty.
     Pod {
         /// The pod.
         pod: (Str, Str),
@@ -24,7 +24,7 @@ pub enum BoundObject {
     Secret(Str, Str),
 }
 
-/// What a bound token says.
+/// The content of a bound token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundTokenRequest {
     /// The namespace of the service account.
@@ -33,17 +33,18 @@ pub struct BoundTokenRequest {
     pub name: Str,
     /// The uid of the service account.
     pub uid: Str,
-    /// What else it is bound to.
+    /// The object to which the token is bound beside the account.
     pub bound: Option<BoundObject>,
-    /// Whom it is for.
+    /// The audiences of the token.
     pub audiences: Vec<Str>,
-    /// When it is issued.
+    /// The time of issue.
     pub now: Time,
-    /// How long it is valid, in seconds.
+    /// The lifetime in seconds.
     pub expiration_seconds: i64,
-    /// After how many seconds a client should have refreshed it, if it is valid longer than that.
+    /// The number of seconds after which a client should have refreshed the token. `None` if the token does not live
+    /// longer than that.
     pub warn_after_seconds: Option<i64>,
-    /// Its unique id.
+    /// The token's unique id.
     pub id: Str,
 }
 
@@ -66,7 +67,7 @@ pub struct TokenIssuer {
 }
 
 impl TokenIssuer {
-    /// An issuer of this name.
+    /// An issuer with this name.
     #[must_use]
     pub fn new(issuer: Str, key: SigningKey) -> Self {
         Self { issuer, key }
@@ -81,7 +82,7 @@ impl TokenIssuer {
     /// Issues a bound token.
     ///
     /// # Errors
-    /// It cannot be signed.
+    /// The token cannot be signed.
     pub fn issue(&self, request: BoundTokenRequest) -> Result<IssuedToken, SigningError> {
         let now = request.now.seconds;
         let object = |(name, uid): (Str, Str)| ObjectClaim { name: name.into(), uid: uid.into() };
@@ -114,11 +115,11 @@ impl TokenIssuer {
         self.key.sign(&IssuedClaims { registered, private: IssuedBoundClaims { kubernetes } }).map(IssuedToken)
     }
 
-    /// Issues a legacy token for a service account, of which a namespace, a name and a uid are given. The token is kept in
-    /// a secret.
+    /// Issues a legacy token for a service account, which is given by namespace, name and uid. The token is stored in a
+    /// secret.
     ///
     /// # Errors
-    /// It cannot be signed.
+    /// The token cannot be signed.
     pub fn issue_legacy(
         &self,
         (namespace, name, uid): (&str, &str, &str),

@@ -1,4 +1,4 @@
-//! Validates legacy tokens: they are valid while their secret holds them (upstream: `legacy.go`).
+//! Validates legacy tokens. A token is valid as long as its secret contains it (upstream: `legacy.go`).
 
 use pintle_value::time::Time;
 
@@ -17,12 +17,12 @@ pub const INVALID_SINCE_LABEL: &str = "kubernetes.io/legacy-token-invalid-since"
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What the validation of a legacy token results in, apart from its owner.
+/// The effects of validating a legacy token.
 #[derive(Debug, Default)]
 pub(super) struct LegacyEffects {
     pub(super) warnings: Vec<String>,
     pub(super) annotations: Vec<AuditAnnotation>,
-    /// The uid of the secret, and the date on which its token was last used, which is to be written.
+    /// The uid of the secret, and the date on which its token was last used. The date has to be written.
     pub(super) last_used: Option<(String, String)>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn validate_legacy(
     })
 }
 
-/// Checks that a secret and its account exist, and that the token is the secret's.
+/// Checks that a secret and its account exist, and that the token belongs to the secret.
 fn validate_secret(
     lookup: &dyn ServiceAccountLookup,
     token: &str,
@@ -107,8 +107,8 @@ fn validate_secret(
     ))
 }
 
-/// The uid of a secret and the date of its last use, if that has to be written. Another server, whose clock is ahead, may
-/// have written that of tomorrow.
+/// The uid of a secret and the date of its token's last use, if that date has to be written. Another server, whose
+/// clock is ahead, may have written the date of tomorrow.
 fn new_last_used(secret: &SecretToken, now: Time) -> Option<(String, String)> {
     let date = |seconds: i64| Time::from_seconds(seconds).rfc3339().get(..10).map(str::to_owned);
     let (today, tomorrow) = (date(now.seconds)?, date(now.seconds + DAY_SECONDS)?);

@@ -1,16 +1,16 @@
-//! What the validation of tokens needs to know of a cluster.
+//! The data of a cluster that the validation of tokens needs.
 
 use pintle_value::Str;
 use pintle_value::time::Time;
 
 use crate::AuthFuture;
 
-/// What of an object decides whether a token that is bound to it is valid.
+/// The part of an object that decides whether a token bound to it is valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectIdentity {
     /// Its uid.
     pub uid: Str,
-    /// When its deletion was requested, if it was.
+    /// The time at which its deletion was requested, if it was.
     pub deleted_at: Option<Time>,
 }
 
@@ -25,7 +25,8 @@ pub struct SecretToken {
     pub last_used: Str,
     /// The label with the date since which the token is invalid, or empty.
     pub invalid_since: Str,
-    /// True if the service account of the token lists the secret, as it does those that were once generated for it.
+    /// True if the service account of the token lists the secret. Accounts list the secrets that were once generated
+    /// for them.
     pub is_referenced: bool,
 }
 
@@ -58,7 +59,7 @@ impl TokenUse {
     ];
 }
 
-/// Finds what tokens are bound to, as it is now.
+/// Finds the objects to which tokens are bound, in their present state.
 pub trait ServiceAccountLookup: Send + Sync {
     /// The current time.
     fn now(&self) -> Time;
@@ -66,7 +67,7 @@ pub trait ServiceAccountLookup: Send + Sync {
     /// A service account.
     ///
     /// # Errors
-    /// It does not exist or cannot be read; the error says so.
+    /// The account does not exist or cannot be read; the text says which.
     fn service_account(&self, namespace: &str, name: &str) -> Result<ObjectIdentity, String>;
 
     /// A pod, if it exists and can be read.
@@ -81,7 +82,7 @@ pub trait ServiceAccountLookup: Send + Sync {
     /// The token of a secret, if the secret exists and can be read. `account` is the name of the service account.
     fn secret_token(&self, namespace: &str, name: &str, account: &str) -> Option<SecretToken>;
 
-    /// Sets the label of a secret that says on which date its token was last used. A failure is only logged.
+    /// Sets the label of a secret with the date of the last use of its token. A failure is only logged.
     fn set_last_used<'a>(&'a self, namespace: &'a str, name: &'a str, uid: &'a str, date: String)
     -> AuthFuture<'a, ()>;
 

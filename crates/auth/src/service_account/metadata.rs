@@ -39,10 +39,10 @@ struct Configuration<'a> {
 }
 
 impl OpenIdMetadata {
-    /// The documents of an issuer. Without `jwks_uri`, the keys are found at the server's address.
+    /// The documents of an issuer. Without `jwks_uri`, the document refers to the keys at the server's address.
     ///
     /// # Errors
-    /// The issuer is no URL that OpenID Connect allows, or there are no keys.
+    /// The issuer is not a URL that OpenID Connect allows, or there are no keys.
     pub fn new(
         issuer: &str,
         jwks_uri: Option<&str>,

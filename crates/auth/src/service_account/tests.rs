@@ -1,4 +1,4 @@
-//! Tokens of service accounts against a cluster of few objects.
+//! Tokens of service accounts against a cluster with few objects.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::{AuthFuture, Authentication, TokenAuthenticator};
 const NOW: i64 = 1_800_000_000;
 const ISSUER: &str = "https://issuer";
 
-/// The objects of a cluster, by kind and by namespace and name, and what was recorded.
+/// The objects of a cluster, by kind and by namespace and name, and the recorded effects.
 #[derive(Default)]
 struct FakeCluster {
     now: Mutex<i64>,
@@ -261,13 +261,13 @@ fn forged_tokens_are_rejected() {
             check(&cluster, &format!("{header}.{payload}.{signature}"), &[], expect);
         }
     }
-    // The public key as the secret of an HMAC.
+    // The public key is used as the secret of an HMAC.
     let signed = format!("{}.{payload}", URL_SAFE_NO_PAD.encode(json!({"alg": "HS256", "kid": id}).to_string()));
     let public = include_str!("../../tests/jwt/rsa.public.pem");
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, public.as_bytes());
     let hmac = URL_SAFE_NO_PAD.encode(ring::hmac::sign(&secret, signed.as_bytes()));
     check(&cluster, &format!("{signed}.{hmac}"), &[], crypto);
-    // Signed with another key, which names the trusted one or brings itself along.
+    // The token is signed with another key. Its header names the trusted key, or contains the other key.
     let signed_by_other = TokenIssuer::new(ISSUER.into(), other_key()).issue(request(None)).expect("a token").0;
     check(&cluster, &signed_by_other, &[], no_keys);
     let (signed, _) = signed_by_other.rsplit_once('.').expect("a signature");

@@ -1,4 +1,4 @@
-//! Validates the claims of bound tokens: their times, and that everything to which they are bound is still there
+//! Validates the claims of bound tokens: their times, and the existence of the objects to which they are bound
 //! (upstream: `claims.go`).
 
 use pintle_value::time::Time;
@@ -8,7 +8,7 @@ use super::lookup::{ObjectIdentity, ServiceAccountLookup, TokenUse};
 use crate::AuditAnnotation;
 use crate::jwt::{ClaimsTimeError, RegisteredClaims};
 
-/// How long an object that is being deleted still counts, in seconds.
+/// The time for which an object that is being deleted still counts, in seconds.
 const DELETION_LEEWAY_SECONDS: i64 = 60;
 
 /// True if an object's deletion was requested longer ago than the leeway.
@@ -16,7 +16,7 @@ fn is_deleted(object: &ObjectIdentity, now: Time) -> bool {
     object.deleted_at.is_some_and(|at| (at.seconds + DELETION_LEEWAY_SECONDS, at.nanos) < (now.seconds, now.nanos))
 }
 
-/// Checks that an object to which a token is bound is there. `kind` begins the error for another uid.
+/// Checks that an object to which a token is bound exists. `kind` begins the error for another uid.
 fn check_bound(found: Option<ObjectIdentity>, claim: &ObjectClaim, kind: &str, now: Time) -> Result<(), String> {
     match found {
         Some(object) if !is_deleted(&object, now) => {
@@ -62,7 +62,7 @@ pub(super) fn validate_bound(
     if let Some(pod) = &claim.pod {
         check_bound(lookup.pod(namespace, &pod.name), pod, "pod", now)?;
     }
-    // The node of a pod is only information.
+    // The node of a pod is not checked; the claim is only informative.
     if let (Some(node), None) = (&claim.node, &claim.pod) {
         check_bound(lookup.node(&node.name), node, "node", now)?;
     }

@@ -118,7 +118,7 @@ fn tokens_of_other_keys_and_algorithms_are_refused() {
     assert!(!verifies(&format!("{header}.{payload}."), &public));
     let other = URL_SAFE_NO_PAD.encode(r#"{"sub":"other"}"#);
     assert!(!verifies(&format!("{header}.{other}.{signature}"), &public));
-    // The public key as the secret of an HMAC: there are no such secrets.
+    // The public key is used as the secret of an HMAC, but such secrets are not supported.
     for secret in [RSA_PUBLIC.as_bytes(), public[0].id().as_bytes()] {
         let signed = format!("{}.{payload}", URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256"}"#));
         let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
@@ -127,7 +127,7 @@ fn tokens_of_other_keys_and_algorithms_are_refused() {
     }
     let another = SigningKey::from_pem(P384_SEC1.as_bytes()).expect("a private key");
     assert!(!verifies(&another.sign(&json!({"sub": "s"})).expect("a token"), &public));
-    // A signature of zeros: CVE-2022-21449.
+    // A signature of zeros (CVE-2022-21449).
     let zeros = URL_SAFE_NO_PAD.encode([0; 96]);
     let forged = format!("{}.{payload}.{zeros}", URL_SAFE_NO_PAD.encode(r#"{"alg":"ES384"}"#));
     assert!(!verifies(&forged, &[another.public_key().clone()]));

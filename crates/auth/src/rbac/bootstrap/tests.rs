@@ -1,5 +1,5 @@
-//! Facts about the bootstrap policy of kube-apiserver 1.36: how many objects there are, what the well-known ones contain,
-//! and which parts depend on feature gates.
+//! Facts about the bootstrap policy of kube-apiserver 1.36: the number of objects, the content of well-known objects,
+//! and the parts that depend on feature gates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ fn rules(role: &Value) -> Vec<String> {
     role.items_at(&["rules"]).iter().map(describe).collect()
 }
 
-/// The names of all objects, the namespaced ones with their namespace.
+/// The names of all objects, with the namespaces of namespaced objects.
 fn names(policy: &BootstrapPolicy) -> BTreeSet<String> {
     let BootstrapPolicy { cluster_roles, cluster_role_bindings, roles, role_bindings } = policy;
     let objects = cluster_roles.iter().chain(cluster_role_bindings).chain(roles).chain(role_bindings);
@@ -73,9 +73,9 @@ fn there_are_as_many_objects_as_upstream() {
         let BootstrapPolicy { cluster_roles, cluster_role_bindings, roles, role_bindings } = policy;
         [cluster_roles.len(), cluster_role_bindings.len(), roles.len(), role_bindings.len()]
     };
-    // 31 cluster roles of users and components, 12 of them bound, and 38 of controllers.
+    // 31 cluster roles of users and components, of which 12 are bound, and 38 cluster roles of controllers.
     assert_eq!(counts(&policy(&[])), [69, 50, 7, 7]);
-    // A role for trust bundles, and six for controllers.
+    // One more cluster role for trust bundles, and six more for controllers.
     assert_eq!(counts(&full_policy()), [76, 57, 7, 7]);
     let full = full_policy();
     assert_eq!(names(&full).len(), counts(&full).iter().sum::<usize>(), "every name is used once");

@@ -1,4 +1,4 @@
-//! Decisions, reasons and rules, by content of upstream's tables (`rbac_test.go`, `rule_test.go`,
+//! Decisions, reasons and rules, with the content of upstream's tables (`rbac_test.go`, `rule_test.go`,
 //! `subject_locator_test.go`).
 
 use super::*;
@@ -25,7 +25,7 @@ fn attributes<'a>(request: &'a str, namespace: &'a str) -> AuthorizationAttribut
     AuthorizationAttributes { verb, resource, subresource, namespace, ..AuthorizationAttributes::default() }
 }
 
-/// Checks the decision and its reason without `RBAC: allowed by `; `""` is no opinion without a reason.
+/// Checks the decision and its reason without `RBAC: allowed by `; `""` stands for no opinion without a reason.
 fn check(index: &RbacIndex, who: &str, request: &str, namespace: &str, expect: &str) {
     let found = index.decide(&user(who), &attributes(request, namespace));
     let reason = match found.decision {
@@ -128,7 +128,7 @@ fn subjects_match_users_groups_and_service_accounts() {
         ("anyone/system:unauthenticated", "ns", ""),
         ("system:serviceaccount:ns:robot", "x", r#"ServiceAccount "robot/ns""#),
         ("system:serviceaccount:ns:plain", "x", r#"User "system:serviceaccount:ns:plain""#),
-        // A service account of a cluster role binding that names no namespace is nobody.
+        // A subject of a cluster role binding that is a service account without a namespace matches nobody.
         ("system:serviceaccount::nobody", "x", ""),
         ("system:serviceaccount:x:nobody", "x", ""),
     ] {
@@ -150,7 +150,7 @@ fn missing_roles_are_reported_unless_another_binding_allows() {
     check(&index, "jane", "get pods", "ns", missing);
     check(&index, "jane", "get /healthz", "", missing);
     check(&index, "joe", "get pods", "ns", "");
-    // The same text is reported once; without several texts there are no brackets.
+    // The same text is reported once. A single text has no brackets.
     index.set_role_binding("ns", "a", binding("ClusterRole/x", &["Group:g"]));
     check(&index, "jane/g", "get pods", "ns", missing);
     index.set_role_binding("ns", "b", binding("Role/x", &["User:jane"]));

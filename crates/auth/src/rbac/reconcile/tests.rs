@@ -1,4 +1,5 @@
-//! Reconciliation scenarios, by content those of upstream: what exists, what is expected, and what becomes of it.
+//! Reconciliation scenarios, with the content of upstream's tables: the existing object, the expected object, and the
+//! result.
 
 use pintle_gates::Gates;
 use pintle_value::{Str, object};
@@ -13,7 +14,7 @@ fn map(words: &str) -> Value {
     Value::Object(words.split_whitespace().filter_map(pair).collect())
 }
 
-/// A role with a rule for each word, `VERBS:RESOURCES`; the verb is `get` if there is none.
+/// A role with a rule for each word, `VERBS:RESOURCES`; the default verb is `get`.
 fn role(rules: &str, labels: &str, annotations: &str) -> Value {
     let mut metadata = object! { "name": "role" };
     for (key, words) in [("labels", labels), ("annotations", annotations)] {
@@ -36,7 +37,7 @@ fn aggregated(rules: &str, selectors: &str) -> Value {
     role
 }
 
-/// Checks what becomes of a role; `None` if nothing is to be done.
+/// Checks the result for a role; `None` if nothing has to be done.
 fn check_role(existing: &Value, expected: &Value, want: Option<&Value>) {
     let want = want.map_or(Reconciliation::UpToDate, |role| Reconciliation::Update(role.clone()));
     assert_eq!(reconcile_role(existing, expected), Ok(want), "{existing:?} {expected:?}");
@@ -56,7 +57,7 @@ fn missing_rules_are_added_and_extra_ones_stay() {
     check("a", "", None);
     check("", "a", Some("a"));
     check("nodes images projects", "pods nodes secrets", Some("nodes images projects pods secrets"));
-    // What is missing is added as single permissions; what other rules include is not missing.
+    // Missing permissions are added one by one. Permissions that other rules include are not missing.
     check("get:pods", "get,list:pods,nodes", Some("get:pods list:pods get:nodes list:nodes"));
     check("*:*", "get,list:pods,nodes", None);
     check("get:pods list:pods", "get,list:pods", None);
@@ -100,7 +101,7 @@ fn aggregation_rules_get_missing_selectors() {
     check_role(&aggregated("", "foo=bar"), &aggregated("", "foo=bar"), None);
     check_role(&plain, &aggregated("", "foo=bar"), Some(&aggregated("", "foo=bar")));
     check_role(&aggregated("", "a=b"), &aggregated("", "foo=bar"), Some(&aggregated("", "a=b foo=bar")));
-    // The rules of an aggregated role are those that were aggregated.
+    // The rules of an aggregated role come from aggregation, so none of them are missing.
     check_role(&aggregated("pods", "foo=bar"), &aggregated("", "foo=bar"), None);
     // A rule that existed before the role was aggregated stays.
     check_role(&role("pods", "", ""), &aggregated("", "foo=bar"), Some(&aggregated("pods", "foo=bar")));
@@ -177,7 +178,7 @@ fn missing_subjects_are_added_once_and_extra_ones_stay() {
     check("a", "", None);
     check("", "a", Some("a"));
 
-    // All fields of a subject count; an empty one equals an absent one.
+    // All fields of a subject count; an empty field equals an absent field.
     let subject = |key: &str, value: &str| {
         let mut subject = object! { "kind": "ServiceAccount", "name": "a", "namespace": "n" };
         subject.set(key, value);
@@ -206,7 +207,7 @@ fn the_policy_reconciles_itself_to_nothing() {
     let policy = BootstrapPolicy::new(&Gates::default());
     for role in policy.cluster_roles.iter().chain(&policy.roles) {
         check_role(role, role, None);
-        // Stored objects have rules in another form if there are none.
+        // Stored objects without rules have the field in another form.
         let mut stored = role.clone();
         stored.set("rules", role["rules"].clone());
         check_role(&stored, role, None);
