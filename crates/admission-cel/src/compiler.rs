@@ -10,7 +10,7 @@ use crate::environment::environment;
 use crate::types::{AdmissionTypes, JSON_PATCH, OBJECT, result_type_name, variable_type};
 use crate::variables::{CompiledVariable, CompiledVariables};
 
-/// Which optional variables an expression can use (upstream: `OptionalVariableDeclarations`).
+/// The optional variables that an expression can use (upstream: `OptionalVariableDeclarations`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Declarations {
     /// `params`, which may be null.
@@ -22,14 +22,14 @@ pub struct Declarations {
 }
 
 impl Declarations {
-    /// `authorizer` and perhaps `params`, as most expressions have them.
+    /// The declarations of most expressions: `authorizer`, and `params` if the flag is set.
     #[must_use]
     pub const fn with_authorizer(params: bool) -> Self {
         Self { params, authorizer: true, patches: false }
     }
 }
 
-/// What an expression is for, which decides its type.
+/// The purpose of an expression, which decides its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpressionKind {
     /// A match condition or a validation: a bool.
@@ -38,7 +38,7 @@ pub enum ExpressionKind {
     Message,
     /// The value of an audit annotation: a string or null.
     AuditAnnotation,
-    /// A variable: anything.
+    /// A variable: any type.
     Variable,
     /// The configuration that a mutating policy applies: an `Object`.
     ApplyConfiguration,
@@ -77,26 +77,26 @@ impl ExpressionKind {
 /// Why an expression cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompilationError {
-    /// It is malformed, ill-typed or of the wrong type.
+    /// The expression is malformed, ill-typed or of the wrong type.
     #[error("{0}")]
     Invalid(String),
-    /// It is valid, but no program can be made of it.
+    /// The expression is valid, but no program can be made from it.
     #[error("{0}")]
     Internal(String),
 }
 
-/// An expression that has been compiled, or could not be.
+/// An expression with its program, or with the reason why it could not be compiled.
 #[derive(Clone, Debug)]
 pub struct CompiledExpression {
     /// The expression as written.
     pub text: Str,
-    /// The program, or why there is none.
+    /// The program, or the reason why there is none.
     pub program: Result<Arc<Program>, CompilationError>,
-    /// What it is evaluated with.
+    /// The values that its evaluation needs.
     pub(crate) used: UsedValues,
 }
 
-/// Which of the values that are costly to prepare expressions use.
+/// The values that expressions use and that are costly to prepare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsedValues {
     /// `request`.
@@ -116,7 +116,7 @@ impl UsedValues {
         }
     }
 
-    /// What either uses.
+    /// The values that either of the two uses.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -127,11 +127,11 @@ impl UsedValues {
     }
 }
 
-/// Compiles the expressions of one policy or webhook. With variables, each expression can use those that were added
-/// before it.
+/// Compiles the expressions of one policy or webhook. With variables, each expression can use the variables that were
+/// added before it.
 #[derive(Clone, Debug, Default)]
 pub struct ExpressionCompiler {
-    /// The types of the variables, if there can be any.
+    /// The types of the variables, if expressions can have variables.
     variable_types: Option<Arc<HashMap<Str, Type>>>,
     variables: Arc<CompiledVariables>,
 }
@@ -155,11 +155,11 @@ impl ExpressionCompiler {
         self.compile_typed(text, kind, declarations).0
     }
 
-    /// Compiles a variable and adds it. One that cannot be compiled is dynamic for the expressions after it, and fails
-    /// when it is used.
+    /// Compiles a variable and adds it. A variable that cannot be compiled is dynamic for the expressions after it, and
+    /// fails when it is used.
     ///
     /// # Errors
-    /// It cannot be compiled.
+    /// The variable cannot be compiled.
     pub fn add_variable(&mut self, name: &str, text: &str, declarations: Declarations) -> Result<(), CompilationError> {
         let (compiled, ty) = self.compile_typed(text, ExpressionKind::Variable, declarations);
         let error = compiled.program.as_ref().err().cloned();

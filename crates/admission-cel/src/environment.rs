@@ -37,7 +37,7 @@ pub(crate) fn environment(types: AdmissionTypes, declarations: Declarations) -> 
         ("variables", composited, Type::object(VARIABLES)),
     ];
     let env = variables.into_iter().fold(base.clone(), |env, (name, is_declared, ty)| {
-        // The slot of a variable that is not declared has a name that no expression can have.
+        // The slot of a variable that is not declared has a name that no expression can contain.
         env.variable(if is_declared { name } else { "" }, ty)
     });
     env.type_provider(Arc::new(types))

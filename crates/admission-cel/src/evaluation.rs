@@ -18,7 +18,7 @@ use crate::variables::{CompiledVariables, Variables};
 /// `RuntimeCELCostBudget`).
 pub const POLICY_BUDGET: i64 = 10_000_000;
 
-/// What expressions are evaluated with. Values that do not exist are null.
+/// The values with which expressions are evaluated. Missing values are null.
 #[derive(Clone, Copy)]
 pub struct EvaluationInput<'a> {
     /// The object, at the version that the policy matches.
@@ -47,10 +47,10 @@ pub struct RequestAuthorizer<'a> {
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationError {
-    /// It was never compiled.
+    /// The expression was never compiled.
     #[error("compilation error: {0}")]
     Compilation(CompilationError),
-    /// Its evaluation failed.
+    /// The evaluation failed.
     #[error("expression '{expression}' resulted in error: {error}")]
     Evaluation {
         /// The expression.
@@ -73,7 +73,7 @@ pub struct Expressions {
 }
 
 impl Expressions {
-    /// The expressions, which the compiler has compiled. `None` stands for one that is left out.
+    /// The expressions, which the compiler has compiled. `None` stands for an omitted expression.
     #[must_use]
     pub fn new(compiler: &ExpressionCompiler, expressions: Vec<Option<CompiledExpression>>) -> Self {
         Self { expressions, variables: compiler.variables() }
@@ -85,7 +85,8 @@ impl Expressions {
         self.expressions.iter().all(Option::is_none)
     }
 
-    /// The values that these expressions and their variables use. Others need not be prepared for their evaluation.
+    /// The values that these expressions and their variables use. Other values need not be prepared for their
+    /// evaluation.
     #[must_use]
     pub fn used_values(&self) -> UsedValues {
         let own = self.expressions.iter().flatten().map(|expression| expression.used);
@@ -101,9 +102,9 @@ impl Expressions {
         u64::try_from(budget).is_ok_and(|budget| MAX_COST.saturating_mul(count as u64) <= budget)
     }
 
-    /// Evaluates the expressions in order and passes the value of each to `each`, with its index; those that are left out
-    /// are skipped. Variables are evaluated anew. Returns what is left of the budget. All values together, and what `each`
-    /// makes of them, hold at most [`MAX_EVALUATION_MEMORY`].
+    /// Evaluates the expressions in order and passes the value of each to `each`, with its index. Omitted expressions
+    /// are skipped. Variables are evaluated anew. Returns the rest of the budget. All values together, and the data
+    /// that `each` derives from them, hold at most [`MAX_EVALUATION_MEMORY`].
     ///
     /// # Errors
     /// The budget was exceeded.

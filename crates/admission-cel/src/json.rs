@@ -1,4 +1,4 @@
-//! Converts the results of expressions to JSON, as mutations need them.
+//! Converts the results of expressions to JSON for mutations.
 
 use pintle_budget as budget;
 use pintle_cel::{EvalError, Map, Value};
@@ -13,7 +13,7 @@ const MAX_EXACT: u64 = (1 << 53) - 1;
 /// The two ways in which upstream converts values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
-    /// Values of Go, as in an unstructured object.
+    /// Go values, as in an unstructured object.
     Unstructured,
     /// Protobuf's JSON, where numbers are floating point numbers.
     Protobuf,
@@ -22,7 +22,7 @@ enum Target {
 /// Converts the configuration that an expression makes (upstream: `ObjectVal.Value`).
 ///
 /// # Errors
-/// The names of its types do not fit, or a value has no form in JSON.
+/// The names of its types do not match their fields, or a value has no form in JSON.
 pub fn apply_configuration(value: &Value<'_>) -> Result<Json, String> {
     type_names::check(value)?;
     convert(value, Target::Unstructured)
@@ -31,7 +31,7 @@ pub fn apply_configuration(value: &Value<'_>) -> Result<Json, String> {
 /// Converts the operations of a JSON patch that an expression makes (upstream: `evaluatePatchExpression`).
 ///
 /// # Errors
-/// The names of types do not fit, or a value has no form in JSON.
+/// The names of types do not match their fields, or a value has no form in JSON.
 pub fn json_patch(value: &Value<'_>) -> Result<Json, String> {
     let Value::List(operations) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
@@ -65,7 +65,7 @@ pub fn json_patch(value: &Value<'_>) -> Result<Json, String> {
     operations.iter().map(convert_operation).collect::<Result<Vec<Json>, String>>().map(Json::Array)
 }
 
-/// Converts an integer, or a text of it if it is too large for a number of the target.
+/// Converts an integer, or to a text if it is too large for a number of the target.
 fn integer(value: i128, target: Target) -> Json {
     let is_exact = value.unsigned_abs() <= u128::from(MAX_EXACT);
     match i64::try_from(value) {
@@ -92,7 +92,7 @@ fn charge(text: usize) -> Result<(), String> {
 }
 
 fn convert(value: &Value<'_>, target: Target) -> Result<Json, String> {
-    // Values share what they contain several times; JSON does not.
+    // Values share parts that occur several times; JSON does not share them.
     charge(value.as_str().map_or(0, str::len))?;
     Ok(match value {
         Value::Null | Value::Optional(None) => Json::Null,

@@ -1,8 +1,8 @@
-//! CEL of admission: the environment of match conditions and admission policies, the compilation of their expressions,
-//! and their evaluation for a request (upstream: `apiserver/pkg/admission/plugin/cel`). Strategies validate expressions
-//! with it, admission plugins evaluate them.
+//! CEL for admission: the environment of match conditions and admission policies, and the compilation and evaluation of
+//! their expressions (upstream: `apiserver/pkg/admission/plugin/cel`). Strategies validate expressions with this crate,
+//! and admission plugins evaluate them.
 //!
-//! Pure and synchronous. Objects are bound without being copied.
+//! The crate is pure and synchronous. Objects are bound without a copy.
 
 mod compiler;
 mod environment;

@@ -1,5 +1,5 @@
-//! Match conditions of webhooks and policies: whether a request is for them at all (upstream:
-//! `plugin/webhook/matchconditions`).
+//! Match conditions of webhooks and policies. They decide whether a request is for the webhook or policy at all
+//! (upstream: `plugin/webhook/matchconditions`).
 
 use pintle_cel::Value;
 use pintle_value::{Str, Value as Json};
@@ -17,24 +17,24 @@ pub struct MatchConditions {
     expressions: Expressions,
 }
 
-/// What match conditions say about a request.
+/// The result of match conditions for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatchOutcome<'c> {
-    /// All are true.
+    /// All conditions are true.
     Matches,
-    /// One is false, whatever the others are. Its name.
+    /// The name of a false condition. The results of the other conditions do not matter.
     Excluded(&'c str),
-    /// Some failed, and none is false: the failure policy decides.
+    /// Some conditions failed, and none is false. The failure policy decides.
     Failed {
         /// The text of all errors.
         error: String,
-        /// How many conditions failed. Zero if their budget was exceeded.
+        /// The number of failed conditions; zero if their budget was exceeded.
         failures: usize,
     },
 }
 
 impl MatchConditions {
-    /// Compiles the elements of a list `matchConditions`. Those that cannot be compiled fail for every request.
+    /// Compiles the elements of a list `matchConditions`. Conditions that cannot be compiled fail for every request.
     #[must_use]
     pub fn compile(conditions: &[Json], compiler: &ExpressionCompiler, declarations: Declarations) -> Self {
         let compile = |condition: &Json| {
@@ -64,7 +64,7 @@ impl MatchConditions {
         self.expressions.used_values()
     }
 
-    /// Evaluates the conditions for a request. They do not see the namespace: the caller leaves it null.
+    /// Evaluates the conditions for a request. They do not see the namespace, which the caller leaves null.
     #[must_use]
     pub fn evaluate(&self, input: &EvaluationInput<'_>) -> MatchOutcome<'_> {
         let mut excluded = None;

@@ -2,7 +2,7 @@
 
 use pintle_value::{Object, Str, Value as Json};
 
-/// A group, a version, and the name of a kind or resource in them.
+/// A group, a version, and the name of a kind or resource in this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupVersionName<'a> {
     /// The group.
@@ -13,8 +13,8 @@ pub struct GroupVersionName<'a> {
     pub name: &'a str,
 }
 
-/// A request. `kind` and `resource` are those that the rules of the policy or webhook name; `request_kind` and
-/// `request_resource` those of the request itself.
+/// A request. `kind` and `resource` are the names in the rules of the policy or webhook. `request_kind` and
+/// `request_resource` are the names in the request itself.
 #[derive(Clone, Debug)]
 pub struct AdmissionRequest<'a> {
     /// The kind that was matched.

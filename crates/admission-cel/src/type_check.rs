@@ -1,5 +1,5 @@
-//! Checks expressions against the types of the objects that a policy is for. What it finds are warnings, since the types
-//! may change (upstream: `policy/validating/typechecking.go`).
+//! Checks expressions against the types of the objects that a policy is for. Type errors are only warnings, since the
+//! types may change (upstream: `policy/validating/typechecking.go`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct TypeChecker {
     variables: Arc<HashMap<Str, Type>>,
 }
 
-/// The types of admission, and those of the objects.
+/// The types of admission, and the types of the objects.
 struct CheckedTypes {
     admission: AdmissionTypes,
     objects: Arc<dyn TypeProvider>,
@@ -35,19 +35,19 @@ impl TypeProvider for CheckedTypes {
 }
 
 impl TypeChecker {
-    /// Checks with these types of `object` and `oldObject`, and of `params` if the policy has some.
+    /// A checker with the type of `object` and `oldObject`, and with the type of `params` if the policy has parameters.
     #[must_use]
     pub fn new(types: Arc<dyn TypeProvider>, object: Type, params: Option<Type>) -> Self {
         Self { types, object, params, variables: Arc::default() }
     }
 
-    /// Adds a variable. One that is ill-typed is dynamic.
+    /// Adds a variable. An ill-typed variable is dynamic.
     pub fn add_variable(&mut self, name: &str, expression: &str) {
         let ty = self.environment().check(expression).map_or(Type::Dyn, |checked| variable_type(checked.output_type()));
         Arc::make_mut(&mut self.variables).insert(name.into(), ty);
     }
 
-    /// Checks an expression. Returns what is wrong, in cel-go's format.
+    /// Checks an expression. Returns its errors in cel-go's format.
     #[must_use]
     pub fn check(&self, expression: &str) -> Option<String> {
         self.environment().check(expression).err().map(|issues| issues.to_string())
@@ -60,7 +60,7 @@ impl TypeChecker {
             .variable("request", Type::object(REQUEST))
             .variable("object", self.object.clone())
             .variable("oldObject", self.object.clone())
-            // As upstream, without `authorizer.requestResource`.
+            // As in upstream, `authorizer.requestResource` is missing.
             .variable("authorizer", AuthorizationValue::authorizer_type())
             .variable("variables", Type::object(VARIABLES));
         if let Some(params) = &self.params {

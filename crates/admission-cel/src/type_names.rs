@@ -1,5 +1,6 @@
-//! The types of nested objects of a mutation must be named by the fields that they are in: `Object.spec` in the field
-//! `spec`. Fields are dynamic, so that the type checker does not see it (upstream: `CheckTypeNamesMatchFieldPathNames`).
+//! Checks that the type name of a nested object in a mutation matches the field that has the object: `Object.spec` in
+//! the field `spec`. Fields are dynamic, so the type checker does not see a wrong name (upstream:
+//! `CheckTypeNamesMatchFieldPathNames`).
 
 use pintle_budget as budget;
 use pintle_cel::{Map, Value};
@@ -11,7 +12,7 @@ const MAX_ERRORS: usize = 100;
 /// Checks the names of the types in an object that an expression has made.
 ///
 /// # Errors
-/// Some do not fit.
+/// Some names do not match.
 pub(crate) fn check(value: &Value<'_>) -> Result<(), String> {
     let Value::Map(Map::Struct { name, .. }) = value else { return Ok(()) };
     let mut found = Vec::new();
@@ -22,9 +23,9 @@ pub(crate) fn check(value: &Value<'_>) -> Result<(), String> {
     }
 }
 
-/// Walks a value. Lists and maps have the path of the field that they are in.
+/// Walks a value. Lists and maps have the path of their field.
 fn walk(value: &Value<'_>, path: &str, found: &mut Vec<String>) {
-    // Values may contain others many times.
+    // A value can contain another value many times.
     if found.len() >= MAX_ERRORS || budget::step().is_err() {
         return;
     }

@@ -26,7 +26,7 @@ const NAMESPACE_SPEC: &str = "kubernetes.NamespaceSpec";
 const NAMESPACE_STATUS: &str = "kubernetes.NamespaceStatus";
 const NAMESPACE_CONDITION: &str = "kubernetes.NamespaceCondition";
 
-/// The types of admission, and those of the variables of one policy.
+/// The types of admission, and the types of the variables of one policy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdmissionTypes {
     /// The variables of the policy, if it can have any.
@@ -73,7 +73,7 @@ impl TypeProvider for AdmissionTypes {
             (NAMESPACE_STATUS, "conditions") => Type::list(Type::object(NAMESPACE_CONDITION)),
             (JSON_PATCH, "op" | "from" | "path") if self.patches => Type::String,
             (JSON_PATCH, "value") if self.patches => Type::Dyn,
-            // Upstream knows no schema here: an object can have any field.
+            // Upstream has no schema here, so an object can have any field.
             (name, _) if name != JSON_PATCH && self.is_patch_type(name) => Type::Dyn,
             _ => return None,
         })
@@ -92,11 +92,12 @@ impl AdmissionTypes {
     }
 }
 
-/// How deep the type of a variable nests; deeper ones are dynamic. Variables of variables would nest without end.
+/// The maximum nesting of a variable's type. Deeper types are dynamic, because types of variables that use variables
+/// could nest without end.
 const MAX_NESTING: usize = 32;
 
-/// The type that a variable has for the expressions after it: those without a name of their own, and lists and maps of
-/// them. Others are dynamic (upstream: `convertCelTypeToDeclType`).
+/// The type of a variable for the expressions after it. Basic types without a name of their own keep their type, and so
+/// do lists and maps of them. Other types are dynamic (upstream: `convertCelTypeToDeclType`).
 pub(crate) fn variable_type(ty: &Type) -> Type {
     limited_type(ty, MAX_NESTING)
 }
@@ -121,7 +122,7 @@ fn limited_type(ty: &Type, nesting: usize) -> Type {
     }
 }
 
-/// The name of a type in messages about results, which names some types otherwise than messages of the type checker
+/// The name of a type in messages about results. Some names differ from the names in messages of the type checker
 /// (upstream: cel-go `types.Type.String`).
 #[must_use]
 pub fn result_type_name(ty: &Type) -> String {

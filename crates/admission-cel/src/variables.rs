@@ -1,4 +1,4 @@
-//! The variables of a policy: each is evaluated when an expression uses it first, and its value is kept for the other
+//! The variables of a policy. A variable is evaluated when an expression first uses it. Its value is kept for the other
 //! expressions of the same evaluation (upstream: `compositionContext`, `apiserver/pkg/cel/lazy`).
 
 use std::collections::HashMap;
@@ -12,18 +12,18 @@ use pintle_value::Str;
 
 use crate::compiler::{CompilationError, UsedValues};
 
-/// The size of the stack that variables can take that are evaluated for each other, in bytes. A thread of the server has a
-/// stack of 2 MiB.
+/// The maximum size of the stack for variables that are evaluated for each other, in bytes. A thread of the server has
+/// a stack of 2 MiB.
 const MAX_STACK: usize = 384 * 1024;
 
-/// About where the stack ends now.
+/// The approximate address of the end of the stack now.
 #[inline(never)]
 fn stack_address() -> usize {
     let here = 0_u8;
     std::ptr::from_ref(&here).addr()
 }
 
-/// A variable that has been compiled, or could not be.
+/// A variable with its compiled expression, or with the compilation error.
 #[derive(Clone, Debug)]
 pub(crate) struct CompiledVariable {
     pub(crate) name: Str,
@@ -39,7 +39,7 @@ pub(crate) struct CompiledVariables {
 }
 
 impl CompiledVariables {
-    /// Adds a variable. It replaces one with the same name.
+    /// Adds a variable. It replaces a variable with the same name.
     pub(crate) fn add(&mut self, variable: CompiledVariable) {
         match self.by_name.get(&variable.name) {
             Some(at) => self.all[*at] = variable,
@@ -75,9 +75,9 @@ pub(crate) struct Variables<'a> {
     /// The memory that the values hold.
     kept: KeptMemory,
     cost: AtomicU64,
-    /// The cost that the variables may have until it is taken.
+    /// The maximum cost of the variables until the cost is taken.
     limit: AtomicU64,
-    /// Where the stack ends when the evaluation begins.
+    /// The end of the stack when the evaluation begins.
     stack_start: usize,
 }
 
@@ -97,16 +97,16 @@ impl<'a> Variables<'a> {
 
     /// Sets the values that the variables are evaluated with.
     pub(crate) fn bind(&self, bindings: &'a [Value<'a>]) {
-        // Bound once, after the values have been collected.
+        // The values are bound once, after they have been collected.
         let _ = self.bindings.set(bindings);
     }
 
-    /// Sets what is left of the budget. Once the variables have cost more, no further ones are evaluated.
+    /// Sets the rest of the budget. Once the variables have cost more, no further variables are evaluated.
     pub(crate) fn allow(&self, remaining: i64) {
         self.limit.store(u64::try_from(remaining).unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// The cost of the variables that were evaluated since this was asked last.
+    /// The cost of the variables that were evaluated since the last call.
     pub(crate) fn take_cost(&self) -> u64 {
         self.cost.swap(0, Ordering::Relaxed)
     }
@@ -149,7 +149,7 @@ impl LazyMap for Variables<'_> {
         if let Some(value) = slot.value.get() {
             return Some(value.clone());
         }
-        // A variable uses earlier ones only. But a later one may have the same name.
+        // A variable uses earlier variables only. But a later one may have the same name.
         if slot.is_evaluating.swap(true, Ordering::Relaxed) {
             let name = &variable.name;
             return Some(Err(EvalError::new(format!("composited variable {name:?} refers to itself"))));

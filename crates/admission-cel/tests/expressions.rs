@@ -12,7 +12,7 @@ use pintle_value::{Value as Json, object};
 
 const ALL: Declarations = Declarations::with_authorizer(true);
 
-/// Allows `get`.
+/// Allows the verb `get`.
 struct Getter;
 
 impl AccessChecker for Getter {
@@ -332,7 +332,7 @@ fn variables_hold_memory_together() {
         &|before| format!("'%s%s%s%s'.format([{}])", vec![format!("variables.v{before}"); 4].join(", ")),
         14,
     );
-    // None of these is large, but all are kept.
+    // None of these values is large, but all are kept.
     let large = "lists.range(500000).map(i, i)";
     check(large, &|before| format!("variables.v{before} + [1]"), 10);
 }
