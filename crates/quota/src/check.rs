@@ -1,4 +1,4 @@
-//! What a write is charged to the quotas of its namespace, or why it is refused (upstream: `CheckRequest` of
+//! The charges of a write to the quotas of its namespace, or the reason of its refusal (upstream: `CheckRequest` of
 //! `apiserver/pkg/admission/plugin/resourcequota`).
 
 use std::collections::BTreeSet;
@@ -11,25 +11,25 @@ use crate::evaluator::UnsetResources;
 use crate::resource_list::{add, mask, print, subtract};
 use crate::{EvaluatorRef, ObjectScopes, QuotaContext, QuotaFeatures, QuotaWrite, ResourceQuota, ScopeRequirement};
 
-/// A resource that only those may use who have a quota for it.
+/// A resource that may not be used without a quota for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitedResource {
     /// The kind.
     pub resource: GroupResource,
     /// Texts in the names of the limited resources.
     pub match_contains: Vec<String>,
-    /// Scopes that objects are not in without a quota for the scope.
+    /// Scopes that may not be used without a quota for the scope.
     pub match_scopes: Vec<ScopeRequirement>,
 }
 
-/// What an object uses, and its scopes.
+/// The usage of an object, and its scopes.
 #[derive(Clone, Debug)]
 struct Measurement {
     usage: ResourceList,
     scopes: ObjectScopes,
 }
 
-/// A write as far as quotas are concerned.
+/// The properties of a write that matter for quotas.
 pub struct MeasuredWrite {
     evaluator: EvaluatorRef,
     new: Measurement,
@@ -42,18 +42,18 @@ pub struct MeasuredWrite {
 /// Why a write is refused, with upstream's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuotaRefusal {
-    /// It is forbidden.
+    /// The write is forbidden.
     Forbidden(String),
-    /// Upstream's error has no status.
+    /// The error has no status in upstream.
     Unclassified(String),
 }
 
-/// What a write adds to the usage of a quota.
+/// The addition of a write to the usage of a quota.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Charge {
     /// The index of the quota.
     pub quota: usize,
-    /// What is added.
+    /// The added usage.
     pub usage: ResourceList,
 }
 
@@ -75,7 +75,7 @@ impl MeasuredWrite {
         Ok(object.scopes.match_all(&quota.requirements)? && is_limited)
     }
 
-    /// What the write adds to the usage of a quota that counts its new object.
+    /// The addition of the write to the usage of a quota that counts its new object.
     fn delta(&self, quota: &ResourceQuota) -> Result<ResourceList, String> {
         let delta = match &self.old {
             Some(old) if self.is_counted(old, quota)? => subtract(&self.new.usage, &old.usage),
@@ -84,7 +84,7 @@ impl MeasuredWrite {
         Ok(without_zeros(delta))
     }
 
-    /// What the write adds to the usage of the namespace.
+    /// The addition of the write to the usage of the namespace.
     fn delta_without_quota(&self) -> ResourceList {
         without_zeros(match &self.old {
             Some(old) => subtract(&self.new.usage, &old.usage),
@@ -92,7 +92,7 @@ impl MeasuredWrite {
         })
     }
 
-    /// The resources that the write uses and that may not be used without a quota.
+    /// The resources that the write uses although they may not be used without a quota.
     fn limited_names(&self, limited: &[LimitedResource]) -> BTreeSet<&str> {
         let kind = self.evaluator.resource();
         let mut names = BTreeSet::new();
@@ -103,7 +103,7 @@ impl MeasuredWrite {
         names
     }
 
-    /// Checks that the containers set what a quota limits.
+    /// Checks that the containers set the resources that a quota limits.
     fn check_constraints(&self, limits: &BTreeSet<&str>) -> Result<(), String> {
         let unset = self.unset.iter().filter(|(limit, _)| limits.contains(*limit));
         let join = |names: &BTreeSet<String>| names.iter().map(String::as_str).collect::<Vec<_>>().join(",");
@@ -121,8 +121,8 @@ fn join<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().collect::<Vec<_>>().join(",")
 }
 
-/// Checks a write against the quotas of its namespace, and returns what it is charged. Quotas for which `is_charged` is true
-/// have been charged already: they cover the write, and their limits are not checked again.
+/// Checks a write against the quotas of its namespace, and returns its charges. Quotas for which `is_charged` is true
+/// have been charged already. They cover the write, and their limits are not checked again.
 ///
 /// # Errors
 /// The write is refused.
@@ -208,7 +208,7 @@ pub fn check_write(
     Ok(charges)
 }
 
-/// Checks that a quota has enough left.
+/// Checks that the unused rest of a quota is enough.
 fn check_limits(quota: &ResourceQuota, requested: &ResourceList) -> Result<(), String> {
     let mut used = quota.used.clone();
     add(&mut used, requested);

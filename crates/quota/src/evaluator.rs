@@ -1,4 +1,4 @@
-//! What quotas know of the kinds that they count.
+//! Evaluators: the rules by which quotas count the objects of a kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -15,7 +15,7 @@ use crate::resource_claims::ResourceClaims;
 use crate::services::Services;
 use crate::{ObjectScopes, QuotaFeatures};
 
-/// What an evaluator needs to know of the cluster.
+/// The data of the cluster that an evaluator needs.
 pub trait QuotaContext: Sync {
     /// The enabled features.
     fn features(&self) -> QuotaFeatures;
@@ -46,21 +46,21 @@ pub trait Evaluator: Send + Sync {
     /// The kind.
     fn resource(&self) -> GroupResource;
 
-    /// True if updates may change what an object uses.
+    /// True if updates may change the usage of an object.
     fn handles_updates(&self) -> bool {
         true
     }
 
-    /// True if a write may change what the object uses.
+    /// True if a write may change the usage of the object.
     fn handles(&self, write: QuotaWrite<'_>) -> bool;
 
     /// True if objects of the kind count towards the limit with this name.
     fn counts(&self, name: &str, features: QuotaFeatures) -> bool;
 
-    /// What an object uses.
+    /// The usage of an object.
     fn usage(&self, object: &Value, context: &dyn QuotaContext) -> ResourceList;
 
-    /// What each object uses, if that is the same for all.
+    /// The usage of each object, if it is the same for all objects.
     fn constant_usage(&self) -> Option<ResourceList> {
         None
     }
@@ -76,23 +76,23 @@ pub trait Evaluator: Send + Sync {
         ObjectScopes::default()
     }
 
-    /// The resources that an object must set if they are limited, but does not.
+    /// The resources that an object does not set, although it must set them if they are limited.
     fn unset_resources(&self, _object: &Value, _features: QuotaFeatures) -> UnsetResources {
         UnsetResources::new()
     }
 
-    /// True if a change between two stored objects may give something back. It is a cheap test of the new JSON.
+    /// True if a change to an object may reduce its usage. This is a cheap test of the new JSON.
     fn may_replenish(&self, _json: &[u8]) -> bool {
         false
     }
 
-    /// True if a change of an object gives something back (upstream: `DefaultUpdateFilter`).
+    /// True if a change of an object reduces its usage (upstream: `DefaultUpdateFilter`).
     fn replenishes(&self, _old: &Value, _new: &Value, _now: Time) -> bool {
         false
     }
 }
 
-/// The evaluators of kinds that have more than a count, or a count with a short name.
+/// The evaluators of kinds with more limits than a count, or with a short name for the count.
 static EVALUATORS: [(&str, &str, &dyn Evaluator); 8] = [
     ("", "pods", &Pods),
     ("", "services", &Services),
@@ -104,7 +104,7 @@ static EVALUATORS: [(&str, &str, &dyn Evaluator); 8] = [
     ("", "secrets", &ObjectCount::with_alias("secrets")),
 ];
 
-/// Kinds that quotas ignore: those that are not stored, and events.
+/// Kinds that quotas ignore: kinds that are not stored, and events.
 const IGNORED: [(&str, &str); 10] = [
     ("", "bindings"),
     ("", "componentstatuses"),
@@ -126,9 +126,9 @@ pub fn is_ignored(group: &str, plural: &str) -> bool {
 
 /// The evaluator of a kind.
 pub enum EvaluatorRef {
-    /// That of a kind with rules of its own.
+    /// The evaluator of a kind with rules of its own.
     Known(&'static dyn Evaluator),
-    /// That of any other kind.
+    /// The evaluator of any other kind.
     Count(ObjectCount),
 }
 
@@ -148,7 +148,7 @@ fn known(group: &str, plural: &str) -> Option<&'static dyn Evaluator> {
     known.find(|(of_group, name, _)| (*of_group, *name) == (group, plural)).map(|(_, _, evaluator)| *evaluator)
 }
 
-/// True if an update of an object of this kind may change what it uses.
+/// True if an update of an object of this kind may change its usage.
 #[must_use]
 pub fn handles_updates(group: &str, plural: &str) -> bool {
     known(group, plural).is_some_and(Evaluator::handles_updates)
@@ -163,7 +163,7 @@ pub fn evaluator_of(group: &str, plural: &str) -> EvaluatorRef {
     }
 }
 
-/// The kinds whose objects count towards the limit with this name, whether they are served or not.
+/// The kinds whose objects count towards the limit with this name. The kinds need not be served.
 #[must_use]
 pub fn counted_resources(name: &str, features: QuotaFeatures) -> Vec<GroupResource> {
     let counting = EVALUATORS.iter().filter(|(_, _, evaluator)| evaluator.counts(name, features));

@@ -1,13 +1,13 @@
-//! The features that decide what quotas count. They can be disabled in 1.36; those whose gates are locked are not here.
+//! The features that change what quotas count. They can be disabled in 1.36. Features with locked gates are not here.
 
 use pintle_gates::{Feature, Gates};
 
-/// Which features are enabled.
+/// The enabled features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaFeatures {
-    /// Pods may request resources as a whole (`PodLevelResources`).
+    /// Pods may have requests of their own, beside their containers (`PodLevelResources`).
     pub pod_level_resources: bool,
-    /// What a pod requests as a whole can be resized (`InPlacePodLevelResourcesVerticalScaling`).
+    /// The pod's own requests can be resized (`InPlacePodLevelResourcesVerticalScaling`).
     pub pod_level_resize: bool,
     /// Device classes stand for extended resources (`DRAExtendedResource`).
     pub extended_resources_of_classes: bool,

@@ -1,13 +1,14 @@
-//! Resource quotas: how much the objects of a namespace use, and whether a write fits the quotas of its namespace
-//! (upstream: `apiserver/pkg/quota`, `pkg/quota/v1/evaluator`). The admission plugin and the quota controller use it.
+//! Resource quotas: the usage of the objects of a namespace, and the check that a write fits the quotas of its
+//! namespace (upstream: `apiserver/pkg/quota`, `pkg/quota/v1/evaluator`). The admission plugin and the quota controller
+//! use it.
 //!
 //! - `resource_list`: arithmetic on quantities by resource name.
 //! - `scopes`: the scopes of quotas, and which objects are in them.
-//! - `resource_quota`: a quota as far as it matters here.
-//! - `evaluator`: what is known of each kind; `pods`, `services`, `persistent_volume_claims`, `resource_claims` and
+//! - `resource_quota`: the parts of a quota that matter here.
+//! - `evaluator`: the rules of each kind; `pods`, `services`, `persistent_volume_claims`, `resource_claims` and
 //!   `object_count` implement it.
 //! - `features`: which features of pods and devices are enabled.
-//! - `check`: what a write is charged to which quotas, or why it is refused.
+//! - `check`: the charges of a write to quotas, or the reason of its refusal.
 
 mod check;
 mod evaluator;

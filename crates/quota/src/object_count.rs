@@ -1,4 +1,4 @@
-//! Kinds of which quotas count the objects (upstream: `generic.NewObjectCountEvaluator`).
+//! Evaluators that only count the objects of a kind (upstream: `generic.NewObjectCountEvaluator`).
 
 use pintle_kinds::ResourceList;
 use pintle_registry::GroupResource;
@@ -20,12 +20,12 @@ pub struct ObjectCount {
 }
 
 impl ObjectCount {
-    /// A kind of the core group whose limit has a short name, for compatibility.
+    /// The evaluator of a kind of the core group. The limit of the kind has a short name, for compatibility.
     pub(crate) const fn with_alias(plural: &'static str) -> Self {
         Self { group: Str::const_new(""), plural: Str::const_new(plural), has_alias: true }
     }
 
-    /// Any kind.
+    /// The evaluator of any kind.
     pub(crate) fn of(group: &str, plural: &str) -> Self {
         Self { group: group.into(), plural: plural.into(), has_alias: false }
     }

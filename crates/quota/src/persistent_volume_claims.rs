@@ -13,7 +13,7 @@ use crate::{Evaluator, ObjectScopes, QuotaContext, QuotaFeatures, QuotaWrite};
 const COUNT: &str = "count/persistentvolumeclaims";
 const CLAIMS: &str = "persistentvolumeclaims";
 const STORAGE: &str = "requests.storage";
-/// Stands between the name of a storage class and a limit.
+/// The text between the name of a storage class and the name of a limit.
 const CLASS_SUFFIX: &str = ".storageclass.storage.k8s.io/";
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
@@ -67,7 +67,7 @@ impl Evaluator for PersistentVolumeClaims {
     }
 }
 
-/// The storage that was allocated for a claim, which may be more than it requests now.
+/// The storage that was allocated for a claim, which may be more than the claim requests now.
 fn allocated(claim: &Value) -> Option<Quantity> {
     resource_list(claim, &["status", "allocatedResources"]).remove("storage")
 }

@@ -9,13 +9,13 @@ use crate::resource_list::{add, add_quantity, count};
 use crate::{Evaluator, QuotaContext, QuotaFeatures, QuotaWrite};
 
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
-/// Follows the name of a device class in the limit on its devices.
+/// The suffix after the name of a device class in the limit on its devices.
 const CLASS_SUFFIX: &str = ".deviceclass.resource.k8s.io/devices";
-/// Precedes the name of a device class in the limit on the extended resource that each class is.
+/// The prefix before the name of a device class in the limit on the extended resource that each class is.
 const IMPLICIT_PREFIX: &str = "requests.deviceclass.resource.kubernetes.io/";
-/// Marks a claim that the scheduler has created for the extended resources of a pod.
+/// The annotation of a claim that the scheduler has created for the extended resources of a pod.
 const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
-/// How many devices an allocation has at most (`AllocationResultsMaxSize`).
+/// The maximum number of devices of an allocation (`AllocationResultsMaxSize`).
 const MAX_DEVICES: i64 = 32;
 
 /// Measures resource claims.
@@ -47,7 +47,7 @@ impl Evaluator for ResourceClaims {
                 add(&mut usage, &devices(exactly, request.str_at(&["name"]), is_of_pod, context));
                 continue;
             }
-            // Each class is charged the most that any of the alternatives needs of it.
+            // Each class is charged the maximum that any of the alternatives needs of the class.
             let mut most = ResourceList::new();
             for alternative in alternatives {
                 for (name, quantity) in devices(alternative, alternative.str_at(&["name"]), is_of_pod, context) {
@@ -62,7 +62,7 @@ impl Evaluator for ResourceClaims {
     }
 }
 
-/// What a request for devices of one class uses.
+/// The usage of a request for devices of one class.
 fn devices(request: &Value, name: &str, is_of_pod: bool, context: &dyn QuotaContext) -> ResourceList {
     let class = request.str_at(&["deviceClassName"]);
     let mut usage = ResourceList::new();
@@ -72,7 +72,7 @@ fn devices(request: &Value, name: &str, is_of_pod: bool, context: &dyn QuotaCont
     let number = match request.str_at(&["allocationMode"]) {
         "ExactCount" => request.int_at(&["count"]).unwrap_or(0),
         "All" => MAX_DEVICES,
-        // What is not known is not counted.
+        // An unknown mode is not counted.
         _ => 0,
     };
     let number = count(number);
@@ -80,7 +80,8 @@ fn devices(request: &Value, name: &str, is_of_pod: bool, context: &dyn QuotaCont
     if !context.features().extended_resources_of_classes {
         return usage;
     }
-    // The pod of such a claim is charged for the resource that it names: the class itself, or its extended resource.
+    // The pod of such a claim is charged for the resource that the pod names: the class itself, or its extended
+    // resource.
     let names_class = name.ends_with("-i");
     if !is_of_pod || !names_class {
         add_quantity(&mut usage, &format!("{IMPLICIT_PREFIX}{class}"), &number);

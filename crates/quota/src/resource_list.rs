@@ -27,7 +27,7 @@ pub fn add_quantity(list: &mut ResourceList, name: &str, quantity: &Quantity) {
     }
 }
 
-/// The difference of two lists. What would be negative is zero.
+/// The difference of two lists. Negative differences become zero.
 #[must_use]
 pub fn subtract(list: &ResourceList, other: &ResourceList) -> ResourceList {
     let mut difference = list.clone();
@@ -59,13 +59,13 @@ pub fn equal(list: &ResourceList, other: &ResourceList) -> bool {
     list.len() == other.len() && list.iter().all(is_equal)
 }
 
-/// Prints a list as upstream's error texts do: `cpu=1,memory=1Gi`.
+/// Prints a list in the form of upstream's error texts: `cpu=1,memory=1Gi`.
 #[must_use]
 pub fn print(list: &ResourceList) -> String {
     list.iter().map(|(name, quantity)| format!("{name}={quantity}")).collect::<Vec<_>>().join(",")
 }
 
-/// A list as a part of an object.
+/// The list as a tree, for an object.
 #[must_use]
 pub fn to_value(list: &ResourceList) -> Value {
     let mut object = Object::default();

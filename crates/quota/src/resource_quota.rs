@@ -1,4 +1,4 @@
-//! A quota as far as evaluation needs it.
+//! The parts of a quota that evaluation needs.
 
 use pintle_kinds::{ResourceList, resource_list};
 use pintle_value::{Str, Value};
@@ -12,13 +12,13 @@ pub struct ResourceQuota {
     pub name: Str,
     /// Its uid.
     pub uid: Str,
-    /// The limits that it should have.
+    /// The limits in its spec.
     pub spec_hard: ResourceList,
     /// The limits that are enforced (`status.hard`).
     pub hard: ResourceList,
-    /// What is used of them (`status.used`).
+    /// The usage of these limits (`status.used`).
     pub used: ResourceList,
-    /// The scopes that counted objects are in.
+    /// The scopes that counted objects have to be in.
     pub requirements: Vec<ScopeRequirement>,
 }
 

@@ -1,4 +1,4 @@
-//! The scopes of quotas: a quota with scopes counts only the objects that are in all of them.
+//! The scopes of quotas. A quota with scopes counts only the objects that are in all of its scopes.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use pintle_value::{Str, Value};
 pub struct ScopeRequirement {
     /// The name of the scope.
     pub scope: Str,
-    /// How the values are meant: `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    /// The operator on the values: `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: Str,
-    /// The values, for scopes that are told apart by names.
+    /// The values, for scopes with names, such as priority classes.
     pub values: Vec<Str>,
 }
 
@@ -33,7 +33,7 @@ impl ScopeRequirement {
         scopes.chain(spec.items_at(&["scopeSelector", "matchExpressions"]).iter().map(Self::of)).collect()
     }
 
-    /// True if an object that has these names in the scope is selected.
+    /// True if an object with these names in the scope is selected.
     fn selects(&self, names: &[Str]) -> Result<bool, String> {
         if self.operator == "Exists" {
             return Ok(!names.is_empty());
@@ -57,19 +57,19 @@ impl ScopeRequirement {
     }
 }
 
-/// Prints as Go prints the struct.
+/// Prints the requirement as Go prints the struct.
 impl fmt::Display for ScopeRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{} {} [{}]}}", self.scope, self.operator, self.values.join(" "))
     }
 }
 
-/// What an object is in the scopes that its kind knows.
+/// The scopes of an object, of all scopes that its kind knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectScopes {
-    /// Scopes that it is in or not.
+    /// Scopes, each with whether the object is in it.
     pub(crate) flags: Vec<(&'static str, bool)>,
-    /// The names that it has in scopes that are told apart by names.
+    /// The names of the object in scopes with names.
     pub(crate) names: Vec<(&'static str, Vec<Str>)>,
 }
 
@@ -77,7 +77,7 @@ impl ObjectScopes {
     /// True if the object meets a requirement. A scope that its kind does not know matches nothing.
     ///
     /// # Errors
-    /// The requirement is no valid selector; has upstream's message.
+    /// The requirement is not a valid selector. The error has upstream's message.
     pub fn matches(&self, requirement: &ScopeRequirement) -> Result<bool, String> {
         if let Some((_, flag)) = self.flags.iter().find(|(scope, _)| requirement.scope == *scope) {
             return Ok(*flag);
@@ -91,7 +91,7 @@ impl ObjectScopes {
     /// The requirements that the object meets.
     ///
     /// # Errors
-    /// One of the requirements is no valid selector; has upstream's message.
+    /// A requirement is not a valid selector. The error has upstream's message.
     pub fn matching<'r>(&self, requirements: &'r [ScopeRequirement]) -> Result<Vec<&'r ScopeRequirement>, String> {
         let mut matching = Vec::new();
         for requirement in requirements {
@@ -106,7 +106,7 @@ impl ObjectScopes {
     /// True if the object meets all requirements.
     ///
     /// # Errors
-    /// One of the requirements is no valid selector; has upstream's message.
+    /// A requirement is not a valid selector. The error has upstream's message.
     pub fn match_all(&self, requirements: &[ScopeRequirement]) -> Result<bool, String> {
         let mut match_all = true;
         for requirement in requirements {

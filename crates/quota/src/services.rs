@@ -21,7 +21,7 @@ impl Evaluator for Services {
         GroupResource::new("", SERVICES)
     }
 
-    /// The type of a service may change.
+    /// Every update counts, because the type of a service may change.
     fn handles(&self, _: QuotaWrite<'_>) -> bool {
         true
     }
@@ -35,7 +35,7 @@ impl Evaluator for Services {
         let allocates = service.at(&["spec", "allocateLoadBalancerNodePorts"]).and_then(Value::as_bool);
         let (load_balancers, node_ports) = match service.str_at(&["spec", "type"]) {
             "NodePort" => (0, ports.len()),
-            // Without allocation, only ports that are given explicitly are taken.
+            // Without allocation, only explicit node ports are used.
             "LoadBalancer" if allocates == Some(false) => {
                 (1, ports.iter().filter(|port| port.int_at(&["nodePort"]).is_some_and(|port| port != 0)).count())
             }

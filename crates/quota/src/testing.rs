@@ -25,13 +25,13 @@ pub(crate) fn list(text: &str) -> ResourceList {
     entries.map(parse).collect()
 }
 
-/// A quota with the status that it would have.
+/// A quota with this spec and status.
 pub(crate) fn quota(name: &str, spec: &str, hard: &str, used: &str) -> ResourceQuota {
     let object = json(&format!(r#"{{"metadata":{{"name":"{name}","uid":"u"}},"spec":{{{spec}}}}}"#));
     ResourceQuota { hard: list(hard), used: list(used), ..ResourceQuota::of(&object) }
 }
 
-/// The device classes of a cluster, with their extended resources. It is 2026-01-01.
+/// The device classes of a cluster, with their extended resources. Its time is 2026-01-01.
 #[derive(Default)]
 pub(crate) struct Context {
     pub(crate) classes: BTreeMap<&'static str, &'static str>,
@@ -59,12 +59,12 @@ pub(crate) fn fields(evaluator: &dyn Evaluator, object: &str) -> Value {
     fields.expect("an object")
 }
 
-/// Checks what an object uses; the resources are in any order.
+/// Checks the usage of an object. The resources are in any order.
 pub(crate) fn check_usage(group: &str, plural: &str, object: &str, expect: &str) {
     check_usage_with(QuotaFeatures::default(), group, plural, object, expect);
 }
 
-/// The same with other features.
+/// Checks the same with other features.
 pub(crate) fn check_usage_with(features: QuotaFeatures, group: &str, plural: &str, object: &str, expect: &str) {
     let context = Context { classes: BTreeMap::from([("gpu", "example.com/gpu")]), features };
     let evaluator = evaluator_of(group, plural);
@@ -77,7 +77,7 @@ pub(crate) fn check_usage_with(features: QuotaFeatures, group: &str, plural: &st
     assert_eq!(resource_list::print(&usage), expect.join(","), "{object}");
 }
 
-/// Checks which of some resources are counted.
+/// Checks which resources count towards limits.
 pub(crate) fn check_counted(group: &str, plural: &str, counted: &[&str], others: &[&str]) {
     let evaluator = evaluator_of(group, plural);
     for name in counted {

@@ -4,7 +4,7 @@ use super::*;
 use crate::evaluator_of;
 use crate::testing::{Context, json, quota};
 
-/// Checks a write of a kind without limited resources. The result are the charges, each with the name of its quota.
+/// Checks a write of a kind without limited resources. The result is the charges, each with the name of its quota.
 fn check_kind(
     kind: (&str, &str),
     write: (&str, &str),
@@ -157,7 +157,7 @@ fn claims_are_in_the_scopes_of_their_attributes_classes() {
     check("Exists", "", gold, true);
     check("Exists", "", "{}", false);
     check("DoesNotExist", "", "{}", true);
-    // While a claim changes its class, it has both.
+    // While a claim changes its class, it counts for both classes.
     let changing =
         r#"{"spec":{"volumeAttributesClassName":"gold"},"status":{"currentVolumeAttributesClassName":"silver"}}"#;
     check("In", r#""silver""#, changing, true);

@@ -1,7 +1,7 @@
-//! Pods: their number and the resources that they request (upstream: `evaluator/core/pods.go`). Pods that have ended
-//! count as objects only.
+//! Pods: their number and the resources that they request (upstream: `evaluator/core/pods.go`). A pod that has ended is
+//! only counted as an object.
 //!
-//! - `requirements`: the requests and limits of a pod as a whole.
+//! - `requirements`: the requests and limits of a pod.
 
 mod requirements;
 #[cfg(test)]
@@ -23,11 +23,12 @@ const PODS: &str = "pods";
 const REQUESTS_PREFIX: &str = "requests.";
 const HUGE_PAGES_PREFIX: &str = "hugepages-";
 const REQUESTS_HUGE_PAGES_PREFIX: &str = "requests.hugepages-";
-/// Precedes the name of a device class in the name of the extended resource that each class is.
+/// The prefix before the name of a device class in the name of the extended resource that each class is.
 const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 const REQUESTS_DEVICE_CLASS_PREFIX: &str = "requests.deviceclass.resource.kubernetes.io/";
 
-/// The limits on resources that each container must set, with where it sets them. No further limit gets this rule.
+/// The limits on resources that each container must set. Each has the list and the name under which the container sets
+/// the resource. Upstream adds no further limits to this rule.
 const REQUIRED: [(&str, &str, &str); 6] = [
     ("cpu", "requests", "cpu"),
     ("limits.cpu", "limits", "cpu"),
@@ -37,7 +38,7 @@ const REQUIRED: [(&str, &str, &str); 6] = [
     ("requests.memory", "requests", "memory"),
 ];
 
-/// What the usage and the scopes of a pod depend on.
+/// The fields that the usage and the scopes of a pod depend on.
 const FIELDS: [&str; 25] = [
     "metadata.deletionGracePeriodSeconds",
     "metadata.deletionTimestamp",
@@ -66,7 +67,7 @@ const FIELDS: [&str; 25] = [
     "status.resources",
 ];
 
-/// True if a limit is one on an extended resource: `requests.example.com/gpu`.
+/// True if a limit is a limit on an extended resource: `requests.example.com/gpu`.
 pub(crate) fn is_limit_on_extended_resource(name: &str) -> bool {
     name.starts_with(REQUESTS_PREFIX) && (!is_native(name) || name.starts_with(REQUESTS_DEVICE_CLASS_PREFIX))
 }
@@ -82,7 +83,7 @@ impl Evaluator for Pods {
     fn handles(&self, write: QuotaWrite<'_>) -> bool {
         match (write.subresource, write.old) {
             ("", None) | ("resize", Some(_)) => true,
-            // The pod may change from one scope into another.
+            // The update may move the pod from one scope to another.
             ("", Some(old)) => has_deadline(old) != has_deadline(write.object),
             _ => false,
         }
@@ -157,8 +158,8 @@ impl Evaluator for Pods {
     }
 }
 
-/// True if a pod has not ended (upstream: `QuotaV1Pod`). One that should have been deleted by now does not count either,
-/// because its node may be gone.
+/// True if a pod has not ended (upstream: `QuotaV1Pod`). A pod whose deletion is overdue does not count either, because
+/// its node may be gone.
 fn is_active(pod: &Value, now: Time) -> bool {
     if matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded") {
         return false;
@@ -168,7 +169,7 @@ fn is_active(pod: &Value, now: Time) -> bool {
     deletion.is_none_or(|(time, seconds)| now <= time.plus(Duration::from_seconds(seconds)))
 }
 
-/// True for pods that end after a time.
+/// True for pods with a time limit.
 fn has_deadline(pod: &Value) -> bool {
     pod.int_at(&["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0)
 }
@@ -177,7 +178,7 @@ fn has_pod_level_resources(spec: &Value) -> bool {
     ["requests", "limits"].iter().any(|kind| spec.entries_at(&["resources", kind]).any(|(name, _)| is_pod_level(name)))
 }
 
-/// What requests and limits count towards (upstream: `podComputeUsageHelper`).
+/// The usage that results from requests and limits (upstream: `podComputeUsageHelper`).
 fn compute_usage(requests: &ResourceList, limits: &ResourceList) -> ResourceList {
     let mut usage = ResourceList::from([(PODS.to_owned(), count(1))]);
     let mut charge = |name: String, quantity: &pintle_value::quantity::Quantity| usage.insert(name, quantity.clone());
@@ -202,7 +203,7 @@ fn compute_usage(requests: &ResourceList, limits: &ResourceList) -> ResourceList
     usage
 }
 
-/// True if a pod is attracted or repelled by pods of other namespaces.
+/// True if a pod has affinity or anti-affinity terms for pods of other namespaces.
 fn uses_cross_namespace_affinity(spec: &Value) -> bool {
     let crosses = |term: &Value| !term.items_at(&["namespaces"]).is_empty() || term.get("namespaceSelector").is_some();
     ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
@@ -212,7 +213,7 @@ fn uses_cross_namespace_affinity(spec: &Value) -> bool {
     })
 }
 
-/// The resource list of a container, or of anything else that has requests and limits.
+/// The resource list of a container, or of another object with requests and limits.
 fn list_of(object: &Value, path: &[&str], requirement: Requirement) -> ResourceList {
     let path: Vec<&str> = path.iter().copied().chain([requirement.field()]).collect();
     resource_list(object, &path)

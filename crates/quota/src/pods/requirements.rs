@@ -1,5 +1,5 @@
-//! The requests and limits of a pod (upstream: `PodRequests` and `PodLimits` of `component-helpers/resource`). While a pod is
-//! being resized, the most that it has, had or will have counts.
+//! The requests and limits of a pod (upstream: `PodRequests` and `PodLimits` of `component-helpers/resource`). While a
+//! pod is being resized, the maximum of its past, present and future values counts.
 
 use pintle_kinds::{ResourceList, aggregate_resources, is_pod_level, max_resource_list, resource_list};
 use pintle_value::Value;
@@ -8,7 +8,7 @@ use super::list_of;
 use crate::QuotaFeatures;
 use crate::resource_list::add;
 
-/// What a pod requires.
+/// The kind of a pod's resource requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requirement {
     Requests,
@@ -24,7 +24,7 @@ impl Requirement {
     }
 }
 
-/// What a pod requests, or its limits.
+/// The requests or the limits of a pod.
 pub(super) fn pod_resources(pod: &Value, requirement: Requirement, features: QuotaFeatures) -> ResourceList {
     let (spec, status) = (&pod["spec"], &pod["status"]);
     let is_infeasible = is_resize_infeasible(status);
@@ -32,7 +32,7 @@ pub(super) fn pod_resources(pod: &Value, requirement: Requirement, features: Quo
     let mut resources = aggregate_resources(spec, |container, is_resizable| {
         let own = list_of(container, &["resources"], requirement);
         let name = container.str_at(&["name"]);
-        // As in a Go map, the last status of a name is valid.
+        // As in a Go map, the last status with a name is valid.
         let status = statuses.iter().flat_map(|field| status.items_at(&[field])).rfind(|s| s.str_at(&["name"]) == name);
         match status {
             Some(status) if is_resizable && status.get("resources").is_some() => {
@@ -58,7 +58,8 @@ pub(super) fn pod_resources(pod: &Value, requirement: Requirement, features: Quo
     resources
 }
 
-/// What a container or pod requires, whose status tells what it has (upstream: `determineEffectiveRequests`).
+/// The requirement of a container or pod, whose status has its actual resources (upstream:
+/// `determineEffectiveRequests`).
 fn effective(wanted: ResourceList, status: &Value, requirement: Requirement, is_infeasible: bool) -> ResourceList {
     let mut effective = if is_infeasible { ResourceList::new() } else { wanted };
     max_resource_list(&mut effective, &list_of(status, &["resources"], requirement));
@@ -68,7 +69,7 @@ fn effective(wanted: ResourceList, status: &Value, requirement: Requirement, is_
     effective
 }
 
-/// True if the node of a pod cannot resize it as wanted.
+/// True if the node of a pod cannot do the wanted resize.
 fn is_resize_infeasible(status: &Value) -> bool {
     let mut conditions = status.items_at(&["conditions"]).iter();
     let pending = conditions.find(|condition| condition.str_at(&["type"]) == "PodResizePending");

@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{check_counted, check_usage, check_usage_with, fields, json};
 
-/// Checks what an active pod uses beside being a pod.
+/// Checks the usage of an active pod beside the number of pods.
 fn check(pod: &str, expect: &[&str]) {
     let mut names = vec!["count/pods=1", "pods=1"];
     names.extend(expect);
