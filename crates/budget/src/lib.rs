@@ -1,9 +1,9 @@
-//! The budget of a request: how much memory its work may hold at once, how much processor time it may use, and when it
-//! has to end. A request enters its budget on the thread that works for it; code that may need much asks the budget of
-//! its thread. Without a budget, work is not limited.
+//! The budget of a request. It limits the memory that the work may hold at once, the processor time, and the time until
+//! its end. A request enters its budget on the thread that works for it. Code that may need much asks the budget of its
+//! thread. Without a budget, work is not limited.
 //!
-//! Two ways of asking exist. [`charge`] and [`step`] are for work that belongs to the request: when the budget is
-//! exhausted it stays exhausted, all later calls fail, and loops that cannot return an error just end. **Invariant:** a
+//! Code can ask in two ways. [`charge`] and [`step`] are for work that belongs to the request. When the budget is
+//! exhausted, it stays exhausted and all later calls fail. Loops that cannot return an error just end. **Invariant:** a
 //! result that may have been cut short is used only after [`check`]. [`try_charge`] is for work that may fail alone,
 //! such as the evaluation of an expression.
 
@@ -18,29 +18,29 @@ pub use thread::{
     Entered, KeptMemory, MemoryMark, charge, check, limit_memory, mark, spend, step, try_charge, unlimited,
 };
 
-/// Why work has to end.
+/// The reason why work has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
-    /// The work would hold more memory than the request may. The limit in bytes.
+    /// The work would hold more memory than the request may. The field is the limit in bytes.
     #[error("it needs more than {} MiB of memory", .0 >> 20)]
     Memory(usize),
-    /// The process has no memory for the request beside the others at the moment.
+    /// At the moment the process has no memory for the request beside other requests.
     #[error("other requests use the memory that it needs")]
     Pool,
-    /// The work has used the processor for as long as the request may.
+    /// The work has used all the processor time of the request.
     #[error("it needs more than {} ms of processor time", .0.as_millis())]
     ProcessorTime(Duration),
-    /// The request had to be answered by now.
+    /// The deadline of the request has passed.
     #[error("its time is over")]
     Deadline,
-    /// Nobody waits for the answer.
+    /// Nobody waits for the answer any more.
     #[error("its client has disconnected")]
     Disconnected,
 }
 
-/// Where budgets get memory from: what all requests together may hold.
+/// The memory that all requests together may hold. Budgets get their memory from it.
 pub trait MemoryPool: fmt::Debug + Send + Sync {
-    /// Takes bytes. Returns false if there are not as many.
+    /// Takes bytes. Returns false if the pool does not have them.
     fn take(&self, bytes: usize) -> bool;
     /// Returns bytes that were taken.
     fn give_back(&self, bytes: usize);
@@ -51,7 +51,7 @@ pub trait MemoryPool: fmt::Debug + Send + Sync {
 pub struct Limits {
     /// The memory that the work may hold at once, in bytes.
     pub memory: usize,
-    /// The processor time that it may use.
+    /// The processor time that the work may use.
     pub processor_time: Duration,
 }
 
@@ -59,20 +59,21 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Shared>);
 
-/// How much a budget takes from the pool at a time, in bytes. A request that needs less takes nothing.
+/// The number of bytes that a budget takes from the pool at a time. A request that needs less takes nothing.
 const POOL_CHUNK: usize = 2 << 20;
 
 /// The state of a budget.
 #[derive(Debug)]
 struct Shared {
     pool: Option<Arc<dyn MemoryPool>>,
-    /// The memory that the work may hold at most, in bytes.
+    /// The maximum memory that the work may hold, in bytes.
     memory: AtomicUsize,
-    /// The bytes that it may hold without asking the pool again, what was not taken from the pool among them.
+    /// The bytes that the work may hold without asking the pool again. They include the first bytes, which do not come
+    /// from the pool.
     granted: AtomicUsize,
     /// The bytes that were taken from the pool.
     taken: AtomicUsize,
-    /// The bytes that the work holds, while no thread works for the request.
+    /// The bytes that the work holds, as long as no thread works for the request.
     held: AtomicUsize,
     max_time: Duration,
     /// The processor time that was used, in nanoseconds.
@@ -102,12 +103,12 @@ impl Budget {
         }))
     }
 
-    /// Sets when the work has to end. The first call counts.
+    /// Sets the time by which the work has to end. Only the first call counts.
     pub fn set_deadline(&self, deadline: Instant) {
         let _ = self.0.deadline.set(deadline);
     }
 
-    /// Lets the work hold this many bytes more at once: what it does for a large request is larger.
+    /// Lets the work hold this many bytes more at once, because a large request needs more.
     pub fn allow_memory(&self, bytes: usize) {
         self.0.memory.fetch_add(bytes, Ordering::Relaxed);
         if self.0.pool.is_none() {
@@ -115,18 +116,18 @@ impl Budget {
         }
     }
 
-    /// Tells the budget that this many bytes were taken from the pool for it. It gives them back.
+    /// Tells the budget that this many bytes were taken from the pool for it. The budget gives them back.
     pub fn add_taken(&self, bytes: usize) {
         self.0.taken.fetch_add(bytes, Ordering::Relaxed);
         self.0.granted.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Ends the work that goes on, because nobody waits for it. What does little is not noticed and ends by itself.
+    /// Ends the work in progress, because nobody waits for it. Short work does not notice this, and ends by itself.
     pub fn disconnect(&self) {
         self.0.is_disconnected.store(true, Ordering::Relaxed);
     }
 
-    /// Why the budget is exhausted, if it is.
+    /// The reason why the budget is exhausted, if it is.
     #[must_use]
     pub fn exhausted(&self) -> Option<Exhausted> {
         self.0.exhausted()
@@ -159,11 +160,11 @@ impl Shared {
             Exhausted::Deadline => 4,
             Exhausted::Disconnected => 5,
         };
-        // The first reason counts.
+        // Only the first reason counts.
         let _ = self.exhausted.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Makes room for the work to hold this many bytes. Returns what it may hold now.
+    /// Makes room for the work to hold this many bytes. Returns the number of bytes that it may hold now.
     fn grow(&self, held: usize) -> Result<usize, Exhausted> {
         let max = self.memory.load(Ordering::Relaxed);
         if held > max {
@@ -181,7 +182,7 @@ impl Shared {
         Ok(self.granted.fetch_add(missing, Ordering::Relaxed).saturating_add(missing))
     }
 
-    /// Whether the work has to end, after it has used more processor time.
+    /// Records used processor time. Fails if the work has to end.
     fn use_time(&self, time: Duration) -> Result<(), Exhausted> {
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let used = self.used_time.fetch_add(time, Ordering::Relaxed).saturating_add(time);

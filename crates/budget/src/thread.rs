@@ -12,19 +12,19 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{Exhausted, Shared};
 
-/// How many steps are between two looks at the clocks. A step takes some ten nanoseconds, so this is below a
-/// millisecond.
+/// The number of steps between two looks at the clocks. A step takes some ten nanoseconds, so the looks are less than a
+/// millisecond apart.
 const STEPS_BETWEEN_LOOKS: u32 = 4096;
 
-/// The budget of this thread. While a shared budget is entered, the numbers here stand for its numbers.
+/// The budget of this thread. While a shared budget is entered, these numbers replace the numbers of the budget.
 struct Current {
     budget: RefCell<Option<Arc<Shared>>>,
-    /// Steps until the next look at the clocks. It stays 0 once the budget is exhausted.
+    /// The steps until the next look at the clocks. The number stays 0 once the budget is exhausted.
     steps: Cell<u32>,
-    /// The bytes that the work holds, and those that it keeps beside them ([`KeptMemory`]).
+    /// The bytes that the work holds, and the bytes that it keeps beside them ([`KeptMemory`]).
     held: Cell<usize>,
     kept: Cell<usize>,
-    /// The bytes that the budget has room for without a further question.
+    /// The bytes for which the thread need not ask the budget again.
     granted: Cell<usize>,
     /// The bytes that the present part of the work may hold ([`limit_memory`]).
     limit: Cell<usize>,
@@ -47,7 +47,7 @@ thread_local! {
 }
 
 impl Current {
-    /// Looks at the clocks and at what the budget says.
+    /// Looks at the clocks and at the state of the budget.
     #[cold]
     fn look(&self) -> Result<(), Exhausted> {
         let budget = self.budget.borrow();
@@ -59,7 +59,7 @@ impl Current {
             Some(why) => Err(why),
             None => {
                 let now = thread_time();
-                // The time before the first look since the budget was entered is not known, and short.
+                // The time between entering the budget and the first look is unknown, but short.
                 let before = self.seen_time.replace(Some(now)).unwrap_or(now);
                 budget.use_time(now.saturating_sub(before))
             }
@@ -152,8 +152,8 @@ impl Drop for Entered {
     }
 }
 
-/// Runs work of the server itself that belongs to no request, such as giving back what a failed request has reserved. It has to
-/// end whatever the budget of the request around it says.
+/// Runs work of the server itself that belongs to no request, such as giving back what a failed request has reserved.
+/// Such work runs to its end, whatever the state of the budget around it.
 pub async fn unlimited<F: Future>(work: F) -> F::Output {
     let mut work = pin!(work);
     poll_fn(|context| {
@@ -163,7 +163,7 @@ pub async fn unlimited<F: Future>(work: F) -> F::Output {
     .await
 }
 
-/// One step of work: some ten nanoseconds.
+/// Counts one step of work. A step takes some ten nanoseconds.
 ///
 /// # Errors
 /// The budget of the thread is exhausted.
@@ -172,7 +172,7 @@ pub fn step() -> Result<(), Exhausted> {
     spend(1)
 }
 
-/// This many steps of work.
+/// Counts this many steps of work.
 ///
 /// # Errors
 /// The budget of the thread is exhausted.
@@ -187,7 +187,7 @@ pub fn spend(steps: usize) -> Result<(), Exhausted> {
     })
 }
 
-/// Fails if the budget of the thread was exhausted before. Does not look at the clocks.
+/// Fails if the budget of the thread is exhausted already. Does not look at the clocks.
 ///
 /// # Errors
 /// The budget of the thread is exhausted.
@@ -218,7 +218,7 @@ pub fn charge(bytes: usize) -> Result<(), Exhausted> {
     })
 }
 
-/// Charges memory if there is room for it. If not, only what needs it fails.
+/// Charges memory if there is room for it. If there is no room, only the caller fails, not the whole request.
 ///
 /// # Errors
 /// There is no room.
@@ -246,27 +246,27 @@ pub fn mark() -> MemoryMark {
 }
 
 impl MemoryMark {
-    /// The bytes that were charged since.
+    /// The bytes that were charged since the mark.
     #[inline]
     #[must_use]
     pub fn charged(self) -> usize {
         mark().0.saturating_sub(self.0)
     }
 
-    /// Releases what was charged since, except for this many bytes.
+    /// Releases the bytes that were charged since the mark, except for this many bytes.
     #[inline]
     pub fn release_all_but(self, bytes: usize) {
         CURRENT.with(|current| current.held.set(current.held.get().min(self.0.saturating_add(bytes))));
     }
 }
 
-/// Memory that is held until this is dropped, whatever the marks around it release. It belongs to one thread, although it
-/// can be in what threads share.
+/// Memory that is held until this is dropped, whatever the marks around it release. It belongs to one thread, although
+/// threads can share the structure that contains it.
 #[derive(Debug, Default)]
 pub struct KeptMemory(AtomicUsize);
 
 impl KeptMemory {
-    /// Keeps so many bytes more, which were charged.
+    /// Keeps this many bytes more, which were charged before.
     pub fn add(&self, bytes: usize) {
         self.0.fetch_add(bytes, Ordering::Relaxed);
         CURRENT.with(|current| current.kept.set(current.kept.get().saturating_add(bytes)));
@@ -280,10 +280,10 @@ impl Drop for KeptMemory {
     }
 }
 
-/// Runs a part of the work that may hold at most this many bytes more than the thread holds now. What it has charged is
+/// Runs a part of the work that may hold at most this many bytes more than the thread holds now. Its charges are
 /// released when it ends.
 pub fn limit_memory<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    /// Restores what was before, after a panic as well.
+    /// Restores the limit and the charges of the work around it, after a panic as well.
     struct Outer {
         limit: usize,
         mark: MemoryMark,
