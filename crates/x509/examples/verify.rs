@@ -1,4 +1,5 @@
-//! Measures the verification of a client's chain, by the key of the authority, and the most that a client can ask for.
+//! Measures the verification of a client's chain for each type of the authority's key, and the longest verification
+//! that a client can cause.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! A certificate, with what the verification of its chain needs. What Go cannot parse is not parsed here either.
+//! A certificate, with the data that the verification of its chain needs. Like Go, this module refuses to parse
+//! malformed certificates.
 
 use std::collections::HashSet;
 
@@ -24,27 +25,27 @@ pub struct Certificate {
     pub(crate) key_info: Box<[u8]>,
     /// The key; `None` if its algorithm is unknown.
     pub(crate) key: Option<PublicKey>,
-    /// Seconds since 1970.
+    /// The start of the validity, in seconds since 1970.
     pub(crate) not_before: i64,
-    /// Seconds since 1970.
+    /// The end of the validity, in seconds since 1970.
     pub(crate) not_after: i64,
     pub(crate) is_v3: bool,
     pub(crate) basic_constraints: Option<BasicConstraints>,
-    /// False if there are key usages, and the signing of certificates is none of them.
+    /// False if the certificate has key usages without the signing of certificates.
     pub(crate) may_sign_certificates: bool,
     pub(crate) may_authenticate_clients: bool,
     pub(crate) has_unhandled_critical_extension: bool,
     pub(crate) requires_policy: bool,
-    /// The identifiers of the certificate's key and its issuer's; empty if there are none.
+    /// The identifiers of the certificate's key and of the issuer's key; empty if missing.
     pub(crate) key_id: Box<[u8]>,
     pub(crate) issuer_key_id: Box<[u8]>,
     /// The alternative names in DER.
     pub(crate) alternative_names: Option<Box<[u8]>>,
     pub(crate) names: Names,
     pub(crate) constraints: Option<Constraints>,
-    /// What the issuer has signed.
+    /// The signed part.
     pub(crate) signed: Box<[u8]>,
-    /// `None` if such signatures are not accepted.
+    /// The algorithm of the signature; `None` if it is not accepted.
     pub(crate) algorithm: Option<SignatureAlgorithm>,
     pub(crate) signature: Box<[u8]>,
 }
@@ -65,7 +66,7 @@ impl Certificate {
         if !rest.is_empty() || is_negative || parsed.signature_algorithm != parsed.tbs_certificate.signature {
             return None;
         }
-        // Go shifts texts of bits that are no whole bytes, which are no signature and no key then.
+        // Go shifts bit strings that do not consist of whole bytes, so they are not valid signatures or keys.
         if parsed.signature_value.unused_bits != 0 || parsed.public_key().subject_public_key.unused_bits != 0 {
             return None;
         }
@@ -109,7 +110,7 @@ impl Certificate {
         self.key.as_ref()
     }
 
-    /// Reads an extension. Returns whether Go heeds it; `None` if it is malformed.
+    /// Reads an extension. Returns whether Go processes it; `None` if it is malformed.
     fn read(&mut self, extension: &X509Extension<'_>) -> Option<bool> {
         Some(match extension.parsed_extension() {
             ParsedExtension::ParseError { .. } => return None,
@@ -147,7 +148,7 @@ impl Certificate {
             | ParsedExtension::CertificatePolicies(_)
             | ParsedExtension::PolicyMappings(_)
             | ParsedExtension::InhibitAnyPolicy(_) => true,
-            // Go refuses to parse these if they are critical.
+            // Go refuses to parse these extensions if they are critical.
             ParsedExtension::AuthorityKeyIdentifier(_)
             | ParsedExtension::SubjectKeyIdentifier(_)
             | ParsedExtension::AuthorityInfoAccess(_)
@@ -168,7 +169,7 @@ impl Certificate {
     }
 }
 
-/// Whether Go reads this sort of name.
+/// Whether Go reads names of this type.
 fn is_heeded(name: &GeneralName<'_>) -> bool {
     use GeneralName::{DNSName, IPAddress, RFC822Name, URI};
     matches!(name, DNSName(_) | RFC822Name(_) | URI(_) | IPAddress(_))

@@ -9,8 +9,8 @@ use pintle_value::time::Time;
 use crate::certificate::Certificate;
 use crate::keys::PublicKey;
 
-/// Maximum number of signatures that are verified for a certificate, as in Go. The client chooses the certificates, so a
-/// signature with a slow key counts as several.
+/// Maximum number of signatures that are verified for a certificate, as in Go. The client chooses the certificates, so
+/// a signature with a slow key counts several times.
 const MAX_SIGNATURE_CHECKS: usize = 100;
 
 /// Why a certificate is not valid, with Go's texts.
@@ -35,10 +35,11 @@ pub enum VerifyError {
     NotYetValid {
         /// The time of the verification.
         now: Time,
-        /// The begin of the validity.
+        /// The start of the validity.
         not_before: Time,
     },
-    /// There is no chain to an authority. The text says why a certificate of the issuer's name is not its issuer.
+    /// No chain leads to an authority. The text is the reason why a certificate with the issuer's name is not the
+    /// issuer.
     #[error("x509: certificate signed by unknown authority{0}")]
     UnknownAuthority(String),
     /// An intermediate is not an authority.
@@ -56,7 +57,7 @@ pub enum VerifyError {
     /// An authority requires a certificate policy.
     #[error("x509: no valid chains built: candidate chains with invalid policies")]
     InvalidPolicies,
-    /// The signature is not the issuer's, or its algorithm is not accepted.
+    /// The issuer has not made the signature, or its algorithm is not accepted.
     #[error("x509: verification of the signature failed, or its algorithm is not accepted")]
     Signature,
     /// The issuer may not sign certificates.
@@ -83,8 +84,8 @@ impl Authorities {
         self.0.iter().map(|authority| &*authority.subject)
     }
 
-    /// Verifies that a certificate is a client's, at a time since 1970. Returns the period around this time in which the
-    /// result stays the same: no certificate begins or ceases to be valid.
+    /// Verifies that a certificate is a client's, at a time since 1970. Returns the period around this time in which
+    /// the result stays the same, because no certificate starts or ends to be valid.
     ///
     /// # Errors
     /// No chain leads to an authority.
@@ -115,7 +116,7 @@ struct Search<'c> {
     authorities: &'c [Certificate],
     intermediates: &'c [Certificate],
     now: Duration,
-    /// The signatures that were verified.
+    /// The number of signatures that were verified.
     checks: usize,
 }
 
@@ -163,7 +164,7 @@ impl<'c> Search<'c> {
 }
 
 impl Certificate {
-    /// What is checked of a certificate at any place in a chain.
+    /// Checks the properties of a certificate that do not depend on its place in a chain.
     fn check_itself(&self, now: Duration) -> Result<(), VerifyError> {
         if self.has_unhandled_critical_extension {
             return Err(VerifyError::UnhandledCriticalExtension);
@@ -179,7 +180,7 @@ impl Certificate {
         Ok(())
     }
 
-    /// Checks a certificate that is the issuer of another, with so many intermediates between it and the leaf.
+    /// Checks a certificate that is the issuer of another, with this number of intermediates between it and the leaf.
     fn check_as_parent(&self, role: Role, intermediates: usize, now: Duration) -> Result<(), VerifyError> {
         self.check_itself(now)?;
         let is_authority = self.basic_constraints.is_some_and(|constraints| constraints.is_authority);
@@ -219,7 +220,7 @@ impl Certificate {
         if is_valid { Ok(()) } else { Err(VerifyError::Signature) }
     }
 
-    /// Whether two certificates are of the same key and name, so that a chain with both is a circle.
+    /// Whether two certificates have the same key and name. A chain with both would be a cycle.
     fn is_same_entity(&self, other: &Certificate) -> bool {
         self.subject == other.subject
             && self.key_info == other.key_info
@@ -227,10 +228,10 @@ impl Certificate {
     }
 }
 
-/// Checks what depends on a whole chain, the leaf first.
+/// Checks the properties that depend on a whole chain, which begins with the leaf.
 fn check_chain(chain: &[&Certificate]) -> Result<(), VerifyError> {
     let Some((_, below)) = chain.split_last() else { return Err(VerifyError::Malformed) };
-    // Policies are not compared: an authority that requires one is not trusted for clients.
+    // Policies are not compared. An authority that requires a policy is not trusted for clients.
     if below.iter().any(|certificate| certificate.requires_policy) {
         return Err(VerifyError::InvalidPolicies);
     }
@@ -246,12 +247,12 @@ fn check_chain(chain: &[&Certificate]) -> Result<(), VerifyError> {
     Ok(())
 }
 
-/// The period around `now` in which no certificate begins or ceases to be valid.
+/// The period around `now` in which no certificate starts or ends to be valid.
 fn period<'c>(certificates: impl Iterator<Item = &'c Certificate>, now: Duration) -> Range<Duration> {
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
     let mut period = Duration::ZERO..Duration::MAX;
     for certificate in certificates {
-        // The last moment of a certificate is the first one of its last second.
+        // A certificate is valid up to the first moment of its last second.
         for change in [seconds(certificate.not_before), seconds(certificate.not_after) + Duration::from_nanos(1)] {
             if change <= now {
                 period.start = period.start.max(change);

@@ -16,7 +16,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The names that Go reads; `None` if one is malformed.
+    /// The names that Go reads; `None` if a name is malformed.
     pub(crate) fn of(names: &[GeneralName<'_>]) -> Option<Self> {
         let mut read = Self::default();
         for name in names {
@@ -42,7 +42,7 @@ pub(crate) struct Constraints {
     excluded: Subtrees,
 }
 
-/// Parts of the spaces of names. An empty list of permitted ones restricts nothing.
+/// Parts of the spaces of names. An empty list of permitted parts restricts nothing.
 #[derive(Clone, Debug, Default)]
 struct Subtrees {
     dns: Vec<String>,
@@ -53,7 +53,7 @@ struct Subtrees {
 }
 
 impl Constraints {
-    /// The constraints, and whether Go heeds all of them; `None` if one is malformed.
+    /// The constraints, and whether Go processes all of them; `None` if a constraint is malformed.
     pub(crate) fn of(constraints: &NameConstraints<'_>) -> Option<(Self, bool)> {
         let empty = Vec::new();
         let (permitted, permitted_heeded) = Subtrees::of(constraints.permitted_subtrees.as_ref().unwrap_or(&empty))?;
@@ -61,7 +61,7 @@ impl Constraints {
         Some((Self { permitted, excluded }, permitted_heeded && excluded_heeded))
     }
 
-    /// Whether the names of a certificate fit. A name that cannot be compared does not.
+    /// Whether the names of a certificate satisfy the constraints. A name that cannot be compared does not.
     pub(crate) fn allow(&self, names: &Names) -> bool {
         let Self { permitted, excluded } = self;
         let dns = |name: &str| {
@@ -129,8 +129,8 @@ fn is_domain(text: &str, is_constraint: bool) -> bool {
         || labels.split('.').all(|label| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_graphic()))
 }
 
-/// Whether a name is a domain of a constraint or below it. A constraint that begins with a period does not have its own
-/// domain, an empty one has all.
+/// Whether a name is a domain of a constraint or below it. A constraint that begins with a period does not contain its
+/// own domain. An empty constraint contains all domains.
 fn contains(constraint: &str, name: &str) -> bool {
     let Some(length) = name.len().checked_sub(constraint.len()) else { return false };
     let (Some(rest), Some(end)) = (name.get(..length), name.get(length..)) else { return false };
@@ -138,7 +138,7 @@ fn contains(constraint: &str, name: &str) -> bool {
     is_label && end.eq_ignore_ascii_case(constraint)
 }
 
-/// Whether a name, or one for which its wildcard stands, is in a constraint.
+/// Whether a constraint contains a name, or a name that matches the name's wildcard.
 fn excludes(constraint: &str, name: &str) -> bool {
     let without_label = |name: &str| name.find('.').map(|dot| name[dot..].to_ascii_lowercase());
     contains(constraint, name)

@@ -1,4 +1,5 @@
-//! The algorithms of signatures that Go's `crypto/x509` accepts in certificates and `crypto/tls` in handshakes.
+//! The algorithms of signatures that Go's `crypto/x509` accepts in certificates, and that `crypto/tls` accepts in
+//! handshakes.
 
 use ring::digest::{self, Digest};
 use x509_parser::signature_algorithm::RsaSsaPssParams;
@@ -48,7 +49,7 @@ impl Hash {
     }
 }
 
-/// How a message is signed.
+/// The algorithm of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureAlgorithm {
     /// RSASSA-PKCS1-v1_5.
@@ -78,7 +79,8 @@ impl SignatureAlgorithm {
     }
 }
 
-/// The hash function of PSS, where it is the one of the mask, too, and the salt has the length of a digest.
+/// The hash function of PSS. `None` if the mask has another function, or if the salt does not have the length of a
+/// digest.
 fn pss_hash(identifier: &AlgorithmIdentifier<'_>) -> Option<Hash> {
     const TRAILER: u32 = 1;
     let parameters = RsaSsaPssParams::try_from(identifier.parameters.as_ref()?).ok()?;

@@ -1,4 +1,4 @@
-//! What Go answers about chains of certificates and signatures, recorded by `tools/client-certificates`.
+//! Go's answers about chains of certificates and signatures, recorded by `tools/client-certificates`.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn chains_are_valid_where_they_are_in_go() {
     let mut differences = Vec::new();
     for chain in &chains {
         let found = chain.verify_at(chain.now).err().unwrap_or_default();
-        // Go names the certificates, algorithms and names that do not fit.
+        // Go names the certificates, algorithms and names that do not match.
         let beginning = |error: &str| error.split([':', '(']).take(2).collect::<String>();
         if beginning(&found) != beginning(&chain.answer) {
             differences.push(format!("{}: {found:?}, Go: {:?}", chain.name, chain.answer));
@@ -94,7 +94,7 @@ fn a_client_cannot_have_many_signatures_verified() {
     chain.intermediates.extend(std::iter::repeat_n(impostor, 110));
     let error = "x509: signature check attempts limit reached while verifying certificate chain";
     assert_eq!(chain.verify_at(chain.now), Err(error.to_owned()));
-    // Signatures on the curve that takes the longest count more.
+    // Signatures on the slowest curve count several times.
     let mut chain = chains.iter().find(|chain| chain.name.starts_with("P-521 of another")).expect("a row").clone();
     chain.intermediates.extend(std::iter::repeat_n(chain.roots[0].clone(), 25));
     assert_eq!(chain.verify_at(chain.now), Err(error.to_owned()));
@@ -115,7 +115,7 @@ fn malformed_and_forged_certificates_are_refused() {
         for position in 0..chain.leaf.len() {
             let mut changed = chain.clone();
             changed.leaf[position] ^= 1;
-            // The tag of the algorithm that is repeated behind the signed part is not read.
+            // The signature algorithm is repeated after the signed part. The tag of its parameters there is not read.
             let is_unread_tag = position > 200 && changed.leaf[position] == 0x07;
             assert!(changed.verify_at(chain.now).is_err() || is_unread_tag, "{}, {position}", chain.name);
         }

@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 const INTEGER: u8 = 0x02;
 const SEQUENCE: u8 = 0x30;
 
-/// The number of an INTEGER's content, if it is positive and has no superfluous byte.
+/// The number in an INTEGER's content, if it is positive and has no superfluous byte.
 pub(super) fn positive(content: &[u8]) -> Option<BigUint> {
     let is_minimal = !matches!(content, [0, next, ..] if next & 0x80 == 0);
     let is_positive = content.first().is_some_and(|first| first & 0x80 == 0) && content != [0];
@@ -23,7 +23,7 @@ pub(super) fn pair_of_positive(der: &[u8]) -> Option<[BigUint; 2]> {
     Some([positive(first)?, positive(second)?])
 }
 
-/// The content of the element at the start of `der`, and what is behind it.
+/// The content of the element at the start of `der`, and the bytes after it.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let rest = der.strip_prefix(&[tag])?;
     let (&first, rest) = rest.split_first()?;

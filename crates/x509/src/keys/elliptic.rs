@@ -1,5 +1,5 @@
-//! Keys on the curves that Go's `crypto/elliptic` knows (FIPS 186-5, SP 800-186), and signatures with those that `ring` does not
-//! know (SEC 1, section 4.1.4).
+//! Keys on the curves that Go's `crypto/elliptic` knows (FIPS 186-5, SP 800-186). Verifies signatures on the curves
+//! that `ring` does not know (SEC 1, section 4.1.4).
 
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ pub enum Curve {
     P521,
 }
 
-/// The numbers of a curve. The generator and its order are only needed to verify signatures.
+/// The parameters of a curve. Only the verification of signatures needs the generator and its order.
 struct Parameters {
     prime: BigUint,
     b: BigUint,
@@ -29,7 +29,7 @@ struct Parameters {
     generator: Affine,
 }
 
-/// A point other than the one at infinity.
+/// A point other than the point at infinity.
 type Affine = (BigUint, BigUint);
 
 static P224: LazyLock<Parameters> = LazyLock::new(|| {
@@ -169,14 +169,14 @@ impl EcdsaKey {
     }
 }
 
-/// The number of the first bits of a digest.
+/// The number that the first bits of a digest encode.
 fn leading_bits(digest: &[u8], bits: u64) -> BigUint {
     let number = BigUint::from_bytes_be(digest);
     let excess = (digest.len() as u64 * 8).saturating_sub(bits);
     number >> excess
 }
 
-/// A point with X = x/z², Y = y/z³; the one at infinity has z = 0.
+/// A point with X = x/z², Y = y/z³. The point at infinity has z = 0.
 #[derive(Clone)]
 struct Jacobian<const N: usize> {
     x: Element<N>,
@@ -255,7 +255,7 @@ impl Parameters {
         Self { prime: number(prime), b: number(b), order: number(order), generator: (x, y) }
     }
 
-    /// Whether the coordinates are those of a point of the curve.
+    /// Whether the coordinates belong to a point of the curve.
     fn contains(&self, x: &BigUint, y: &BigUint) -> bool {
         let p = &self.prime;
         let is_reduced = x < p && y < p;
@@ -297,7 +297,7 @@ mod tests {
             assert_eq!(multiple(&parameters.order), None, "{curve:?}");
             let opposite = (x.clone(), &parameters.prime - y);
             assert_eq!(multiple(&(&parameters.order - 1_u8)), Some(opposite), "{curve:?}");
-            // A point plus itself, where addition has to double.
+            // A sum of a point and itself, where the addition has to double.
             let one = BigUint::from(1_u8);
             let twice = parameters.sum_of_multiples(&one, &one, &parameters.generator);
             assert_eq!(twice, multiple(&BigUint::from(2_u8)), "{curve:?}");

@@ -1,7 +1,8 @@
-//! Public keys, and the signatures that prove the possession of their private keys (RFC 5280, RFC 8017, RFC 8032, SEC 1). They
-//! are accepted and verified as Go's `crypto` does. `ring` verifies most of them. This module verifies signatures on the
-//! curves P-224 and P-521, signatures of RSA with short keys, and signatures with a salt of another length than the digest.
-//! No private key is involved, so the time that a verification takes tells nothing secret.
+//! Public keys, and the signatures that prove the possession of their private keys (RFC 5280, RFC 8017, RFC 8032, SEC
+//! 1). They are accepted and verified as Go's `crypto` does. `ring` verifies most of them. This module verifies
+//! signatures on the curves P-224 and P-521, and RSA signatures with short keys. It also verifies RSA signatures with a
+//! salt whose length differs from the digest's length. No private key is involved, so the duration of a verification
+//! reveals nothing secret.
 
 mod der;
 mod elliptic;
@@ -38,7 +39,7 @@ pub enum PublicKey {
     Ecdsa(EcdsaKey),
     /// A key of RSA.
     Rsa(RsaKey),
-    /// A key of another known algorithm, with which nothing is verified.
+    /// A key of another known algorithm. It verifies no signatures.
     Other,
 }
 
@@ -50,7 +51,7 @@ pub struct RsaKey {
 }
 
 impl RsaKey {
-    /// The size of the modulus in bits, as whole bytes.
+    /// The size of the modulus in bits, rounded up to whole bytes.
     #[must_use]
     pub fn bits(&self) -> usize {
         self.length() * 8
@@ -80,7 +81,7 @@ impl PublicKey {
             RSA_OID if parameters.is_some_and(|parameters| parameters.tag() == Tag::Null) => {
                 let Ok(ParsedKey::RSA(key)) = info.parsed() else { return None };
                 let (modulus, exponent) = (der::positive(key.modulus)?, der::positive(key.exponent)?);
-                // Go reads the exponent as a number of 64 bits with a sign.
+                // Go reads the exponent as a signed number of 64 bits.
                 (exponent.bits() < 64).then_some(Self::Rsa(RsaKey { modulus, exponent }))
             }
             ECDSA_OID => {
@@ -93,8 +94,8 @@ impl PublicKey {
         }
     }
 
-    /// Whether the key has signed a message in the way of kubelets: what is signed of it is its SHA-256 digest, except with
-    /// Ed25519, and RSA uses PSS with a salt of any length.
+    /// Whether the key has signed a message as kubelets do. They sign the SHA-256 digest of the message, or with
+    /// Ed25519 the message itself. With RSA they use PSS with a salt of any length.
     #[must_use]
     pub fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
         match self {
@@ -105,7 +106,7 @@ impl PublicKey {
         }
     }
 
-    /// How many signatures with the slowest key that `ring` knows (P-384) take as long as one with this key.
+    /// The cost of a signature with this key, in signatures with P-384. That is the slowest key that `ring` knows.
     pub(crate) fn cost(&self) -> usize {
         match self {
             Self::Ecdsa(key) if key.curve() == Curve::P521 => 4,

@@ -1,5 +1,6 @@
-//! Arithmetic modulo an odd number of a fixed size, in Montgomery's form. It takes less than half of the time of numbers of
-//! any size, which matters because every client may present a key. It does not run in constant time: all numbers are public.
+//! Arithmetic modulo an odd number of a fixed size, in Montgomery's form. It takes less than half of the time of
+//! arithmetic on numbers of any size. This matters because every client may present a key. The arithmetic does not run
+//! in constant time, because all numbers are public.
 
 use num_bigint::BigUint;
 
@@ -18,7 +19,7 @@ pub(super) struct Modulus<const N: usize> {
 impl<const N: usize> Modulus<N> {
     pub(super) fn new(modulus: &BigUint) -> Self {
         let digits = digits(modulus);
-        // Newton's iteration: each step doubles the number of bits that are right.
+        // Newton's iteration. Each step doubles the number of correct bits.
         let mut inverse = 1_u64;
         for _ in 0..6 {
             inverse = inverse.wrapping_mul(2_u64.wrapping_sub(digits[0].wrapping_mul(inverse)));
@@ -79,7 +80,7 @@ impl<const N: usize> Modulus<N> {
         sum
     }
 
-    /// The remainder of a number below twice the modulus, which may have another digit.
+    /// The remainder of a number below twice the modulus, which may have one more digit.
     fn reduce(&self, number: [u64; N], has_another_digit: bool) -> Element<N> {
         let (difference, is_negative) = subtract(&number, &self.digits);
         if is_negative && !has_another_digit { number } else { difference }
@@ -104,7 +105,7 @@ fn subtract<const N: usize>(a: &[u64; N], b: &[u64; N]) -> ([u64; N], bool) {
     (difference, borrows)
 }
 
-/// The digits of a number that has no more of them.
+/// The digits of a number with at most `N` digits.
 fn digits<const N: usize>(number: &BigUint) -> [u64; N] {
     let mut digits = [0; N];
     digits.iter_mut().zip(number.iter_u64_digits()).for_each(|(digit, of_number)| *digit = of_number);

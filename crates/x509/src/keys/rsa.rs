@@ -1,6 +1,6 @@
-//! Signatures of RSA: RSASSA-PKCS1-v1_5 and RSASSA-PSS (RFC 8017, sections 8.1.2, 8.2.2 and 9; Go: `rsa.VerifyPKCS1v15`,
-//! `rsa.VerifyPSS`). `ring` refuses short keys and salts of another length than the digest; kubelets sign with the
-//! longest salt.
+//! Signatures of RSA: RSASSA-PKCS1-v1_5 and RSASSA-PSS (RFC 8017, sections 8.1.2, 8.2.2 and 9; Go:
+//! `rsa.VerifyPKCS1v15`, `rsa.VerifyPSS`). `ring` refuses short keys, and salts whose length differs from the digest's
+//! length. Kubelets sign with the longest possible salt.
 
 use num_bigint::BigUint;
 use ring::digest::Context;
@@ -15,9 +15,10 @@ use crate::signature::Hash;
 const TRAILER: u8 = 0xbc;
 /// Go accepts no greater exponent.
 const MAX_EXPONENT_BITS: u64 = 31;
-/// The sizes of keys in bits. Go accepts greater ones in certificates, but not of clients (`tls.maxRSAKeySize`).
+/// The sizes of keys in bits. Go accepts longer keys in certificates, but not in certificates of clients
+/// (`tls.maxRSAKeySize`).
 const BITS: std::ops::RangeInclusive<u64> = 1024..=8192;
-/// The size from which `ring` verifies.
+/// The size of keys in bits from which `ring` verifies signatures.
 const RING_BITS: u64 = 2048;
 
 /// Whether `signature` is a signature of a message with the padding of PKCS #1.
@@ -35,12 +36,13 @@ pub(super) fn verify_pkcs1(key: &RsaKey, hash: Hash, message: &[u8], signature: 
     };
     let digest = hash.digest(message);
     let content = [digest_info(hash), digest.as_ref()].concat();
-    // Zero, one, ones, zero, and the digest with the identifier of its function.
+    // The bytes are zero, one, ones, zero, and the digest with the identifier of its function.
     let Some(padding) = key.length().checked_sub(content.len() + 3).filter(|length| *length >= 8) else { return false };
     encoded == [&[0, 1][..], &vec![0xff; padding], &[0], &content].concat()
 }
 
-/// Whether `signature` is a signature of a message with the probabilistic padding. Without `salt`, it may have any length.
+/// Whether `signature` is a signature of a message with the probabilistic padding. Without `salt`, the salt may have
+/// any length.
 pub(super) fn verify_pss(key: &RsaKey, hash: Hash, salt: Option<usize>, message: &[u8], signature: &[u8]) -> bool {
     let bits = key.modulus.bits();
     if bits >= RING_BITS && salt.is_some() {
@@ -83,7 +85,7 @@ fn padded(number: &BigUint, length: usize) -> Option<Vec<u8>> {
     Some([vec![0; padding], bytes].concat())
 }
 
-/// What precedes a digest: the identifier of its function (RFC 8017, section 9.2, note 1).
+/// The prefix of a digest: the identifier of its function (RFC 8017, section 9.2, note 1).
 const fn digest_info(hash: Hash) -> &'static [u8] {
     match hash {
         Hash::Sha256 => b"\x30\x31\x30\x0d\x06\x09\x60\x86\x48\x01\x65\x03\x04\x02\x01\x05\x00\x04\x20",
@@ -92,7 +94,7 @@ const fn digest_info(hash: Hash) -> &'static [u8] {
     }
 }
 
-/// Whether an encoded message of so many bits is one of a digest (EMSA-PSS-VERIFY).
+/// Whether an encoded message of this many bits encodes a digest (EMSA-PSS-VERIFY).
 fn is_encoding_of(hash: Hash, digest: &[u8], mut message: Vec<u8>, bits: usize, salt_length: Option<usize>) -> bool {
     if message.len() < hash.length() + 2 || message.pop() != Some(TRAILER) {
         return false;
@@ -107,7 +109,7 @@ fn is_encoding_of(hash: Hash, digest: &[u8], mut message: Vec<u8>, bits: usize, 
         *byte ^= mask;
     }
     message[0] &= !unused;
-    // Zeros, a one, and the salt.
+    // The bytes are zeros, a one, and the salt.
     let Some(zeros) = message.iter().position(|byte| *byte != 0).filter(|i| message[*i] == 1) else { return false };
     let salt = &message[zeros + 1..];
     let mut hasher = Context::new(hash.algorithm());

@@ -62,7 +62,7 @@ fn malformed_keys_are_refused() {
         assert_eq!(PublicKey::parse(&der[..der.len() - 1]), None, "{name}, too short");
         assert_eq!(PublicKey::parse(&[der.as_slice(), &[0]].concat()), None, "{name}, trailing data");
     }
-    // A point beside the curve, and a key without the parameters of RSA.
+    // The malformed keys are a point that is not on the curve, and an RSA key without parameters.
     for name in ["p224", "p256", "p384", "p521"] {
         let mut der = go_key(name).0;
         *der.last_mut().expect("a byte") ^= 1;
