@@ -115,7 +115,8 @@ fn malformed_and_forged_certificates_are_refused() {
         for position in 0..chain.leaf.len() {
             let mut changed = chain.clone();
             changed.leaf[position] ^= 1;
-            // The signature algorithm is repeated after the signed part. The tag of its parameters there is not read.
+            // The signature algorithm is repeated after the signed part. The tag of its object identifier is not
+            // read there.
             let is_unread_tag = position > 200 && changed.leaf[position] == 0x07;
             assert!(changed.verify_at(chain.now).is_err() || is_unread_tag, "{}, {position}", chain.name);
         }
