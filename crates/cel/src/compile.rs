@@ -1,4 +1,4 @@
-//! What an environment does with expressions: parsing, checking, planning and cost estimation.
+//! The operations of an environment on expressions: parsing, checking, planning and cost estimation.
 
 use crate::check::{CheckedExpr, check, validate};
 use crate::cost::{CostEstimate, SizeEstimator};
@@ -8,10 +8,10 @@ use crate::program::{CompileError, Program};
 use crate::source::{Issues, Source};
 use crate::syntax::{Expr, ParserLimits, parse};
 
-/// Parses an expression whose calls are all left as they are: there are no macros.
+/// Parses an expression without macros: all calls are left as they are.
 ///
 /// # Errors
-/// The text is no expression. Returns the message of the first error.
+/// The text is not an expression. Returns the message of the first error.
 pub fn parse_without_macros(text: &str) -> Result<Expr, String> {
     let parsed = parse(&Source::new(text), &[], ParserLimits::default());
     parsed.map(|parsed| parsed.expr).map_err(|issues| {

@@ -408,7 +408,7 @@ struct CallSite<'c> {
     operands: &'c [AstNode],
 }
 
-/// Which part of the iteration range an iteration variable takes.
+/// The part of the iteration range that an iteration variable takes.
 enum IterVarKind {
     Key,
     Value,

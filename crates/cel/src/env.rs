@@ -56,8 +56,8 @@ impl Library {
     }
 }
 
-/// The environment in which expressions are compiled. It is cheap to clone, so that a base environment can be extended
-/// per use.
+/// The environment in which expressions are compiled. It is cheap to clone, so that each use can extend a base
+/// environment.
 #[derive(Clone)]
 pub struct Env {
     functions: Arc<HashMap<Str, Function>>,
@@ -121,8 +121,8 @@ impl Env {
         self
     }
 
-    /// Declares a variable. Its slot is the number of variables declared before; programs take their bindings in slot
-    /// order.
+    /// Declares a variable. Its slot is the number of variables that were declared before it; programs take their
+    /// bindings in slot order.
     #[must_use]
     pub fn variable(mut self, name: &str, variable: Type) -> Self {
         self.variables.push((name.into(), variable));

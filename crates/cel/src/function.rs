@@ -73,8 +73,9 @@ impl Function {
         self
     }
 
-    /// Stops evaluating arguments at the first one that fails. Functions with three or more arguments always do; those
-    /// with one or two evaluate all of them, which only affects the cost of a failed call.
+    /// Stops evaluating arguments at the first failed argument. Functions with three or more arguments always stop.
+    /// Functions with one or two arguments evaluate all of them by default, which only affects the cost of a failed
+    /// call.
     #[must_use]
     pub fn stop_at_first_error(mut self) -> Self {
         self.stops_at_first_error = true;
@@ -89,14 +90,14 @@ impl Function {
         self
     }
 
-    /// Sets the cost tracker of the overloads that have none of their own.
+    /// Sets the cost tracker of the overloads without a cost tracker of their own.
     #[must_use]
     pub fn cost_tracker(mut self, cost_tracker: FunctionTracker) -> Self {
         self.cost_tracker = Some(cost_tracker);
         self
     }
 
-    /// Sets the cost estimator of the overloads that have none of their own.
+    /// Sets the cost estimator of the overloads without a cost estimator of their own.
     #[must_use]
     pub fn cost_estimator(mut self, cost_estimator: FunctionEstimator) -> Self {
         self.cost_estimator = Some(cost_estimator);
@@ -169,7 +170,7 @@ impl Overload {
         self
     }
 
-    /// True if the arguments match the parameter types, as far as that can be checked at run time.
+    /// True if the arguments match the parameter types, as far as types can be checked at run time.
     pub(crate) fn accepts_args(&self, args: &[Value<'_>]) -> bool {
         self.params.len() == args.len() && self.params.iter().zip(args).all(|(param, arg)| accepts(param, arg))
     }

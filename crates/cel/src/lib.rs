@@ -1,10 +1,17 @@
-//! CEL, the expression language of CustomResourceDefinition validation rules, admission policies and selectors. Values,
-//! errors and costs match cel-go as kube-apiserver 1.36 configures it.
+//! CEL, the expression language of CRD validation rules, admission policies and selectors. Values, errors and costs
+//! match cel-go as kube-apiserver 1.36 configures it.
 //!
-//! Pure and synchronous: no I/O, no knowledge of kinds, HTTP or CustomResourceDefinitions. The modules form
-//! layers, each of which imports lower ones only: `syntax` (lexer, parser, macros) and `value`; `cost` (cost trackers,
-//! ranges of costs); `function` (overloads); `env` (declarations); `check` (type checker); `cost_estimator` and `eval`
-//! (planner, interpreter); `program` and `library` (the functions); `compile` (the operations of an environment).
+//! The crate is pure and synchronous: no I/O, no knowledge of kinds, HTTP or CRDs. The modules form layers. Each module
+//! imports only modules of lower layers.
+//!
+//! - `syntax` (lexer, parser, macros) and `value`;
+//! - `cost` (cost trackers, ranges of costs);
+//! - `function` (overloads);
+//! - `env` (declarations);
+//! - `check` (type checker);
+//! - `cost_estimator` and `eval` (planner, interpreter);
+//! - `program` and `library` (the functions);
+//! - `compile` (the operations of an environment).
 //!
 //! ```
 //! use pintle_cel::{PER_CALL_COST_LIMIT, Env, Type, UnknownSizes, Value, untyped};

@@ -41,8 +41,8 @@ pub struct Evaluation<'a> {
     pub cost: u64,
 }
 
-/// A compiled expression. It can be evaluated any number of times and concurrently. It retains only what evaluation
-/// needs, since a server holds thousands of programs.
+/// A compiled expression. It can be evaluated any number of times and concurrently. It retains only the data that
+/// evaluation needs, because a server holds thousands of programs.
 #[derive(Debug)]
 pub struct Program {
     plan: Plan,
@@ -53,10 +53,10 @@ impl Program {
         plan(env, checked).map(|plan| Self { plan }).map_err(CompileError::Program)
     }
 
-    /// Evaluates the expression. `bindings` contains the variables in the order in which the environment declared them;
-    /// the result may borrow from them. An expression that uses a missing variable fails. The evaluation ends when its cost
-    /// exceeds the limit, when its values hold more than [`MAX_EVALUATION_MEMORY`], or when the budget of the thread is
-    /// exhausted.
+    /// Evaluates the expression. `bindings` contains the variables in the order in which the environment declared them.
+    /// The result may borrow from them. An expression that uses a missing variable fails. The evaluation ends when its
+    /// cost exceeds the limit, when its values hold more than [`MAX_EVALUATION_MEMORY`], or when the budget of the
+    /// thread is exhausted.
     #[must_use]
     pub fn evaluate<'a>(&'a self, bindings: &'a [Value<'a>], cost_limit: u64) -> Evaluation<'a> {
         let mut interpreter = Interpreter::new(&self.plan, bindings, cost_limit);

@@ -1,9 +1,9 @@
 //! Compiles regular expressions with the syntax and errors of Go's `regexp` package. The `regex` crate executes them,
 //! in linear time like Go's.
 //!
-//! The two syntaxes differ in details: in Go, `\d`, `\w`, `\s` and `\b` match ASCII only; `\Q…\E` and octal escapes
-//! exist; `{` is a literal unless a repeat count follows; and character classes have no set operators. A rewriter
-//! translates patterns.
+//! The two syntaxes differ in details, so a rewriter translates patterns. In Go, `\d`, `\w`, `\s` and `\b` match ASCII
+//! only. `\Q…\E` and octal escapes exist. `{` is a literal unless a repeat count follows. Character classes have no set
+//! operators.
 
 use std::collections::HashSet;
 
@@ -15,17 +15,17 @@ const MAX_REPEAT: u32 = 1000;
 /// The maximum nesting depth of groups.
 const MAX_DEPTH: usize = 1000;
 
-/// The maximum cost of a search: the size of the pattern, with its repetitions, times the length of the text. It takes
-/// seconds. Go has no such limit.
+/// The maximum cost of a search: the size of the pattern, with its repetitions, times the length of the text. A search
+/// of this cost takes seconds. Go has no such limit.
 const MAX_SEARCH_COST: usize = 500_000_000;
-/// The size of what matches one of several characters. Those beyond ASCII take several steps.
+/// The size of a class, which matches one of several characters. Characters beyond ASCII take several steps.
 const CLASS_SIZE: usize = 8;
 
 /// A compiled regular expression.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     regex: Regex,
-    /// The number of characters and classes that it matches, as if each repetition with a count was written out.
+    /// The number of characters and classes in the pattern, as if each repetition with a count were written out.
     size: usize,
 }
 
@@ -90,12 +90,12 @@ struct Rewriter<'p> {
     /// Flag groups such as `(?i)` that have been read but not written. In Go, a repetition operator after them applies
     /// to the item before them.
     flags: String,
-    /// The Unicode classes that are known to exist: to check one takes a millisecond.
+    /// The Unicode classes that are known to exist. Checking a class takes a millisecond.
     classes: HashSet<String>,
     sizes: PatternSizes,
 }
 
-/// The size of what has been read, see [`Pattern`].
+/// The size of the part that has been read, see [`Pattern`].
 struct PatternSizes {
     /// The sizes of the open groups, the whole pattern first.
     open: Vec<usize>,
@@ -124,7 +124,7 @@ impl PatternSizes {
         self.item(size);
     }
 
-    /// The last item is repeated so many times.
+    /// Repeats the last item this many times.
     fn repeat(&mut self, count: u32) {
         let size = self.last.saturating_mul(count.max(1) as usize);
         self.add(size - self.last);
@@ -136,7 +136,7 @@ impl PatternSizes {
     }
 }
 
-/// The largest product of nested repeat counts within a group. Go rejects `(a{1000}){1000}` by it.
+/// The largest product of nested repeat counts within a group. By this product, Go rejects `(a{1000}){1000}`.
 #[derive(Clone, Copy)]
 struct RepeatProduct(u32);
 
@@ -268,7 +268,8 @@ impl<'p> Rewriter<'p> {
                 '\\' => {
                     let before = self.rest.len();
                     let item = self.escape()?;
-                    // `\Q…\E` is a text, of which only the last character is repeated: that is counted as more.
+                    // `\Q…\E` is a text, of which only the last character is repeated. Counting the whole text as
+                    // repeated overestimates the size.
                     self.sizes.item((before - self.rest.len()).max(CLASS_SIZE));
                     item
                 }
@@ -587,7 +588,7 @@ mod tests {
     #[test]
     fn a_search_that_would_take_too_long_is_an_error() {
         let text = "a".repeat(3 << 20);
-        // A label, as it occurs in many schemas, fits any text.
+        // The pattern of a label, which occurs in many schemas, may search a text of any length.
         let label = compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$").expect("a pattern");
         assert!(label.searching(&text).is_ok_and(|regex| regex.is_match(&text)));
         let costly = compile(&format!("^{}$", "(.?){1000}".repeat(5))).expect("a pattern");
@@ -596,7 +597,7 @@ mod tests {
 
     #[test]
     fn a_class_is_looked_up_once_per_pattern() {
-        // Each look-up compiles it, which would take minutes here.
+        // Each look-up compiles the class, which would take minutes here.
         let pattern = format!("[{}]", r"\p{Greek}\pL".repeat(20_000));
         let classes = compile(&pattern).map_err(|error| error.chars().take(60).collect::<String>());
         assert!(classes.is_ok() || classes.is_err_and(|error| error.contains("too large")));

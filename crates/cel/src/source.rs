@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The maximum length of a line that a report quotes.
 const MAX_SNIPPET_LENGTH: usize = 16_384;
-/// The maximum number of issues that are stored; further ones are only counted.
+/// The maximum number of issues that are stored; further issues are only counted.
 const MAX_ISSUES: usize = 100;
 
 /// The text of an expression, addressed by code points.
@@ -77,8 +77,8 @@ pub struct Issue {
     pub message: String,
 }
 
-/// The errors in an expression. `Display` writes the report that cel-go produces:
-/// `ERROR: <input>:1:5: undeclared reference to 'x' (in container '')`, then the line and a marker under the column.
+/// The errors in an expression. `Display` writes cel-go's report: `ERROR: <input>:1:5: undeclared reference to 'x' (in
+/// container '')`, then the line and a marker under the column.
 #[derive(Clone, Debug)]
 pub struct Issues {
     source: Source,

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use pintle_value::Str;
 
-/// A type. Cheap to clone.
+/// A type. It is cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// The type of an erroneous expression, which suppresses follow-up errors.
     Error,
     /// A type that is known at run time only.
     Dyn,
-    /// `google.protobuf.Any`: as [`Type::Dyn`], but neither the range of a comprehension nor equal to it.
+    /// `google.protobuf.Any`. It is like [`Type::Dyn`], but it is not equal to it and cannot be the range of a
+    /// comprehension.
     Any,
     /// The type of `null`.
     Null,

@@ -9,7 +9,7 @@ use pintle_cel::{
     Program, ResourceTarget, Type, UnknownSizes, Value,
 };
 
-/// A user that may or may not perform actions.
+/// A user who may or may not perform actions.
 #[derive(Debug)]
 struct Actor(&'static str);
 
@@ -135,7 +135,7 @@ fn checked_expressions_report_referenced_variables() {
     assert_eq!(references("true || has(oldSelf.a)"), (false, true));
 }
 
-/// Allows service accounts everything, and nobody else anything. The reason says what was asked.
+/// Allows service accounts everything, and nobody else anything. The reason repeats the question.
 struct Accounts;
 
 impl AccessChecker for Accounts {

@@ -8,8 +8,8 @@ use fixture::Fixture;
 use pintle_budget::{Budget, Exhausted, Limits, limit_memory};
 use pintle_cel::{Env, EvalError, EvalErrorKind, PER_CALL_COST_LIMIT, Type, Value};
 
-/// For every valid expression of a table: the evaluation succeeds with its exact cost as the limit and fails with one
-/// less.
+/// For every valid expression of a table, the evaluation succeeds with its exact cost as the limit. With a limit that
+/// is one less, it fails.
 #[track_caller]
 fn check_cost_limit(table: &str) {
     let fixture = Fixture::kubernetes();
@@ -19,7 +19,7 @@ fn check_cost_limit(table: &str) {
         let Ok(program) = fixture.env.compile(expression) else { continue };
         let full = program.evaluate(&bindings, PER_CALL_COST_LIMIT);
         let exact = program.evaluate(&bindings, full.cost);
-        // Compares the texts, since NaN does not equal itself.
+        // The texts are compared, because NaN does not equal itself.
         assert_eq!(format!("{:?}", exact.result), format!("{:?}", full.result), "{expression}");
         if full.cost > 0 {
             let short = program.evaluate(&bindings, full.cost - 1);
@@ -116,8 +116,8 @@ fn missing_bindings_are_an_error() {
     assert_eq!(result, Err(EvalError::new("no such attribute(s): x")));
 }
 
-/// Evaluates an expression over `s`, a text of 200 characters, and `l`, a list of 200 such texts, without a cost limit, with
-/// 1 MiB of memory.
+/// Evaluates an expression without a cost limit, with 1 MiB of memory. `s` is a text of 200 characters, and `l` is a
+/// list of 200 such texts.
 fn evaluate_large(expression: &str) -> Result<String, String> {
     let env = Env::kubernetes().variable("s", Type::String).variable("l", Type::list(Type::String));
     let program = env.compile(expression).map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
 //! Table tests: the type, the value or error, the cost and the estimated cost of expressions. The rows are in
-//! `tables/*.txt`: an expression, and below it, indented, the expected result; an empty line separates rows. The
-//! expected results were compared to cel-go as kube-apiserver 1.36 configures it. `UPDATE_EXPECT=1` writes the actual
-//! results.
+//! `tables/*.txt`. A row is an expression and, indented below it, the expected result. An empty line separates rows.
+//! The expected results were compared to cel-go as kube-apiserver 1.36 configures it. `UPDATE_EXPECT=1` writes the
+//! actual results.
 
 mod fixture;
 

@@ -1,8 +1,9 @@
 //! Runs CEL's conformance tests: `cargo run -p pintle-cel --example conformance -- FOLDER`, where the folder contains
 //! the `*.textproto` files of `google/cel-spec` (`tests/simple/testdata`).
 //!
-//! Skips tests that need protocol buffer messages, enums, unknown values or evaluation without type checking,
-//! extensions that Kubernetes does not enable, and a few tests that cel-go does not pass as Kubernetes configures it.
+//! Skips tests that need protocol buffer messages, enums, unknown values or evaluation without type checking. Also
+//! skips extensions that Kubernetes does not enable, and a few tests that cel-go does not pass as Kubernetes configures
+//! it.
 
 mod outcome;
 mod textproto;

@@ -1,4 +1,4 @@
-//! A parser for the protocol buffer text format, as far as the conformance tests use it.
+//! A parser for the protocol buffer text format, limited to the parts that the conformance tests use.
 
 use std::iter::Peekable;
 use std::str::Chars;

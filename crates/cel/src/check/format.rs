@@ -7,8 +7,9 @@ use crate::syntax::{Expr, ExprId, ExprKind};
 use crate::types::Type;
 
 /// Checks the arguments of one call of `format`.
-/// \\ # Errors
-/// \\ The message, and the node it applies to if that is not the whole call.
+///
+/// # Errors
+/// The message, and the node that it applies to, if that is not the whole call.
 pub(super) fn validate_format(
     checked: &CheckedExpr,
     format: &str,

@@ -1,5 +1,5 @@
-//! The type checker: assigns a type to every node and the matching overloads to every call. Error messages are those of
-//! cel-go (upstream: cel-go `checker`).
+//! The type checker: assigns a type to every node and the matching overloads to every call. Error messages match
+//! cel-go's (upstream: cel-go `checker`).
 
 mod format;
 mod substitution;
@@ -46,8 +46,8 @@ impl CheckedExpr {
         self.expr.mentions(name)
     }
 
-    /// True if the expression selects a field of an identifier, or tests whether it is there. The index operator does not
-    /// count.
+    /// True if the expression selects a field of an identifier, or tests whether the field exists. The index operator
+    /// does not count.
     #[must_use]
     pub fn selects(&self, operand: &str, field: &str) -> bool {
         self.expr.selects(operand, field)
@@ -376,7 +376,7 @@ impl Checker<'_> {
     }
 
     /// Returns the type that fits both arguments. The checker allows mixed aggregates; `validate` rejects them where
-    /// the environment requires homogeneous ones.
+    /// the environment requires homogeneous aggregates.
     fn join_types(&mut self, before: Option<Type>, now: Type) -> Type {
         let Some(before) = before else { return now };
         if self.substitution.is_assignable(&before, &now) {

@@ -44,7 +44,8 @@ impl Substitution {
         }
     }
 
-    /// Replaces type variables with their inferred types. With `free_to_dyn`, variables that have none become `dyn`.
+    /// Replaces type variables with their inferred types. With `free_to_dyn`, variables without an inferred type become
+    /// `dyn`.
     pub(super) fn substitute(&self, t: &Type, free_to_dyn: bool) -> Type {
         match t {
             Type::Var(n) => match &self.inferred[*n as usize] {

@@ -1,6 +1,6 @@
-//! Validators that kube-apiserver enables in addition to type checking: constant durations, timestamps and regular
-//! expressions must be valid, aggregate literals must be homogeneous, and format strings must fit their arguments
-//! (upstream: cel-go `cel/validator.go`).
+//! Validators that kube-apiserver enables in addition to type checking (upstream: cel-go `cel/validator.go`). Constant
+//! durations, timestamps and regular expressions must be valid. Aggregate literals must be homogeneous. Format strings
+//! must fit their arguments.
 
 use std::collections::HashSet;
 

@@ -7,8 +7,8 @@ use crate::types::Type;
 
 /// Estimates the sizes of variables and their fields (upstream: `EstimateSize` of cel-go's `CostEstimator`).
 pub trait SizeEstimator {
-    /// The size of the value at a path: the name of a variable, then field names, with `@items` for the elements of a
-    /// list, `@keys` and `@values` for those of a map. Returns `None` if the size is unknown.
+    /// The size of the value at a path: the name of a variable, then field names. `@items` stands for the elements of a
+    /// list, `@keys` and `@values` for the keys and values of a map. Returns `None` if the size is unknown.
     fn estimate_size(&self, path: &[Str], ty: &Type) -> Option<SizeEstimate>;
 }
 
@@ -22,7 +22,7 @@ impl SizeEstimator for UnknownSizes {
     }
 }
 
-/// The estimated cost of a call and size of its result.
+/// The estimated cost of a call, and the estimated size of its result.
 #[derive(Clone, Copy, Debug)]
 pub struct CallEstimate {
     /// The cost of the call itself, without its arguments.
@@ -69,7 +69,7 @@ pub struct EstimatedCall<'c> {
 }
 
 impl EstimatedCall<'_> {
-    /// The size that the estimator has computed from the expression, for example that of a literal.
+    /// The size that the estimator has computed from the expression, for example the size of a literal.
     #[must_use]
     pub fn computed_size(&self, operand: &AstNode) -> Option<SizeEstimate> {
         operand.size

@@ -1,6 +1,5 @@
 //! Actual and estimated costs of evaluations, in cel-go's units and with the additions of Kubernetes. The cost limits
-//! on the rules of a CustomResourceDefinition use these units, so deviations of upstream from its own model are matched
-//! too.
+//! on the rules of a CRD use these units. So deviations of upstream from its own model are matched, too.
 
 mod call;
 mod ranges;

@@ -87,7 +87,7 @@ pub(crate) fn traverse_deep(args: Args<'_, '_>, _: &Value<'_>) -> u64 {
 }
 
 fn deep_cost(value: &Value<'_>) -> u64 {
-    // A list that contains another one twice, which contains another one twice, has no end for practical purposes.
+    // A list that contains another list twice, which contains another list twice, and so on, has practically no end.
     if budget::step().is_err() {
         return 0;
     }
@@ -109,7 +109,7 @@ pub(crate) fn list_creation(factor: f64, size: u64) -> u64 {
     elements.wrapping_add(1 + LIST_CREATE_BASE_COST)
 }
 
-/// The cost of comparing every element of a list with every other one.
+/// The cost of comparing every element of a list with every other element.
 pub(crate) fn pairwise_comparison(list_arg: Option<&Value<'_>>) -> u64 {
     let size = direct_size(list_arg);
     let text = match list_arg {

@@ -61,7 +61,7 @@ impl<'a> Interpreter<'a> {
                 if matches!(self.locals[bind.slot], LocalValue::Unset) {
                     let before = budget::mark();
                     let value = self.eval(&bind.init);
-                    // The value outlives the call that uses it first.
+                    // The value outlives the call that first uses it.
                     self.kept.add(value.as_ref().map_or(0, |value| value.held_bytes(before.charged())));
                     before.release_all_but(0);
                     self.locals[bind.slot] = LocalValue::Set(value);
@@ -170,7 +170,7 @@ impl<'a> Interpreter<'a> {
 /// The result of applying a qualifier.
 enum QualifyResult<'a> {
     Value(Value<'a>),
-    /// There is no such field or entry, and the expression allows that.
+    /// The field or entry does not exist, and the expression allows that.
     Missing,
     Failed(EvalError),
 }

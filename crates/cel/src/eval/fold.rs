@@ -192,7 +192,7 @@ impl<'a> Interpreter<'a> {
         let accu = accu?;
         for (i, arg) in step.args.iter().enumerate() {
             let value = self.eval(arg);
-            // As for any call, the cost is charged once all arguments have been evaluated.
+            // As in any call, the cost is charged once all arguments have been evaluated.
             if i + 1 == step.args.len() {
                 args.push(self.charge_call(value)?);
             } else {
@@ -215,15 +215,15 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// What an iteration has added to the memory that the accumulator holds, of the bytes that it has charged. The accumulator
-/// had this many elements before.
+/// The memory that an iteration has added to the accumulator, at most the bytes that the iteration has charged. The
+/// accumulator had `accumulated` elements before.
 fn kept_by(accumulator: &Value<'_>, accumulated: usize, charged: usize) -> usize {
     match accumulator {
         Value::List(List::Owned(elements)) => {
             let added = elements.get(accumulated..).unwrap_or_default();
             (added.len() * ELEMENT_BYTES + held_bytes(added, charged)).min(charged)
         }
-        // Which entries are new is not known.
+        // It is not known which entries are new.
         Value::Map(_) => charged,
         other => other.held_bytes(charged),
     }

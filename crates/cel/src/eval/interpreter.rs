@@ -33,7 +33,7 @@ pub(crate) struct Interpreter<'a> {
     pub(super) bindings: &'a [Value<'a>],
     pub(super) locals: Vec<LocalValue<'a>>,
     cost_limit: u64,
-    /// What the values of lazy bindings hold.
+    /// The memory of the values of lazy bindings.
     pub(super) kept: budget::KeptMemory,
     pub(crate) cost: u64,
 }
@@ -50,7 +50,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Adds to the cost. Fails if that exceeds the limit.
+    /// Adds to the cost. Fails if the cost exceeds the limit.
     #[inline]
     pub(super) fn charge(&mut self, cost: u64) -> EvalResult<()> {
         self.cost = self.cost.saturating_add(cost);
@@ -133,7 +133,7 @@ impl<'a> Interpreter<'a> {
             // Opaque values can only be compared to values of the same type.
             return Err(EvalError::no_overload());
         }
-        // Values that cannot be compared are not equal. Only `==` reports that as an error.
+        // Values that cannot be compared are not equal. Only `==` reports such values as an error.
         match try_equal(&a, &b) {
             Ok(same) => Ok(Value::Bool(same == positive)),
             Err(error) if positive || error.is_fatal() => Err(error),
@@ -141,8 +141,8 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Charges for a call with two operands. Returns both operands or the first error; the cost does not depend on
-    /// failure.
+    /// Charges for a call with two operands. Returns both operands or the first error; a failed operand does not change
+    /// the cost.
     fn charge_operands(
         &mut self,
         a: EvalResult<Value<'a>>,
@@ -173,7 +173,7 @@ impl<'a> Interpreter<'a> {
     fn eval_call(&mut self, call: &'a Call) -> EvalResult<Value<'a>> {
         let before = budget::mark();
         let result = self.eval_args_and_invoke(call);
-        // The arguments are gone, except for what the result shares with them.
+        // The arguments are released, except for the parts that the result shares with them.
         let charged = before.charged();
         if charged > 0 {
             before.release_all_but(result.as_ref().map_or(0, |value| value.held_bytes(charged)));
@@ -263,7 +263,7 @@ impl<'a> Interpreter<'a> {
         Ok(Value::list(values))
     }
 
-    /// Charges for creating an aggregate, whether that succeeds or not.
+    /// Charges for creating an aggregate, whether the creation succeeds or not.
     pub(super) fn charge_aggregate(&mut self, outcome: EvalResult<()>, cost: u64) -> EvalResult<()> {
         if let Err(error) = &outcome
             && error.is_fatal()

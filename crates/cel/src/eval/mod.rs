@@ -2,9 +2,9 @@
 //! evaluates.
 //!
 //! The planner replaces names by slots, resolves functions, folds constants and attaches a cost tracker to each call.
-//! Costs match cel-go's interpreter as Kubernetes configures it, deviations included: an attribute costs one for its
-//! root and one per qualifier, but the root is free where cel-go resolves it without evaluating it (as a branch of `?:`
-//! and as an index), and constant aggregates are free.
+//! Costs match cel-go's interpreter as Kubernetes configures it, deviations included. An attribute costs one for its
+//! root and one per qualifier. But the root is free where cel-go resolves it without evaluating it: as a branch of `?:`
+//! and as an index. Constant aggregates are free.
 
 mod attribute;
 mod fold;

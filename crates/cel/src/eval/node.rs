@@ -33,20 +33,20 @@ pub(crate) enum Interpretable {
     Call(Box<Call>),
     List(Box<[ElementNode]>),
     Map(Box<[EntryNode]>),
-    /// An object of a type. It is an error if the type provider cannot create one.
+    /// An object of a type. It is an error if the type provider cannot create objects of the type.
     Struct {
         name: Str,
         is_known: bool,
         fields: Box<[EntryNode]>,
     },
     Fold(Box<Fold>),
-    /// A node within which a [`LazyBinding`] is visible. Contains the index of the binding and the result.
+    /// A node within which a [`LazyBinding`] is visible. The node contains the index of the binding and the result.
     LazyBinding(u32, Box<Interpretable>),
     /// `x in [constants]`
     SetMembership(Box<SetMembership>),
-    /// `accumulator + addition` as the loop step of a comprehension. Modifies the accumulator in place.
+    /// `accumulator + addition` as the loop step of a comprehension. It modifies the accumulator in place.
     AppendStep(Box<AppendStep>),
-    /// `cel.@mapInsert(accumulator, …)` as the loop step of a comprehension. Modifies the accumulator in place.
+    /// `cel.@mapInsert(accumulator, …)` as the loop step of a comprehension. It modifies the accumulator in place.
     InsertStep(Box<InsertStep>),
     /// `optional.or(other)`
     OptionalOr(Box<[Interpretable; 2]>),
@@ -103,9 +103,10 @@ pub(crate) struct Call {
     pub(crate) cost_tracker: FunctionTracker,
     /// True if the error for unsupported argument types lists the types.
     pub(crate) reports_arg_types: bool,
-    /// True if evaluation stops at the first argument that fails; false if both of two arguments are evaluated.
+    /// True if evaluation stops at the first argument that fails; false if the second of two arguments is evaluated
+    /// anyway.
     pub(crate) stops_at_first_error: bool,
-    /// The list argument that the cost tracker measures; if it is an error, the evaluation fails.
+    /// The list argument that the cost tracker measures. If the argument is an error, the evaluation fails.
     pub(crate) measured_list: Option<usize>,
 }
 
@@ -113,7 +114,7 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) enum CallBinding {
     Direct(FunctionOp),
-    /// One overload, whose argument types are checked at run time since they are `dyn`.
+    /// One overload. Its argument types are checked at run time, since they are `dyn`.
     TypeChecked(FunctionOp, Box<Overload>),
     Regex(Box<Pattern>, RegexFunctionOp),
     /// The overload is selected at run time by the argument types.
@@ -148,7 +149,7 @@ pub(crate) struct Fold {
     pub(crate) result: Interpretable,
 }
 
-/// The loop condition of a comprehension. The conditions of the standard macros are special cases, since they are
+/// The loop condition of a comprehension. The conditions of the standard macros are special cases, because they are
 /// evaluated in every iteration.
 #[derive(Debug)]
 pub(crate) enum LoopCondition {
@@ -174,7 +175,7 @@ pub(crate) struct SetMembership {
     pub(crate) constants: Vec<Value<'static>>,
 }
 
-/// The loop step of `all` and `exists`. `decisive` is the value of the accumulator that no predicate changes any more.
+/// The loop step of `all` and `exists`. `decisive` is the final value of the accumulator: no predicate can change it.
 #[derive(Debug)]
 pub(crate) struct LogicStep {
     pub(crate) accu: usize,

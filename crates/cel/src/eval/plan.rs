@@ -49,7 +49,7 @@ struct Planner<'e> {
     checked: &'e CheckedExpr,
     scopes: Vec<(Str, LocalVar)>,
     lazy_bindings: Vec<LazyBinding>,
-    /// The next free slot, and one past the highest slot allocated since `high_water` was last reset.
+    /// The next free slot. `high_water` is one past the highest slot allocated since it was last reset.
     next_slot: usize,
     high_water: usize,
     local_slots: usize,
@@ -285,7 +285,7 @@ fn conditional(condition: Interpretable, truthy: Interpretable, falsy: Interpret
     Interpretable::Attribute(Box::new(Attribute { root, qualifiers: Vec::new(), test_only: false, fields_only: true }))
 }
 
-/// Plans operators that have a node of their own. Returns the operands if the function is not one of them.
+/// Plans operators that have a node of their own. Returns the operands if the function is not such an operator.
 fn plan_operator(
     name: &str,
     overloads: &[&str],
@@ -345,7 +345,7 @@ fn plan_membership([value, list]: [Interpretable; 2]) -> Interpretable {
     Interpretable::SetMembership(Box::new(SetMembership { value, constants: list.iter().collect() }))
 }
 
-/// True if values can have another type at run time than the checker assigned.
+/// True if values can have another type at run time than the type that the checker assigned.
 fn contains_dyn(t: &Type) -> bool {
     *t == Type::Dyn || t.parameters().into_iter().any(contains_dyn)
 }

@@ -1,5 +1,5 @@
-//! The authorizer library: checks whether a user may do something. Every environment of Kubernetes has its functions;
-//! only admission declares variables of its types (upstream: `apiserver/pkg/cel/library/authz.go`).
+//! The authorizer library: checks whether a user has an access. Every environment of Kubernetes has the functions of
+//! the library. Only admission declares variables of its types (upstream: `apiserver/pkg/cel/library/authz.go`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,29 +23,29 @@ const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
 const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
 const DECISION: &str = "kubernetes.authorization.Decision";
 
-/// The cost of a check, which allows for two of them per expression.
+/// The cost of a check. It allows two checks per expression.
 const CHECK_COST: u64 = 350_000;
 /// The largest number of requirements per character of a selector (upstream: `selectorLengthToRequirementCount`).
 const REQUIREMENTS_PER_CHARACTER: f64 = 0.5;
 
 /// Answers the checks of expressions. The caller of an evaluation implements it.
 pub trait AccessChecker: Sync {
-    /// Decides a check. Blocks until the decision is there.
+    /// Decides a check. Blocks until the decision is made.
     fn check(&self, check: &AccessCheck<'_>) -> AccessDecision;
 }
 
 /// A check of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessCheck<'c> {
-    /// Whose access is checked.
+    /// The subject whose access is checked.
     pub subject: &'c AccessSubject,
-    /// What is accessed.
+    /// The target of the access.
     pub target: AccessTarget<'c>,
     /// The verb.
     pub verb: &'c str,
 }
 
-/// Whose access is checked.
+/// The subject whose access is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessSubject {
     /// The user who sends the request.
@@ -59,7 +59,7 @@ pub enum AccessSubject {
     },
 }
 
-/// What is accessed.
+/// The target of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessTarget<'c> {
     /// A non-resource path.
@@ -81,9 +81,9 @@ pub struct ResourceTarget {
     pub namespace: String,
     /// The name of the object.
     pub name: String,
-    /// The field selector, as the expression has it.
+    /// The field selector, as in the expression.
     pub field_selector: String,
-    /// The label selector, as the expression has it.
+    /// The label selector, as in the expression.
     pub label_selector: String,
 }
 
@@ -127,7 +127,7 @@ impl<'a> AuthorizationValue<'a> {
         Self { checker, kind: AuthorizationKind::Authorizer(AccessSubject::Requester) }.into_value()
     }
 
-    /// `authorizer.requestResource`: checks the access of that user to the resource of the request.
+    /// `authorizer.requestResource`: checks the access of the same user to the resource of the request.
     #[must_use]
     pub fn resource_check(checker: &'a dyn AccessChecker, target: ResourceTarget) -> Value<'a> {
         Self { checker, kind: AuthorizationKind::ResourceCheck(AccessSubject::Requester, target) }.into_value()

@@ -145,7 +145,7 @@ fn to_double<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     }))
 }
 
-/// Parses what Go's `strconv.ParseFloat` accepts, except hexadecimal notation and underscores.
+/// Parses the texts that Go's `strconv.ParseFloat` accepts, except hexadecimal notation and underscores.
 pub(super) fn parse_double(text: &str) -> Option<f64> {
     let number: f64 = text.parse().ok()?;
     // Go rejects numbers out of range.

@@ -45,7 +45,7 @@ const fn named(name: &'static str, pattern_length: u16, validate: fn(&str) -> Ve
     NamedFormat { name, validate, pattern_length }
 }
 
-/// The formats, by the name of the function that returns each of them.
+/// The formats, each by the name of the function that returns it.
 static FORMATS: [(&str, NamedFormat); 13] = [
     ("format.dns1123Label", named("DNS1123Label", 30, |text| names::dns1123_label_name(text, false))),
     ("format.dns1123Subdomain", named("DNS1123Subdomain", 60, |text| names::dns1123_subdomain_name(text, false))),

@@ -302,7 +302,7 @@ fn estimate_contains(call: &EstimatedCall<'_>, mask: bool) -> Option<CallEstimat
         cost = cost.plus(size.times_factor(STRING_TRAVERSAL_COST_FACTOR)).plus(CostEstimate::fixed(1));
     }
     if call.overload.ends_with("_string") {
-        // Upstream scales a size as if it were a cost; the result is the same.
+        // Upstream scales a size as if it were a cost. The result is the same.
         cost = cost.plus(call.size(other).times_factor(STRING_TRAVERSAL_COST_FACTOR));
     }
     Some(CallEstimate::cost(cost))

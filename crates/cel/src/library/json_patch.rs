@@ -1,5 +1,5 @@
-//! `jsonpatch.escapeKey`, for policies that create JSON patches. Not part of the base environment (upstream:
-//! `apiserver/pkg/cel/library/jsonpatch.go`).
+//! `jsonpatch.escapeKey`, for policies that create JSON patches. The base environment does not have this function
+//! (upstream: `apiserver/pkg/cel/library/jsonpatch.go`).
 
 use super::Library;
 use crate::cost::{CallEstimate, STRING_TRAVERSAL_COST_FACTOR, tracker};

@@ -97,8 +97,8 @@ fn sum_elements<'a>(args: &[Value<'a>], zero: Value<'a>) -> EvalResult<Value<'a>
     })
 }
 
-/// The elements of a list, which must be comparable. cel-go selects the overload by the first element, so only there an
-/// unsupported type is a missing overload.
+/// The elements of a list, which must be comparable. cel-go selects the overload by the first element. So an
+/// unsupported type is a missing overload only for the first element.
 fn comparable<'l, 'a>(list: &'l List<'a>) -> impl Iterator<Item = EvalResult<Value<'a>>> + 'l {
     list.iter().enumerate().map(|(i, element)| match element {
         Value::Invalid(_) if i == 0 => Err(EvalError::no_overload()),
@@ -125,7 +125,7 @@ fn is_sorted<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     Ok(Value::Bool(true))
 }
 
-/// Returns the minimum or maximum: an element replaces the current one if that compares to it as `worse`.
+/// Returns the minimum or maximum. An element replaces the current one if the current one compares to it as `worse`.
 fn extreme<'a>(args: &[Value<'a>], name: &str, worse: Ordering) -> EvalResult<Value<'a>> {
     let [Value::List(list)] = args else { return Err(EvalError::no_overload()) };
     let mut best: Option<Value<'a>> = None;

@@ -21,7 +21,8 @@ use crate::syntax::{
 use crate::types::Type;
 use crate::value::{ELEMENT_BYTES, EvalResult, List, Value, compare, ensure_room, equal};
 
-/// The longest list that `lists.range` creates. A longer one exceeds the cost limit, which is checked only afterwards.
+/// The maximum length of a list that `lists.range` creates. A longer list exceeds the cost limit, which is checked only
+/// afterwards.
 const MAX_RANGE_LENGTH: i64 = PER_CALL_COST_LIMIT as i64 + 1;
 
 pub(super) fn library() -> Library {
@@ -179,7 +180,7 @@ fn distinct<'a>(args: &[Value<'a>]) -> EvalResult<Value<'a>> {
     let mut unique: Vec<Value<'a>> = Vec::new();
     for element in list.iter() {
         let is_known = unique.iter().any(|known| equal(known, &element));
-        // A list of a megabyte is compared for minutes.
+        // Comparing the elements of a list of a megabyte takes minutes.
         budget::spend(unique.len())?;
         if !is_known {
             unique.push(element);

@@ -1,5 +1,5 @@
-//! Function libraries. Each one declares functions with implementations and costs; an environment adds the libraries it
-//! needs, and other crates can define their own.
+//! Function libraries. Each library declares functions with implementations and costs. An environment adds the
+//! libraries that it needs. Other crates can define their own libraries.
 
 mod authz;
 mod conversions;
@@ -39,7 +39,7 @@ impl Env {
         Self::default().library(&standard())
     }
 
-    /// The environment of Kubernetes 1.36: its libraries and its validators. Building it is expensive: build it once
+    /// The environment of Kubernetes 1.36: its libraries and its validators. Building it is expensive, so build it once
     /// and extend clones of it.
     #[must_use]
     pub fn kubernetes() -> Self {

@@ -175,8 +175,8 @@ fn comparison(name: &str, ids: [&'static str; 14], binding: FunctionOp) -> Funct
     overloads.fold(Function::new(name), Function::overload).binding(binding)
 }
 
-/// The error for a first operand whose type does not support the operator. Types with member functions fail to find the
-/// operator among these first, which changes the message.
+/// The error for a first operand whose type does not support the operator. For types with member functions, cel-go
+/// first fails to find the operator among these functions, which changes the message.
 pub(super) fn missing_operator(operator: &str, args: &[Value<'_>]) -> EvalError {
     match args.first() {
         Some(Value::String(_) | Value::Duration(_) | Value::Timestamp(_)) => EvalError::no_overload(),

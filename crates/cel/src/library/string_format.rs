@@ -24,7 +24,7 @@ impl From<String> for FormatError {
 
 type FormatResult = Result<String, FormatError>;
 
-/// Charges a part of the result. The parts are released with the call.
+/// Charges a part of the result. The parts are released when the call ends.
 fn charged(text: String) -> FormatResult {
     match budget::step().and_then(|()| budget::try_charge(text.len())) {
         Ok(()) => Ok(text),

@@ -103,7 +103,8 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// Returns the node, or a placeholder if it is too deep. Bounds the depth of trees for long chains of operators.
+    /// Returns the node, or a placeholder if it is too deep. This bounds the depth of trees for long chains of
+    /// operators.
     pub(super) fn limit_height(&mut self, node: ParsedNode) -> ParsedNode {
         if node.height <= self.limits.max_recursion_depth {
             return node;

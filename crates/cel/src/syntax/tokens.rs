@@ -1,8 +1,8 @@
-//! Token kinds and sets of them, in the order of CEL's grammar, in which messages list them.
+//! Token kinds and sets of token kinds. Their order is the order of CEL's grammar, in which messages list them.
 
 use std::fmt;
 
-/// The kind of a token. The discriminants are those of the grammar.
+/// The kind of a token. The discriminants are the grammar's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TokenKind {

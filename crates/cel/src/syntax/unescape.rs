@@ -1,7 +1,7 @@
 //! Decodes string and bytes literals (upstream: cel-go `parser/unescape.go`).
 
 /// Decodes a literal with its quotes and an optional `r` prefix; the caller has removed a `b` prefix. Returns bytes for
-/// both kinds; those of a string are valid UTF-8.
+/// both kinds. The bytes of a string are valid UTF-8.
 pub(super) fn unescape(literal: &str, is_bytes: bool) -> Result<Vec<u8>, &'static str> {
     const UNABLE: &str = "unable to unescape string";
     let literal = literal.replace("\r\n", "\n").replace('\r', "\n");

@@ -8,9 +8,9 @@ use pintle_value::{Object, Str, Value as Json};
 
 use super::{List, Map, Value};
 
-/// Converts the JSON values at one position of a schema: whether a string is a timestamp, which names the fields of an
-/// object have, how lists compare. The crate that knows the schema implements it; [`Untyped`] converts JSON without a
-/// schema.
+/// Converts the JSON values at one position of a schema. The adapter decides whether a string is a timestamp, how the
+/// fields of an object are named, and how lists compare. The crate that knows the schema implements it; [`Untyped`]
+/// converts JSON without a schema.
 pub trait TypeAdapter: Debug + Send + Sync {
     /// Converts a JSON value. Returns [`Value::Invalid`] if the value does not match the schema.
     fn read<'a>(&'a self, json: &'a Json) -> Value<'a>;
@@ -29,7 +29,7 @@ pub trait TypeAdapter: Debug + Send + Sync {
     }
 
     /// True if values are converted with a schema. Comparing such a value to a value of another type is an error
-    /// instead of false, and so is using a key that is not a string.
+    /// instead of false. Using a key that is not a string is an error, too.
     fn is_typed(&self) -> bool {
         false
     }

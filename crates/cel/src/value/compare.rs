@@ -14,7 +14,7 @@ pub fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
     try_equal(a, b).unwrap_or(false)
 }
 
-/// Like [`equal`], but fails if the first value contains an invalid one.
+/// Like [`equal`], but fails if the first value contains an invalid value.
 pub(crate) fn try_equal(a: &Value<'_>, b: &Value<'_>) -> EvalResult<bool> {
     budget::step()?;
     Ok(match (a, b) {
@@ -37,7 +37,7 @@ pub(crate) fn try_equal(a: &Value<'_>, b: &Value<'_>) -> EvalResult<bool> {
         },
         (Value::Type(a), Value::Type(b)) => a == b,
         (Value::Opaque(a), Value::Opaque(b)) => a.equals(&**b),
-        // Upstream never finds a value that these could be equal to.
+        // Upstream never finds such a value equal to another value.
         (Value::Authorization(_), _) => return Err(EvalError::no_overload()),
         (a, b) => match (Number::of(a), Number::of(b)) {
             (Some(a), Some(b)) => a.compare(b) == Some(Ordering::Equal),

@@ -2,7 +2,7 @@
 
 use super::{Value, format_double};
 
-/// The longest text of a value in a message, in bytes. Values may contain others many times.
+/// The longest text of a value in a message, in bytes. A value may contain another value many times.
 const MAX_LENGTH: usize = 1 << 20;
 
 /// Formats a value like Go's `%v` in cel-go's messages. The end of a very long text is missing.

@@ -60,7 +60,7 @@ impl<'a> List<'a> {
         (0..self.len()).filter_map(|i| self.get(i))
     }
 
-    /// True if an element equals the value. Fails if no element does but one is invalid.
+    /// True if an element equals the value. Fails if no element equals it and an element is invalid.
     pub fn contains(&self, value: &Value<'_>) -> EvalResult<bool> {
         let mut failed = None;
         for element in self.iter() {
@@ -168,14 +168,15 @@ impl<'a> List<'a> {
     fn element_keys<'l>(&'l self, topology: ListTopology<'l>) -> impl Iterator<Item = ElementKey> + 'l {
         (0..self.len()).map(move |i| match self {
             // Upstream identifies set elements by the unconverted JSON values, which can differ from the converted
-            // ones.
+            // values.
             Self::Json { items, .. } if topology == ListTopology::Set => ElementKey::of(&untyped(&items[i]), topology),
             _ => self.get(i).map_or_else(|| ElementKey(Vec::new()), |element| ElementKey::of(&element, topology)),
         })
     }
 }
 
-/// True if the predicate holds for all items. Stops at the first error or the first item for which it does not.
+/// True if the predicate holds for all items. Stops at the first error, or at the first item for which the predicate is
+/// false.
 pub(super) fn try_all<T>(
     items: impl IntoIterator<Item = T>,
     mut holds: impl FnMut(T) -> EvalResult<bool>,

@@ -1,5 +1,5 @@
-//! How much memory a value holds. The evaluation charges it to the budget of its thread, and stops before it holds more
-//! than an expression may.
+//! The memory that a value holds. The evaluation charges it to the budget of its thread, and stops before it holds more
+//! memory than an expression may hold.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use pintle_budget as budget;
 
 use super::{CelBytes, CelString, EvalResult, List, Map, MapKey, OwnedMap, Value};
 
-/// The memory that the values of one evaluation may hold at once, in bytes. cel-go has no such limit: the cost limit
-/// alone does not stop functions whose results are larger than their arguments.
+/// The memory that the values of one evaluation may hold at once, in bytes. cel-go has no such limit. But the cost
+/// limit alone does not stop functions whose results are larger than their arguments.
 pub const MAX_EVALUATION_MEMORY: usize = 64 << 20;
 
-/// What an element of a list takes.
+/// The size of an element of a list, in bytes.
 pub(crate) const ELEMENT_BYTES: usize = size_of::<Value<'_>>();
-/// What an entry of a map takes, with the unused part of its node.
+/// The size of an entry of a map, in bytes, with the unused part of its node.
 pub(crate) const ENTRY_BYTES: usize = 2 * (size_of::<MapKey<'_>>() + size_of::<Value<'_>>());
-/// What a string takes beside its text, as an element of a list.
+/// The size of a string as an element of a list, in bytes, without its text.
 pub(crate) const STRING_BYTES: usize = ELEMENT_BYTES + ALLOCATION_BYTES;
-/// What an allocation takes beside its content: the counters of its owners.
+/// The size of an allocation beside its content, in bytes: the counters of its owners.
 const ALLOCATION_BYTES: usize = 16;
 
-/// Fails if the evaluation must not hold so many bytes more: before a value is built that may be much larger than what it
-/// is made of. The value is charged once it is there.
+/// Fails if the evaluation must not hold this many bytes more. Called before a value is built that may be much larger
+/// than its parts. The value itself is charged when it has been built.
 pub(crate) fn ensure_room(bytes: usize) -> EvalResult<()> {
     let before = budget::mark();
     budget::try_charge(bytes)?;
@@ -30,7 +30,7 @@ pub(crate) fn ensure_room(bytes: usize) -> EvalResult<()> {
 }
 
 impl Value<'_> {
-    /// The bytes of the value's own allocation. What it contains or borrows does not count.
+    /// The bytes of the value's own allocation. Its contents and borrowed data do not count.
     #[inline]
     pub(crate) fn own_bytes(&self) -> usize {
         match self {
@@ -47,7 +47,7 @@ impl Value<'_> {
         }
     }
 
-    /// The bytes of the value's own allocation, if nothing else shares it: the value is new.
+    /// The bytes of the value's own allocation, if the value is new, so that nothing else shares it.
     #[inline]
     pub(crate) fn new_bytes(&self) -> usize {
         let is_shared = match self {
@@ -61,7 +61,8 @@ impl Value<'_> {
         if is_shared { 0 } else { self.own_bytes() }
     }
 
-    /// The bytes of the value and of all that it contains, at most `max`. What several values share counts for each.
+    /// The bytes of the value and of all its contents, at most `max`. A part that several values share counts for each
+    /// of them.
     #[must_use]
     pub fn held_bytes(&self, max: usize) -> usize {
         let own = self.own_bytes();

@@ -40,8 +40,8 @@ pub type EvalResult<T> = Result<T, EvalError>;
 
 /// A value. It can borrow from the input data and from the program, for `'a`.
 ///
-/// The enum's tag is a full word: with a smaller one, values are copied in parts of odd sizes, and loading them as
-/// words right afterwards, which evaluation does all the time, causes store-forwarding stalls.
+/// The enum's tag is a full word. With a smaller tag, values would be copied in parts of odd sizes. Evaluation all the
+/// time loads copied values as words right afterwards, which would cause store-forwarding stalls.
 #[derive(Clone, Debug)]
 #[repr(u64)]
 pub enum Value<'a> {
@@ -110,7 +110,7 @@ impl<'a> Value<'a> {
         Self::Opaque(Arc::new(value))
     }
 
-    /// Returns the value, borrowing from `self` what `self` owns.
+    /// Returns a copy of the value that borrows the parts that `self` owns.
     #[must_use]
     pub fn borrowed(&'a self) -> Self {
         match self {

@@ -61,8 +61,8 @@ pub(crate) fn double_to_uint(x: f64) -> Option<u64> {
     (x.is_finite() && (0.0..TWO_TO_64).contains(&x)).then_some(x as u64)
 }
 
-/// Formats a double like Go's `%g`: the shortest digits that parse back to the same value, with a two-digit exponent
-/// below 1e-4 and from 1e6 on.
+/// Formats a double like Go's `%g`, with the shortest digits that parse back to the same value. Numbers below 1e-4 and
+/// from 1e6 on have a two-digit exponent.
 pub(crate) fn format_double(x: f64) -> String {
     if x.is_nan() {
         return "NaN".to_owned();
