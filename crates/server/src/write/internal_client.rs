@@ -15,7 +15,7 @@ use pintle_value::Value;
 use super::create::CreateOperation;
 use super::delete::delete_internally;
 use super::managed_fields::ManagedFieldsUpdater;
-use super::update::{GuaranteedUpdate, ValidationRules};
+use super::update::{GuaranteedUpdate, UpdateMode, ValidationRules};
 use super::writer::{InternalWriter, Writer};
 use crate::cluster::{Cluster, RANGES_PREFIX};
 use crate::conversion::VersionView;
@@ -89,7 +89,7 @@ impl InternalClient {
         let hub = self.0.hub_of(resource)?;
         let writer = InternalWriter::default();
         let update = GuaranteedUpdate {
-            as_leader: true,
+            mode: UpdateMode::AsLeader,
             ..Self::update_of(writer.for_cluster(&self.0), &hub, "status", target)
         };
         let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "status");

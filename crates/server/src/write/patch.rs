@@ -17,7 +17,7 @@ use pintle_value::{Errors, FieldPath, Str, Value, print};
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
 use super::patched_text::{fields_opened_by_json_patch, fields_opened_by_merge_patch, patched_text};
-use super::update::GuaranteedUpdate;
+use super::update::{GuaranteedUpdate, UpdateMode};
 use crate::context::RequestContext;
 use crate::http::{Response, header_text};
 use crate::objects::decode::{ExpectedKind, convert_strategic_patch, decode_patched, report_strict_errors};
@@ -249,8 +249,7 @@ impl PatchRequest {
     ) -> GuaranteedUpdate<'a> {
         let subresource = resource.strategy.subresource(&request.info.subresource);
         GuaranteedUpdate {
-            // The uid of the new object is a precondition for PUT only.
-            uid_is_precondition: false,
+            mode: UpdateMode::Patch,
             // An apply compares the whole object, and a JSON patch measures the object's depth.
             seldom_used: subresource
                 .filter(|_| matches!(self.patch_type, PatchType::Merge | PatchType::Strategic))

@@ -71,18 +71,49 @@ pub(crate) struct GuaranteedUpdate<'a> {
     pub(crate) subresource: &'a str,
     /// Which rules validate the update.
     pub(crate) rules: ValidationRules,
-    /// If true, a uid in the new object that differs from the stored object's uid is a conflict.
-    pub(crate) uid_is_precondition: bool,
-    /// If true, the object is stored only while this server runs the controllers.
-    pub(crate) as_leader: bool,
-    /// If true, the object is read at the version at which it is stored, because the caller changes only its metadata.
-    pub(crate) as_stored: bool,
-    /// If true, the object is deleted as part of a collection. As in upstream, plugins do not see its name then.
-    pub(crate) is_of_collection: bool,
+    pub(crate) mode: UpdateMode,
     /// The members of the object whose content the update seldom uses ([`SubresourceStrategy::seldom_used`]).
     pub(crate) seldom_used: &'static [&'static str],
     /// The view of the object that is updated; `None` for the object itself.
     pub(crate) view: Option<&'a dyn SubresourceView>,
+}
+
+/// The differences between the callers of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UpdateMode {
+    /// A new object replaces the stored object. If the new object has a uid, the stored object must have the same uid.
+    Replace,
+    /// A patch changes the stored object. A uid in the result is no precondition.
+    Patch,
+    /// A controller replaces the object, only while this server runs the controllers.
+    AsLeader,
+    /// The server deletes the object. The object is read at its stored version, because only its metadata changes.
+    InternalDelete,
+    /// A request deletes the object as part of a collection. As in upstream, plugins do not see its name.
+    CollectionDelete,
+}
+
+/// The outcome of one attempt of an update.
+enum Attempt {
+    /// Another request has changed the object since it was read.
+    Conflict,
+    /// The update is rejected before a commit.
+    Rejected(ApiError),
+    /// The update needs no commit: it changes nothing, or it is a dry run.
+    NotCommitted(Arc<Object>),
+    /// The update has tried to commit. It is never repeated, because an error may hide that the commit succeeded.
+    Committed(Result<Arc<Object>, ApiError>),
+}
+
+impl Attempt {
+    /// The end of the write for its reservations and allocations.
+    fn write_end(&self, is_dry_run: bool) -> WriteEnd {
+        match self {
+            Self::Committed(result) => WriteEnd::of(result, |_| true),
+            Self::NotCommitted(_) if !is_dry_run => WriteEnd::Stored,
+            Self::NotCommitted(_) | Self::Conflict | Self::Rejected(_) => WriteEnd::NotStored,
+        }
+    }
 }
 
 /// A view of an object that a subresource writes (`scale`). Clients and admission see it in place of the object.
@@ -153,10 +184,7 @@ impl<'a> GuaranteedUpdate<'a> {
             name: name.to_owned(),
             subresource: "",
             rules: ValidationRules::Object,
-            uid_is_precondition: true,
-            as_leader: false,
-            as_stored: false,
-            is_of_collection: false,
+            mode: UpdateMode::Replace,
             seldom_used: &[],
             view: None,
         }
@@ -165,7 +193,10 @@ impl<'a> GuaranteedUpdate<'a> {
     /// The view that converts stored objects to the hub version.
     pub(crate) fn version_view(&self, hub: &Arc<Resource>) -> VersionView {
         let cluster = self.writer.cluster;
-        if self.as_stored { VersionView::as_stored(cluster, hub) } else { VersionView::of(cluster, hub) }
+        match self.mode {
+            UpdateMode::InternalDelete => VersionView::as_stored(cluster, hub),
+            _ => VersionView::of(cluster, hub),
+        }
     }
 
     fn key(&self) -> pintle_value::Str {
@@ -219,11 +250,7 @@ impl<'a> GuaranteedUpdate<'a> {
         if is_current {
             self.catch_up().await?;
         }
-        let contended_keys = &self.writer.cluster.contended_keys;
-        let mut turn = match self.writer.context.dry_run {
-            true => None,
-            false => contended_keys.wait_if_contended(|| self.store_key().into()).await,
-        };
+        let mut turn = self.turn_if_contended().await;
         let before = pintle_budget::mark();
         loop {
             let Some(current) = self.current()? else {
@@ -238,29 +265,41 @@ impl<'a> GuaranteedUpdate<'a> {
             if self.writer.recorder.set_large_by_length(current.json.len()).await {
                 continue;
             }
-            let mut has_committed = false;
-            let updated = match self.attempt(&current, &mut compute, &mut has_committed).await {
-                Ok(None) => {
-                    if !turn.as_ref().is_some_and(Turn::has_begun) {
-                        drop(turn.take());
-                        turn = Some(contended_keys.wait(self.store_key().into()).await);
-                    }
+            let result = match self.attempt(&current, &mut compute).await {
+                Attempt::Conflict => {
+                    turn = self.turn_after_conflict(turn).await;
                     continue;
                 }
-                // An attempt that has tried to commit is never repeated, because an error may hide that the commit
-                // succeeded.
-                Ok(Some(updated)) if is_current || has_committed => return Ok(updated),
-                Err(error) if is_current || has_committed => return Err(error),
-                undecided => undecided,
+                Attempt::Committed(result) => return result,
+                Attempt::NotCommitted(object) => Ok(object),
+                Attempt::Rejected(error) => Err(error),
             };
+            if is_current {
+                return result;
+            }
             self.catch_up().await?;
             is_current = true;
-            if self.current()?.is_some_and(|newest| newest.revision == current.revision)
-                && let Some(unchanged) = updated?
-            {
-                return Ok(unchanged);
+            if self.current()?.is_some_and(|newest| newest.revision == current.revision) {
+                return result;
             }
         }
+    }
+
+    /// Waits for the turn of the update among the writes of its key, if these take turns at present. A dry run never waits.
+    async fn turn_if_contended(&self) -> Option<Turn<'a>> {
+        if self.writer.context.dry_run {
+            return None;
+        }
+        self.writer.cluster.contended_keys.wait_if_contended(|| self.store_key().into()).await
+    }
+
+    /// Waits for the turn of the update after a conflict, unless it is the update's turn already.
+    async fn turn_after_conflict(&self, turn: Option<Turn<'a>>) -> Option<Turn<'a>> {
+        if turn.as_ref().is_some_and(Turn::has_begun) {
+            return turn;
+        }
+        drop(turn);
+        Some(self.writer.cluster.contended_keys.wait(self.store_key().into()).await)
     }
 
     /// Waits until the watch cache contains everything that is committed now.
@@ -299,7 +338,7 @@ impl<'a> GuaranteedUpdate<'a> {
     /// Creates the object, which does not exist. A numeric resourceVersion is ignored, but a dry run shows it. A uid is
     /// a conflict.
     async fn create_instead(&self, request: &RequestContext, mut object: Value) -> Result<Arc<Object>, ApiError> {
-        if self.uid_is_precondition {
+        if self.mode != UpdateMode::Patch {
             self.check_uid(&object, "")?;
         }
         // Upstream parses the resourceVersion before it knows whether the object exists.
@@ -311,13 +350,21 @@ impl<'a> GuaranteedUpdate<'a> {
         CreateOperation { writer: self.writer.clone(), resource: self.resource }.run(object).await
     }
 
-    /// Makes one attempt. Returns `None` after a conflict. Sets `has_committed` before it tries to commit.
+    /// Makes one attempt.
     async fn attempt(
         &self,
         current: &Arc<Object>,
         compute: &mut impl FnMut(&Value) -> Result<Value, ApiError>,
-        has_committed: &mut bool,
-    ) -> Result<Option<Arc<Object>>, ApiError> {
+    ) -> Attempt {
+        self.attempt_unless_rejected(current, compute).await.unwrap_or_else(Attempt::Rejected)
+    }
+
+    /// Makes one attempt. An error rejects the update before a commit.
+    async fn attempt_unless_rejected(
+        &self,
+        current: &Arc<Object>,
+        compute: &mut impl FnMut(&Value) -> Result<Value, ApiError>,
+    ) -> Result<Attempt, ApiError> {
         let Self { writer, resource, .. } = self;
         let (cluster, context) = (writer.cluster, &writer.context);
         let hub = cluster.hub(resource);
@@ -333,7 +380,7 @@ impl<'a> GuaranteedUpdate<'a> {
         };
         let mut object = writer.conversions.run_until_complete(cluster, resource, || compute(&live)).await?;
         check_budget(writer)?;
-        if self.uid_is_precondition {
+        if self.mode != UpdateMode::Patch {
             self.check_uid(&object, old.uid())?;
         }
         let client = InternalClient(cluster.clone());
@@ -369,20 +416,20 @@ impl<'a> GuaranteedUpdate<'a> {
         let hooks = hub.strategy.allocation().filter(|_| rules.subresource.is_none());
         let write = WriteOperation::Update { object: &mut object, old: &old };
         let allocated = Allocated::begin(hooks, context, &client, write).await?;
-        let result = async {
+        let validated_and_stored = async {
             validate_and_admit(writer, &rules, &attributes, &mut object, Some(&old)).await?;
-            let stored = self.store(&version_view, object, &old, current, &client, has_committed).await;
+            let stored = self.store(&version_view, object, &old, current, &client).await;
             writer.recorder.trace.step(Step::Stored);
             stored
-        }
-        .await;
-        let end = WriteEnd::of(&result, |stored| stored.is_some() && !context.dry_run);
+        };
+        let attempt = validated_and_stored.await.unwrap_or_else(Attempt::Rejected);
+        let end = attempt.write_end(context.dry_run);
         reservations.finish(&client, end).await;
         allocated.finish(&client, end).await;
         // After a conflict, the next attempt checks whether the update requires that revision. A patched object has the
         // resourceVersion of the object before the patch. So the resourceVersion is a precondition of a patch only if
         // the patch sets it.
-        result
+        Ok(attempt)
     }
 
     /// Checks that the resourceVersion of a new object, if it has one, is the current resourceVersion. Without one, the
@@ -447,8 +494,8 @@ impl<'a> GuaranteedUpdate<'a> {
         }
     }
 
-    /// Stores the new object, or deletes it if the update removed the last finalizer of a terminating object. Returns
-    /// `None` after a conflict.
+    /// Stores the new object, or deletes it if the update removed the last finalizer of a terminating object. An
+    /// error rejects the update before a commit.
     async fn store(
         &self,
         view: &VersionView,
@@ -456,8 +503,7 @@ impl<'a> GuaranteedUpdate<'a> {
         old: &Value,
         current: &Arc<Object>,
         client: &InternalClient,
-        has_committed: &mut bool,
-    ) -> Result<Option<Arc<Object>>, ApiError> {
+    ) -> Result<Attempt, ApiError> {
         let (cluster, context, hub) = (self.writer.cluster, &self.writer.context, &view.hub);
         set_stored_defaults(self.resource, hub, &mut object);
         check_budget(&self.writer)?;
@@ -474,17 +520,21 @@ impl<'a> GuaranteedUpdate<'a> {
             // The object is not stored again, so it is not converted to its storage version.
             let last = cached_object(&key, current.revision, view.encode(&object, None))?;
             if context.dry_run {
-                return Ok(Some(last));
+                return Ok(Attempt::NotCommitted(last));
             }
-            *has_committed = true;
-            return Ok(match commit(cluster, hub, &key, ObjectChange::delete(current.revision), None).await? {
-                CommitOutcome::Committed(_) => {
+            return Ok(match commit(cluster, hub, &key, ObjectChange::delete(current.revision), None).await {
+                Ok(CommitOutcome::Committed(_)) => {
                     super::delete::release_allocations(self, hub, &key, old, client).await;
-                    Some(last)
+                    Attempt::Committed(Ok(last))
                 }
                 // As in upstream, an update that would have removed the object succeeds if another request has removed
                 // it.
-                CommitOutcome::Conflict | CommitOutcome::ConditionFailed => self.current()?.is_none().then_some(last),
+                Ok(CommitOutcome::Conflict | CommitOutcome::ConditionFailed) => match self.current() {
+                    Ok(None) => Attempt::Committed(Ok(last)),
+                    Ok(Some(_)) => Attempt::Conflict,
+                    Err(error) => Attempt::Committed(Err(error)),
+                },
+                Err(error) => Attempt::Committed(Err(error)),
             });
         }
         // An update that changes nothing is not written, unless the stored value is stale (encrypted with an old key).
@@ -492,18 +542,23 @@ impl<'a> GuaranteedUpdate<'a> {
         let original = OriginalObject { value: old, text: &current.json };
         let json = view.encode_for_storage(&object, Some(original)).await?;
         if is_fresh && is_same_object(&json, &current.json) {
-            return Ok(Some(current.clone()));
+            return Ok(Attempt::NotCommitted(current.clone()));
         }
         self.writer.check_memory_for_update(current.json.len(), json.len(), old.is_terminating())?;
         if context.dry_run {
-            return cached_object(&key, current.revision, json).map(Some);
+            return cached_object(&key, current.revision, json).map(Attempt::NotCommitted);
         }
-        let conditions = if self.as_leader { cluster.conditions_of_leader()? } else { Vec::new() };
+        let conditions = match self.mode {
+            UpdateMode::AsLeader => cluster.conditions_of_leader()?,
+            _ => Vec::new(),
+        };
         let change = ObjectChange { conditions, ..ObjectChange::update(current.revision, json.clone()) };
-        *has_committed = true;
-        match commit(cluster, hub, &key, change, Some(&object)).await? {
-            CommitOutcome::Committed(revision) => committed_object(cluster, hub, &key, revision, json).map(Some),
-            CommitOutcome::Conflict | CommitOutcome::ConditionFailed => Ok(None),
-        }
+        Ok(match commit(cluster, hub, &key, change, Some(&object)).await {
+            Ok(CommitOutcome::Committed(revision)) => {
+                Attempt::Committed(committed_object(cluster, hub, &key, revision, json))
+            }
+            Ok(CommitOutcome::Conflict | CommitOutcome::ConditionFailed) => Attempt::Conflict,
+            Err(error) => Attempt::Committed(Err(error)),
+        })
     }
 }

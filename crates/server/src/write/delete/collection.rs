@@ -16,7 +16,7 @@ use crate::read::{collect, select, select_shard};
 use crate::represent::{ObjectSource, ResponseFormat};
 use crate::request::query::{DeleteOptions, ListOptions};
 use crate::write::LargeWrite;
-use crate::write::update::GuaranteedUpdate;
+use crate::write::update::{GuaranteedUpdate, UpdateMode};
 use crate::write::writer::{InternalWriter, Writer};
 
 /// Maximum number of objects of a collection that are deleted concurrently. Concurrent deletes share commits.
@@ -87,7 +87,7 @@ async fn delete_one(
     let deletion = cluster.spawn_write(LargeWrite::new(request.clone(), async move {
         let writer = Writer::for_request(&request, &*options, options.dry_run);
         let update = GuaranteedUpdate {
-            is_of_collection: true,
+            mode: UpdateMode::CollectionDelete,
             ..GuaranteedUpdate::new(writer, &resource, (object.namespace(), object.name()))
         };
         delete_object(&update, &options).await.map(drop)
@@ -150,6 +150,6 @@ pub(crate) async fn delete_internally(
     let writer = InternalWriter::default();
     let writer = Writer { options, ..writer.for_cluster(cluster) };
     // Objects must remain deletable if their conversion webhook fails.
-    let update = GuaranteedUpdate { as_stored: true, ..GuaranteedUpdate::new(writer, hub, target) };
+    let update = GuaranteedUpdate { mode: UpdateMode::InternalDelete, ..GuaranteedUpdate::new(writer, hub, target) };
     delete_object(&update, options).await.map(drop)
 }

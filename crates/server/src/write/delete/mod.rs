@@ -23,7 +23,7 @@ use self::options::delete_options;
 use super::allocation::Allocated;
 use super::commit::{CommitOutcome, ObjectChange, WriteEnd, cached_object, commit, committed_object};
 use super::internal_client::InternalClient;
-use super::update::GuaranteedUpdate;
+use super::update::{GuaranteedUpdate, UpdateMode};
 use super::writer::Writer;
 use crate::cluster::object_index::is_same_object;
 use crate::cluster::{check_key, tree};
@@ -206,7 +206,8 @@ async fn attempt(
 /// Runs both phases of admission for a delete.
 async fn admit(update: &GuaranteedUpdate<'_>, old: &Value, client: &InternalClient) -> Result<(), ApiError> {
     let view = from_hub(update.resource, old.clone());
-    let target = ("", &*update.namespace, if update.is_of_collection { "" } else { &*update.name });
+    let name = if update.mode == UpdateMode::CollectionDelete { "" } else { &*update.name };
+    let target = ("", &*update.namespace, name);
     let attributes = update.writer.attributes(AdmissionOperation::Delete, update.resource, target, Some(&view), client);
     update.writer.plugins.mutate(&attributes, &mut Value::Null).await?;
     update.writer.plugins.validate(&attributes, &Value::Null).await
