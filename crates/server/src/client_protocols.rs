@@ -1,4 +1,4 @@
-//! Which protocols the HTTP clients of the server offer (upstream: apimachinery's `util/net/http.go`, and
+//! The protocols that the server's HTTP clients offer (upstream: apimachinery's `util/net/http.go`, and
 //! `pkg/util/webhook/client.go`), with the environment variables that client-go reads.
 
 use std::sync::LazyLock;

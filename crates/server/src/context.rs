@@ -68,7 +68,7 @@ pub(crate) struct RequestContext {
     pub(crate) body: Mutex<Option<Incoming>>,
     /// Set once [`RequestContext::body`] reads the body.
     pub(crate) body_begun: AtomicBool,
-    /// When the body was received completely.
+    /// The time at which the body was received completely.
     pub(crate) body_received: SetOnce<Instant>,
     /// Counts the bytes of the body as long as the request and the values decoded from the body exist.
     pub(crate) held_body: Mutex<HeldBody>,

@@ -92,7 +92,7 @@ pub struct ClusterConfig {
     pub controllers: ControllerOptions,
     /// The times after which a failed background task counts as recovered, and after which it fails `/livez`.
     pub recovery: RecoveryTimes,
-    /// How long events are kept after their last write; zero keeps them forever.
+    /// The time for which events are kept after their last write; zero keeps them forever.
     pub event_ttl: Duration,
     /// The memory that the process may use; `None` for no limit.
     pub memory: Option<MemoryBudget>,

@@ -19,7 +19,7 @@ use crate::cluster::{Cluster, IssuerSeries};
 
 /// The limits of a request to an issuer.
 pub(super) const LIMITS: CallLimits = CallLimits { timeout: Duration::from_secs(30), max_body_bytes: 1 << 20 };
-/// How long to wait before the discovery document is fetched again after a failure.
+/// The delay after a failed fetch of the discovery document.
 const DISCOVERY_INTERVAL: Duration = Duration::from_secs(10);
 /// Keys are fetched again this long before they expire.
 const EXPIRY_DELTA: Duration = Duration::from_secs(30);
@@ -44,16 +44,16 @@ pub(super) struct RemoteKeys {
 }
 
 struct KeysState {
-    /// Where the keys are; `None` before the discovery document was read.
+    /// The URL of the keys; `None` before the discovery document was read.
     jwks_uri: Option<String>,
     keys: Arc<Vec<PublicKey>>,
-    /// Until when the issuer lets its keys be used.
+    /// The time until which the issuer lets its keys be used.
     expires: Instant,
     /// The fetch in progress. It ends with keys or an error.
     fetch: Option<watch::Receiver<Option<FetchedKeys>>>,
-    /// How many fetches may begin now, and when that was counted.
+    /// The number of fetches that may begin now, and the time at which it was counted.
     budget: (u32, Instant),
-    /// Why the discovery document cannot be used.
+    /// The reason why the discovery document cannot be used.
     error: Option<String>,
 }
 
@@ -235,7 +235,7 @@ impl RemoteIssuer {
         self.keys.state.lock().jwks_uri.is_some()
     }
 
-    /// Why the discovery document cannot be used.
+    /// The reason why the discovery document cannot be used.
     pub(super) fn error(&self) -> Option<String> {
         self.keys.state.lock().error.clone()
     }

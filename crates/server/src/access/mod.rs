@@ -36,7 +36,7 @@ use crate::request::recorder::Recorder;
 pub struct AccessControl {
     /// Identifies the sender of a request.
     pub authenticator: Box<dyn Authenticator>,
-    /// The headers in which front proxies name users. They are not passed on to backends.
+    /// The headers in which front proxies name users. These headers are not passed on to backends.
     pub front_proxy_headers: RequestHeaders,
     /// Decides what a user may do.
     pub authorizer: Box<dyn Authorizer>,
@@ -67,12 +67,12 @@ pub(crate) fn forbidden(error: ForbiddenError) -> ApiError {
     ApiError::Forbidden { resource: GroupResource::new(group, resource), name, why, causes: Vec::new() }
 }
 
-/// Why a sender is not authenticated.
+/// The reason why a sender is not authenticated.
 #[derive(Debug)]
 pub(crate) enum AuthenticationFailure {
-    /// No authenticator recognizes it.
+    /// No authenticator recognizes the sender.
     Unknown,
-    /// An authenticator rejects its credentials.
+    /// An authenticator rejects the sender's credentials.
     Rejected(AuthenticationError),
 }
 

@@ -2,7 +2,8 @@
 //! without an order the work for a write grows with the number of writers. After its first conflict a write waits for
 //! its turn. Later writes of the key wait as well, until no write of the key is left.
 //!
-//! Turns only save work. A write that has waited for too long goes on without one, and the compare of its commit decides.
+//! Turns only save work. A write that has waited for too long continues without a turn, and the compare of its commit
+//! decides.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use pintle_locks::Mutex;
 use pintle_store::Key;
 use tokio::sync::OwnedMutexGuard;
 
-/// How long a write waits for its turn. The write before it may wait for a webhook, which may itself write the same key.
+/// Maximum time for which a write waits for its turn. The write before it may wait for a webhook, which may itself
+/// write the same key.
 const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// The keys for which writes take turns.
@@ -71,7 +73,7 @@ impl ContendedKeys {
 }
 
 impl Turn<'_> {
-    /// True unless the write has waited for too long and goes on without a turn.
+    /// True unless the write has waited for too long and continues without a turn.
     pub(crate) fn has_begun(&self) -> bool {
         self.guard.is_some()
     }

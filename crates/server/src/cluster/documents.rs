@@ -26,7 +26,7 @@ pub(crate) struct Document {
     pub(crate) bytes: Bytes,
     /// The hash of the bytes, used as ETag.
     pub(crate) hash: String,
-    /// When the document was made.
+    /// The time at which the document was made.
     pub(crate) modified: SystemTime,
 }
 

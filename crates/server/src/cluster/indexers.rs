@@ -25,7 +25,7 @@ pub(crate) struct Indexers {
     field_indexers: RwLock<HashMap<Str, Arc<FieldIndexer>>>,
     /// The collections of custom resources.
     custom: RwLock<HashMap<Str, CustomCollection>>,
-    /// True if other programs write to the store as well. They may store objects without a uid.
+    /// True if other programs write to the store as well. Such programs may store objects without a uid.
     has_other_writers: bool,
     /// The fields of objects that are being written, by the address of their JSON.
     written: Mutex<HashMap<usize, WrittenFields>>,

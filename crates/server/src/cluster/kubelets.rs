@@ -20,7 +20,7 @@ pub(crate) fn join_host_port(host: &str, port: &str) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// How kubelets are reached.
+/// The configuration of connections to kubelets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeletOptions {
     /// The files with the client certificate and its key (`--kubelet-client-certificate`, `--kubelet-client-key`).
@@ -51,7 +51,7 @@ impl Default for KubeletOptions {
     }
 }
 
-/// Where a kubelet listens.
+/// The address of a kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KubeletAddress {
     pub(crate) host: String,
@@ -77,7 +77,8 @@ struct ClientKey {
     files: Arc<ClientFiles>,
 }
 
-/// The clients of kubelets, with one for each kubelet, because a client presents its certificate to one server only.
+/// The clients of kubelets. There is one client for each kubelet, because a client presents its certificate to one
+/// server only.
 pub(crate) struct KubeletClient {
     options: KubeletOptions,
     extends_websockets: bool,
@@ -98,7 +99,7 @@ impl KubeletClient {
         Self { options, extends_websockets, clients: RecentClients::default(), proxy: OnceLock::new() }
     }
 
-    /// Where the kubelet of a node listens (upstream: `GetConnectionInfo` and `GetPreferredNodeAddress`).
+    /// The address of a node's kubelet (upstream: `GetConnectionInfo` and `GetPreferredNodeAddress`).
     ///
     /// # Errors
     /// The node has no address of a preferred type.
@@ -126,7 +127,7 @@ impl KubeletClient {
         })
     }
 
-    /// Where an address is reached.
+    /// The address to dial for an IP address and port, after `routes`.
     pub(crate) fn dial_address(&self, address: IpAddr, port: u16) -> DialAddress {
         DialAddress { host: self.options.routes.get(&address).unwrap_or(&address).to_string(), port }
     }

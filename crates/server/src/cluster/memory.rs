@@ -1,6 +1,6 @@
 //! The memory budget of the process. While memory is short, the server first gives up cached encodings, then history.
 //! Then it refuses large writes, and finally all writes that add stored data. It never gives up objects, and reads,
-//! deletes and watches go on.
+//! deletes and watches continue.
 
 use std::fmt;
 use std::fs;
@@ -17,7 +17,7 @@ use super::{Cluster, Storage};
 
 /// The name of the task that measures memory.
 const MEMORY_TASK: &str = "memory-budget";
-/// How often the memory in use is measured.
+/// The interval between measurements of the memory in use.
 const MEASURE_INTERVAL: Duration = Duration::from_millis(250);
 /// The time between two reductions of the history. The allocator returns freed memory after a second.
 const HISTORY_INTERVAL: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ fn anonymous_bytes(status: &str) -> Option<u64> {
     Some(kilobytes.parse::<u64>().ok()? * 1024)
 }
 
-/// How much memory the process may use.
+/// The limit of the process's memory, and its measurement.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget {
     /// The limit in bytes.

@@ -77,10 +77,10 @@ use crate::http::{CpuPermits, UnresponsiveWatches};
 use crate::request::body_budget::BodyBudget;
 use crate::request::work_memory::WorkMemory;
 
-/// How often an error of the store is logged while the error lasts.
+/// The interval between log lines about an error of the store while the error lasts.
 const STORE_ERROR_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A component beside the server whose health `componentstatuses` reports.
+/// A component outside of this server whose health `componentstatuses` reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
     /// The name of its `ComponentStatus`.
@@ -99,7 +99,7 @@ impl Component {
     }
 }
 
-/// Which metrics of the store are computed when metrics are read.
+/// The metrics of the store that are computed when metrics are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorageMetrics {
     /// The number of objects of each resource (`--etcd-count-metric-poll-period` is not zero).
@@ -131,7 +131,7 @@ pub struct Cluster {
     pub(crate) cache: Cache,
     /// The collections that are in other stores.
     pub(crate) overrides: Vec<OverrideStorage>,
-    /// Which selectable fields the watch caches index.
+    /// The selectable fields that the watch caches index.
     pub(crate) indexers: Arc<Indexers>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) min_request_timeout: Duration,
@@ -157,7 +157,7 @@ pub struct Cluster {
     pub(crate) conversion_cache: ConversionCache,
     /// The bodies of requests that are held at present.
     pub(crate) bodies: Arc<BodyBudget>,
-    /// How short memory is.
+    /// The state of the memory budget.
     pub(crate) memory: MemoryGuard,
     /// The memory that writes may take.
     pub(crate) work_memory: Arc<WorkMemory>,
@@ -168,7 +168,7 @@ pub struct Cluster {
     nodes: Lazy<FollowedIndex<NodeAuthorizer>>,
     /// Limits how many large responses are encoded at the same time.
     pub(crate) cpu_permits: CpuPermits,
-    /// Which of the servers that share the store runs the controllers.
+    /// The election among the servers that share the store. The elected server runs the controllers.
     pub(crate) election: Arc<LeaderElection>,
     /// The writes in progress for which admission plugins have reserved something.
     pub(crate) reserved_writes: ReservedWrites,

@@ -10,9 +10,9 @@ use pintle_value::{Object, Str, Value};
 /// The offsets that a scan finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectOffsets {
-    /// Where the resourceVersion is inserted.
+    /// The offset at which the resourceVersion is inserted.
     pub(crate) resource_version_offset: u32,
-    /// Where an item of a typed list starts.
+    /// The offset at which an item of a typed list starts.
     pub(crate) item_offset: u32,
     /// The members of `metadata.labels`; empty if there are none.
     pub(crate) labels: Range<u32>,

@@ -140,8 +140,8 @@ impl Cluster {
         namespace.into_iter().chain(definition).collect()
     }
 
-    /// The condition that this server still runs the controllers. It is the condition of one server among several that
-    /// share the store. A server that is alone needs no condition.
+    /// The condition that this server still runs the controllers. Another server that shares the store may run them
+    /// instead. A server that is alone needs no condition.
     ///
     /// # Errors
     /// Another server runs the controllers.
@@ -163,7 +163,7 @@ impl Cluster {
     /// True if the stored CRD of a resource is terminating; false for built-in kinds.
     ///
     /// # Errors
-    /// The CRD is gone.
+    /// The CRD does not exist any more.
     pub(crate) fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
         let Some(source) = &resource.definition else { return Ok(false) };
         let definitions = self.cache.watch_cache(DEFINITIONS_PREFIX).ok_or(ApiError::NoSuchPath)?;

@@ -1,4 +1,4 @@
-//! How the server issues tokens of service accounts.
+//! The configuration of tokens of service accounts.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use pintle_value::{Str, Value};
 
 use super::{Cluster, store_error};
 
-/// How long the deletion of a namespace waits for another store, before it is tried again.
+/// Maximum time for which the deletion of a namespace waits for another store. After that, the deletion is tried again.
 const OVERRIDE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A store that contains only the objects of some resources.
@@ -144,7 +144,7 @@ impl Cluster {
         Storage { store: &self.store, cache: &self.cache, is_main: true }
     }
 
-    /// All storages, the main one first.
+    /// All storages, the main storage first.
     pub(crate) fn storages(&self) -> impl Iterator<Item = Storage<'_>> {
         std::iter::once(self.main_storage()).chain(self.overrides.iter().map(OverrideStorage::storage))
     }

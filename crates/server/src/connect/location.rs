@@ -218,7 +218,7 @@ fn pod_backend(kubelets: &KubeletClient, pod: &Value, named: &NamedPort<'_>) -> 
     backend(kubelets, named.scheme_or_http(), (&address.to_string(), address), &port)
 }
 
-/// The location of a service: one of its endpoints that is a pod of the namespace.
+/// The location of a service: an endpoint that is a pod of the namespace.
 ///
 /// # Errors
 /// The name is malformed, the service or port does not exist, or the service has no endpoint.

@@ -43,7 +43,7 @@ const SPDY_PROTOCOLS: [&str; 5] =
 const CLOSE_SIGNAL: u8 = 255;
 /// The number of channels.
 const CHANNELS: u8 = 5;
-/// How often the kubelet is pinged.
+/// The interval between pings to the kubelet.
 const PING_PERIOD: Duration = Duration::from_secs(5);
 /// The time without activity after which the connection ends (upstream: `defaultIdleConnectionTimeout`).
 const IDLE_TIME: Duration = Duration::from_secs(4 * 3600);

@@ -11,7 +11,7 @@ use crate::http::{Response, set_header, text};
 use crate::represent::compress_from;
 use crate::request::negotiate::exposition_escaping;
 
-/// When the process started, in seconds since the Unix epoch.
+/// The header with the start time of the process, in seconds since the Unix epoch.
 const PROCESS_START_TIME: HeaderName = HeaderName::from_static("process-start-time-unix");
 
 /// Responds if the path belongs to this file.

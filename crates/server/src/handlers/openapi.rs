@@ -181,7 +181,7 @@ fn document(request: &RequestContext, path: &str) -> Response {
             set_header(&mut headers, CACHE_CONTROL, "public, immutable");
             set_header(&mut headers, EXPIRES, &expiry(SystemTime::now()));
         }
-        // An old hash is redirected to the current one.
+        // An old hash is redirected to the current hash.
         _ => {
             set_header(&mut headers, LOCATION, &format!("/openapi/v3/{path}?hash={}", document.hash));
             return empty(StatusCode::MOVED_PERMANENTLY, headers);

@@ -105,9 +105,9 @@ struct ActivityState {
     /// The number of the next request.
     next_request: u64,
     protocol: ConnectionProtocol,
-    /// When the head of a request began to arrive. Always `None` over HTTP/2.
+    /// The time at which the head of a request began to arrive. Always `None` over HTTP/2.
     head_since: Option<Instant>,
-    /// When the last request ended. Only meaningful if there is no open request.
+    /// The time at which the last request ended. Only meaningful if there is no open request.
     idle_since: Instant,
 }
 

@@ -32,7 +32,7 @@ use super::{Handler, Peer, TlsConfig};
 
 /// The time for which a connection is silent before the system probes the client (upstream's `tcpKeepAliveListener`).
 /// The server does not ping clients of HTTP/1.1 watches and of connections that have left HTTP. So without this probe,
-/// it would not notice that they are gone.
+/// it would not notice that they have disconnected.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(3 * 60);
 
 /// Maximum number of headers of an HTTP/1.1 request. This is enough to impersonate several hundred groups, each with a

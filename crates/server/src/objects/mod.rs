@@ -18,7 +18,7 @@ use crate::request::negotiate::EndpointRestrictions;
 
 pub(crate) use built_in::BuiltIn;
 
-/// How upstream dispatches requests for a resource.
+/// Upstream's way of dispatching requests for a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routing {
     /// A router with a route for each verb (upstream: go-restful).
@@ -27,9 +27,9 @@ pub(crate) enum Routing {
     Handler,
 }
 
-/// How the objects of a resource are decoded, encoded and described.
+/// The rules for decoding, encoding and describing the objects of a resource.
 pub(crate) trait ObjectModel: Send + Sync {
-    /// How upstream dispatches requests for such resources.
+    /// Upstream's way of dispatching requests for such resources.
     fn routing(&self) -> Routing;
 
     /// The encodings that an endpoint for such objects supports.

@@ -112,7 +112,7 @@ impl fmt::Debug for ObservedRequest<'_> {
 }
 
 impl<'r> ObservedRequest<'r> {
-    /// When the request arrived, by the server's clock.
+    /// The time at which the request arrived, by the server's clock.
     #[must_use]
     pub fn time(&self) -> Timestamp {
         let latency = u64::try_from(self.0.recorder.trace.started().elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -28,7 +28,7 @@ const SHUTDOWN_TIME: Duration = Duration::from_secs(1);
 /// The time for which the client of a watch may read nothing although there are events. Upstream closes a watcher as
 /// soon as its buffer is full. Here a watcher with a full buffer continues to read from the history.
 const MAX_UNREAD_TIME: Duration = Duration::from_secs(60);
-/// How often watches are checked for clients that do not read.
+/// The interval between checks for clients that do not read.
 const UNREAD_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The name of the task that ends watches whose clients do not read.
 const TERMINATOR_TASK: &str = "watch-terminator";
@@ -218,7 +218,7 @@ fn respond(format: &ResponseFormat, body: Body) -> Response {
 
 /// The number of simultaneous events from which on the next events are batched.
 const BATCH_THRESHOLD: usize = 4;
-/// How long to wait for more events to batch.
+/// The time for which a watch waits for more events to batch.
 const BATCH_DELAY: Duration = Duration::from_millis(4);
 
 /// The watch ended before its timeout.

@@ -62,7 +62,7 @@ struct Unserved {
     rules: Option<&'static UnservedVersion>,
 }
 
-/// How the objects of a collection are stored.
+/// The form of a collection's stored objects.
 #[derive(Debug)]
 struct StoredCollection {
     hub: Arc<Resource>,

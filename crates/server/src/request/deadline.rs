@@ -50,7 +50,7 @@ impl RequestDeadline {
         self.0
     }
 
-    /// The earlier of this deadline and another one.
+    /// The earlier of this deadline and another deadline.
     pub(crate) fn min(self, other: Instant) -> Instant {
         self.0.map_or(other, |own| own.min(other))
     }

@@ -137,7 +137,7 @@ async fn reconcile(client: &InternalClient, resource: &GroupResource, expected: 
     Err(ApiError::Internal("exceeded maximum attempts".to_owned()))
 }
 
-/// Deletes an object, unless it is gone or was created again.
+/// Deletes an object, unless it was already deleted or was created again.
 async fn delete(client: &InternalClient, resource: &GroupResource, object: &Value) -> Result<(), ApiError> {
     let target = ObjectRef {
         resource: resource.clone(),

@@ -20,7 +20,7 @@ use crate::write::validate_manifest;
 
 /// The name of the task that follows the files.
 const TASK: &str = "admission-manifests";
-/// How often the files are compared with their contents at the last read.
+/// The interval at which the files are compared with their contents at the last read.
 const INTERVAL: Duration = Duration::from_secs(1);
 const GROUP: &str = "admissionregistration.k8s.io";
 const VERSION: &str = "v1";

@@ -58,7 +58,7 @@ impl CallError {
         Self { message, is_transient, result: if is_timeout { "timeout" } else { "error" } }
     }
 
-    /// An error response. As upstream, internal errors, timeouts and 429 are transient, and 503 is not.
+    /// An error response. As in upstream, internal errors, timeouts and 429 are transient, and 503 is not.
     fn of_status(status: StatusCode, message: String) -> Self {
         let is_timeout = status == StatusCode::GATEWAY_TIMEOUT;
         let is_internal = status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE;

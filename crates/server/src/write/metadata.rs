@@ -196,7 +196,7 @@ pub(crate) fn check_has_type(object: &Value) -> Result<(), ApiError> {
     if object.api_version().is_empty() { missing("apiVersion", "object has no apiVersion field") } else { Ok(()) }
 }
 
-/// The error for an update without a resourceVersion of a kind that requires one.
+/// The error for an update without a resourceVersion, if the kind requires a resourceVersion.
 pub(crate) fn resource_version_required(resource: &Resource, name: &str) -> ApiError {
     let mut errors = Errors::new();
     errors.invalid(&FieldPath::new("metadata.resourceVersion"), Value::Int(0), "must be specified for an update");

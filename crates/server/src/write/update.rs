@@ -69,7 +69,7 @@ pub(crate) struct GuaranteedUpdate<'a> {
     pub(crate) name: String,
     /// The subresource that is written, or empty.
     pub(crate) subresource: &'a str,
-    /// Which rules validate the update.
+    /// The rules that validate the update.
     pub(crate) rules: ValidationRules,
     pub(crate) mode: UpdateMode,
     /// The members of the object whose content the update seldom uses ([`SubresourceStrategy::seldom_used`]).
@@ -137,10 +137,10 @@ pub(crate) trait SubresourceView: Sync {
     fn apply(&self, object: &Value, view: &Value) -> Result<Value, ApiError>;
 }
 
-/// Which rules validate an update.
+/// The rules that validate an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValidationRules {
-    /// The rules of the object itself. They also apply to subresources that are a view of it (`scale`).
+    /// The rules of the object itself. These rules also apply to subresources that are a view of the object (`scale`).
     Object,
     /// The rules of the subresource.
     Subresource,
@@ -432,8 +432,8 @@ impl<'a> GuaranteedUpdate<'a> {
         Ok(attempt)
     }
 
-    /// Checks that the resourceVersion of a new object, if it has one, is the current resourceVersion. Without one, the
-    /// update applies to the current revision, and its resourceVersion is set.
+    /// Checks that the resourceVersion of a new object, if it has one, is the current resourceVersion. Without a
+    /// resourceVersion, the update applies to the current revision, and its resourceVersion is set.
     fn check_resource_version(&self, object: &mut Value, current: u64) -> Result<(), ApiError> {
         match metadata::parse_resource_version(object).map_err(ApiError::Unclassified)? {
             None if !self.resource.strategy.allow_unconditional_update() => {

@@ -39,7 +39,7 @@ pub struct WebhookAuthorizer {
     name: Str,
     client: ReviewClient,
     version: ReviewVersion,
-    /// How long answers are cached, in milliseconds; zero for not at all.
+    /// The time for which answers are cached, in milliseconds. Zero disables the cache.
     authorized_ttl: u64,
     unauthorized_ttl: u64,
     decision_on_error: Decision,

@@ -24,7 +24,7 @@ pub(crate) trait ObjectIndex: Send + Sync {
     /// A kind of objects in the index.
     type Kind: Copy + Send + Sync + 'static;
 
-    /// The kinds, each with its group and resource. They are built-in.
+    /// The kinds, each with its group and resource. All of them are built-in.
     const KINDS: &'static [(Self::Kind, &'static str, &'static str)];
 
     /// The paths of the fields of a kind that the index reads, see [`Projection`].
@@ -104,7 +104,7 @@ impl<K: Copy> Source<K> {
         source
     }
 
-    /// Adds the objects that exist now. They may be newer than the start of the watcher, but never older.
+    /// Adds the objects that exist now. An object may be newer than the start of the watcher, but never older.
     fn list(&self, index: &impl ObjectIndex<Kind = K>) {
         self.watch_cache.objects(KeyRange::All).for_each(|object| self.set(index, &object));
     }

@@ -36,7 +36,7 @@ pub(crate) struct IssuerSeries {
 struct KeysSeries {
     /// The hash of the server's name.
     server: String,
-    /// When the last fetch failed and when it succeeded, in seconds.
+    /// The times of the last failed and the last successful fetch, in seconds.
     times: [Option<i64>; 2],
     /// The hash of the keys.
     hash: Option<String>,

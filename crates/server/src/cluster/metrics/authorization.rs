@@ -43,7 +43,7 @@ impl From<&CallLabels> for CallLabels {
     }
 }
 
-/// How often an authorizer decided.
+/// The counts of an authorizer's decisions.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     allowed: Counter,

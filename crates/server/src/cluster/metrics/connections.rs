@@ -13,7 +13,7 @@ impl From<&CodeLabel> for CodeLabel {
     }
 }
 
-/// The subresource, and who serves its WebSockets.
+/// The subresource, and the server of its WebSockets: the kubelet or this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct WebSocketLabels {
     subresource: &'static str,

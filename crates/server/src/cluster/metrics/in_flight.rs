@@ -1,4 +1,5 @@
-//! The number of requests that are handled at the same time: the highest of the last second, as upstream reports it.
+//! The number of requests that are handled at the same time: the highest number of the last second, as upstream reports
+//! it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -48,7 +49,7 @@ impl InFlightWatermark {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The highest number of this second and the one before.
+    /// The highest number of this second and the second before.
     pub(super) fn highest(&self) -> u64 {
         let second = self.started.elapsed().as_secs();
         let marks = [&self.latest, &self.previous].map(|mark| mark.load(Ordering::Relaxed));

@@ -219,7 +219,7 @@ impl Metrics {
         self.health_checks.clear();
     }
 
-    /// When the process started, in seconds since the Unix epoch.
+    /// The start time of the process, in seconds since the Unix epoch.
     pub(crate) fn process_start_time() -> Option<f64> {
         process::start_time()
     }

@@ -54,7 +54,7 @@ pub(super) fn write_start_time(out: &mut Exposition) {
     }
 }
 
-/// When the process started, in seconds since the Unix epoch.
+/// The start time of the process, in seconds since the Unix epoch.
 pub(super) fn start_time() -> Option<f64> {
     let since_boot = stat_field(&read("/proc/self/stat"), 22)? / TICKS_PER_SECOND;
     let boot = read("/proc/stat").lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok())?;

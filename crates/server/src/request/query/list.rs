@@ -8,12 +8,12 @@ use pintle_value::{Errors, FieldPath};
 
 use super::{Query, check_errors};
 
-/// How the resourceVersion of a list is interpreted.
+/// The interpretation of a list's resourceVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
     /// Exactly this revision.
     Exact,
-    /// This revision or a newer one.
+    /// This revision or a newer revision.
     NotOlderThan,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct ListOptions {
     pub(crate) allow_watch_bookmarks: bool,
     /// The resourceVersion as text.
     pub(crate) resource_version: String,
-    /// How the resourceVersion is interpreted.
+    /// The interpretation of the resourceVersion.
     pub(crate) version_match: Option<VersionMatch>,
     /// Seconds after which the server ends a watch.
     pub(crate) timeout_seconds: Option<i64>,

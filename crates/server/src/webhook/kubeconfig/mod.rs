@@ -317,8 +317,8 @@ impl KubeconfigClient {
         client.send_to(address, request, limits).await
     }
 
-    /// Uses the new client certificate if its files have changed. They are compared if the last read is longer ago than
-    /// `lifetime`. Returns whether the certificate has changed. As in upstream, the kubeconfig itself is not read
+    /// Uses the new client certificate if its files have changed. The files are compared if the last read is longer ago
+    /// than `lifetime`. Returns whether the certificate has changed. As in upstream, the kubeconfig itself is not read
     /// again.
     ///
     /// # Errors
