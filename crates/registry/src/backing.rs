@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_value::Str;
 
-/// Where the objects of a resource come from.
+/// The source of a resource's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// The objects are stored.
@@ -50,7 +50,7 @@ impl Computed {
 pub enum Action {
     /// Assigns a pod to a node.
     Bind,
-    /// Deletes a pod if its disruption budget allows that.
+    /// Deletes a pod if its disruption budget allows the deletion.
     Evict,
     /// Issues a token of a service account.
     RequestToken,
@@ -90,6 +90,6 @@ pub enum Review {
     Access,
     /// LocalSubjectAccessReview: whether a user may do an action in a namespace.
     LocalAccess,
-    /// SelfSubjectRulesReview: what the requester may do in a namespace.
+    /// SelfSubjectRulesReview: the actions that the requester may do in a namespace.
     SelfRules,
 }

@@ -1,6 +1,6 @@
-//! The connectors of subresources: how clients are connected with a node, pod or service.
+//! The connectors of subresources. They determine how clients are connected with a node, pod or service.
 
-/// What a subresource connects its clients with.
+/// The backend with which a subresource connects its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connector {
     /// The log of a container, from the kubelet. It is a read, not a connection (upstream: `rest.GetterWithOptions`).
@@ -35,13 +35,13 @@ impl Connector {
         })
     }
 
-    /// True if it serves paths below its own.
+    /// True if the connector serves paths below its own path.
     #[must_use]
     pub fn has_path(self) -> bool {
         matches!(self, Connector::PodProxy | Connector::ServiceProxy | Connector::NodeProxy)
     }
 
-    /// True if its requests have this method (upstream: `ConnectMethods`).
+    /// True if requests for the connector may have this method (upstream: `ConnectMethods`).
     #[must_use]
     pub fn serves(self, method: &str) -> bool {
         match self {

@@ -1,6 +1,6 @@
 //! The propagation policies of deletes (`metav1.DeleteOptions`).
 
-/// What happens to the dependents of a deleted object (`metav1.DeletionPropagation`).
+/// The treatment of the dependents of a deleted object (`metav1.DeletionPropagation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletionPropagation {
     /// The garbage collector removes the owner reference from the dependents.

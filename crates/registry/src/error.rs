@@ -1,4 +1,4 @@
-//! The error type of everything behind the HTTP layer (upstream: `k8s.io/apimachinery/pkg/api/errors`). The server
+//! The error type of all code behind the HTTP layer (upstream: `k8s.io/apimachinery/pkg/api/errors`). The server
 //! converts it to a `Status` in one place.
 
 use pintle_value::field::quote;
@@ -23,7 +23,7 @@ pub struct Cause {
     pub field: String,
 }
 
-/// `pods "x" is `, `pods is `, or nothing for a path.
+/// The subject of the message: `pods "x" is `, `pods is `, or nothing for a path.
 fn forbidden_subject(resource: &GroupResource, name: &str) -> String {
     match (resource.resource.is_empty() && resource.group.is_empty(), name.is_empty()) {
         (true, _) => String::new(),
@@ -32,7 +32,7 @@ fn forbidden_subject(resource: &GroupResource, name: &str) -> String {
     }
 }
 
-/// The error of a request. Each variant is a status that clients can tell apart.
+/// The error of a request. Each variant is a status that clients can distinguish.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ApiError {
     /// 400: the request is malformed.
@@ -83,7 +83,7 @@ pub enum ApiError {
         /// The action that was requested.
         action: Str,
     },
-    /// 406: none of the accepted media types can be served. Has the message.
+    /// 406: none of the accepted media types can be served. Contains the message.
     #[error("{0}")]
     NotAcceptable(String),
     /// 409: an object with this name exists.
@@ -132,7 +132,7 @@ pub enum ApiError {
     /// 413: the body is too large.
     #[error("{0}")]
     TooLarge(String),
-    /// 415: the media type of the body is not supported. Has the supported media types.
+    /// 415: the media type of the body is not supported. Contains the supported media types.
     #[error(
         "the body of the request was in an unknown format - accepted media types include: {}",
         .0.join(", ")
@@ -159,12 +159,12 @@ pub enum ApiError {
     TooManyRequests {
         /// The message for people.
         message: String,
-        /// When the client may retry.
+        /// The time after which the client may retry.
         retry_after: RetryAfter,
         /// Machine-readable causes.
         causes: Vec<Cause>,
     },
-    /// 500: a fault of the server. The message is sent to the client, so it must not have internal details.
+    /// 500: a fault of the server. The message is sent to the client, so it must not contain internal details.
     #[error("Internal error occurred: {0}")]
     Internal(String),
     /// 500: some stored objects of a resource cannot be read.
@@ -178,27 +178,27 @@ pub enum ApiError {
     /// 500 without a reason, as upstream responds for errors without a status. The message is sent to the client.
     #[error("{0}")]
     Unclassified(String),
-    /// 500 without a reason: the store did not say whether a write is stored. The message is that of the store, as in
+    /// 500 without a reason: the store did not say whether a write is stored. The message is the store's message, as in
     /// upstream. Clients do not repeat such a write by themselves.
     #[error("{0}")]
     OutcomeUnknown(String),
     /// 503: the server cannot handle the request now.
     #[error("{0}")]
     Unavailable(String),
-    /// 503: the store does not take the change now, for a reason that an operator can remove.
+    /// 503: the store does not accept the change now, for a reason that an operator can remove.
     #[error("the storage is unavailable: {message}")]
     StorageUnavailable {
         /// The reason, for people.
         message: String,
-        /// When the client may retry.
+        /// The time after which the client may retry.
         retry_after: RetryAfter,
     },
-    /// 503: the process has not enough memory for the write.
+    /// 503: the process does not have enough memory for the write.
     #[error("{message}")]
     ShortOfMemory {
         /// The message for people.
         message: String,
-        /// When the client may retry.
+        /// The time after which the client may retry.
         retry_after: RetryAfter,
     },
     /// 504: the request timed out.
@@ -206,17 +206,17 @@ pub enum ApiError {
     Timeout {
         /// The message for people.
         message: String,
-        /// When the client may retry.
+        /// The time after which the client may retry.
         retry_after: RetryAfter,
     },
-    /// 504: the requested resourceVersion is larger than the current one.
+    /// 504: the requested resourceVersion is larger than the current resourceVersion.
     #[error("Timeout: Too large resource version: {asked}, current: {current}")]
     TooLargeResourceVersion {
         /// The requested revision.
         asked: u64,
         /// The current revision.
         current: u64,
-        /// When the client may retry.
+        /// The time after which the client may retry.
         retry_after: RetryAfter,
     },
 }

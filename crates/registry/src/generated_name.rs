@@ -4,7 +4,7 @@ use pintle_value::Str;
 
 /// The characters of generated names: no vowels and no characters that look alike (upstream: `util/rand`).
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many random characters are added.
+/// The number of random characters that are added.
 const SUFFIX_LENGTH: usize = 5;
 /// Maximum length of the part of the base that is used, in bytes (upstream: `MaxGeneratedNameLength`).
 const MAX_BASE_LENGTH: usize = 63 - SUFFIX_LENGTH;

@@ -1,6 +1,6 @@
-//! The resources that the server serves: a [`Resource`] describes one version of a kind, built-in or custom, and its
-//! [`Strategy`] has the rules of the kind. Routing, discovery and OpenAPI derive from the [`Registry`], an immutable
-//! snapshot of all resources.
+//! The resources that the server serves. A [`Resource`] describes one version of a kind, built-in or custom, and its
+//! [`Strategy`] contains the rules of the kind. Routing, discovery and OpenAPI derive from the [`Registry`], an
+//! immutable snapshot of all resources.
 //!
 //! **Invariant:** this crate does not know about HTTP or storage engines.
 

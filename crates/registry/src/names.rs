@@ -105,12 +105,12 @@ impl fmt::Display for GroupResource {
     }
 }
 
-/// A resource that serves the same objects as another, with the kind of its objects, or of a subresource.
+/// A resource that serves the same objects as another resource. It has the kind of its objects, or of a subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EquivalentResource {
     /// The resource.
     pub resource: GroupVersionResource,
-    /// The kind of the bodies of its requests.
+    /// The kind of the bodies of the resource's requests.
     pub kind: GroupVersionKind,
 }
 

@@ -1,5 +1,5 @@
-//! Reset fields: the fields that a write through an object or subresource does not change, so that its field manager
-//! does not own them (upstream: `GetResetFields`).
+//! Reset fields: the fields that a write through an object or subresource does not change (upstream: `GetResetFields`).
+//! The field manager of the write does not own them.
 
 use pintle_apply::path::PathElement;
 use pintle_apply::set::{FieldSet, Filter};
@@ -9,7 +9,7 @@ use pintle_apply::set::{FieldSet, Filter};
 pub enum ResetFields {
     /// No fields.
     None,
-    /// The fields at these dotted paths, with everything below them.
+    /// The fields at these dotted paths, including all fields below them.
     Paths(&'static [&'static str]),
 }
 

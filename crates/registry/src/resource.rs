@@ -21,7 +21,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// An operation on a resource. The names are those of discovery and RBAC.
+/// An operation on a resource. Discovery and RBAC use the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u16)]
 #[allow(missing_docs)]
@@ -123,24 +123,24 @@ pub struct Resource {
     pub selectable: Vec<SelectableField>,
     /// The source of the schemas of a custom resource; `None` for built-in kinds, which the catalog describes.
     pub definition: Option<Arc<dyn DefinitionSource>>,
-    /// True while the definition of a custom resource is terminating. Existing objects can be updated and deleted, but
-    /// no new ones can be created.
+    /// True while the CRD of a custom resource is terminating. Existing objects can be updated and deleted, but no new
+    /// objects can be created.
     pub terminating: bool,
     /// True if no request for a custom resource can be served, because the CA bundle of its conversion webhook is
     /// unreadable.
     pub unresolvable: bool,
-    /// False if the definition of a custom resource is not established: it is served, but not published in discovery
-    /// and OpenAPI.
+    /// False if the CRD of a custom resource is not established. Then the resource is served, but discovery and OpenAPI
+    /// do not publish it.
     pub established: bool,
     /// True for built-in kinds. Like Go structs, their objects are decoded into declared fields and encoded in the
-    /// order of these, and items of lists have no kind and apiVersion.
+    /// order of these fields. Items of lists have no kind and apiVersion.
     pub built_in: bool,
-    /// The subresources that are served.
+    /// The served subresources.
     pub subresources: Vec<Subresource>,
-    /// The filters that exclude reset fields from managed fields, by the name of the subresource that is written. An
-    /// empty name is the object itself. Without a filter, all fields count (upstream: `ResetFieldsFilterStrategy`).
+    /// The filters that exclude reset fields from managed fields, by the name of the written subresource. An empty name
+    /// is the object itself. Without a filter, all fields count (upstream: `ResetFieldsFilterStrategy`).
     pub reset_field_filters: Vec<(Str, Filter)>,
-    /// Where the objects come from.
+    /// The source of the objects.
     pub backing: Backing,
     /// The hash of the storage version in discovery; opaque to clients.
     pub storage_version_hash: Str,
@@ -191,14 +191,14 @@ impl Resource {
         self.is("", "namespaces")
     }
 
-    /// The subresource of this name.
+    /// The subresource with this name.
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    /// The filter that excludes the reset fields of a subresource from managed fields; `None` if there are none. The
-    /// empty name is the object itself.
+    /// The filter that excludes the reset fields of a subresource from managed fields; `None` if the subresource has no
+    /// reset fields. The empty name is the object itself.
     #[must_use]
     pub fn reset_field_filter(&self, subresource: &str) -> Option<&Filter> {
         self.reset_field_filters.iter().find(|(name, _)| name == subresource).map(|(_, filter)| filter)
@@ -234,7 +234,7 @@ pub struct SelectableField {
     /// The name in field selectors.
     pub name: Str,
     /// The index of the value in [`Strategy::selectable_field_values`] of a stored object. Versions that serve the same
-    /// objects may have other names for an index, or none.
+    /// objects may have another name for an index, or no name.
     pub index: usize,
 }
 
@@ -256,19 +256,19 @@ pub struct Subresource {
     pub accepts: Option<GroupVersion>,
     /// The supported verbs.
     pub verbs: Verbs,
-    /// How it relates to the object.
+    /// The relation of the subresource to the object.
     pub role: SubresourceRole,
 }
 
-/// How a subresource relates to its object.
+/// The relation of a subresource to its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubresourceRole {
-    /// It reads the object and writes a part of it (`status`).
+    /// The subresource reads the object and writes a part of it (`status`).
     Object,
-    /// It reads and sets the number of replicas.
+    /// The subresource reads and sets the number of replicas.
     Scale(ScalePaths),
     /// A create runs an action.
     Action(Action),
-    /// It connects clients with a node, pod or service.
+    /// The subresource connects clients with a node, pod or service.
     Connect(Connector),
 }

@@ -11,14 +11,14 @@ pub struct ScalePaths {
     pub status_replicas: Vec<Str>,
     /// The selector of the pods.
     pub selector: ScaleSelector,
-    /// True for built-in kinds, which have other validation rules for a scale.
+    /// True for built-in kinds, whose scales have other validation rules.
     pub built_in: bool,
 }
 
 /// The selector of the pods of a scaled object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScaleSelector {
-    /// There is none.
+    /// There is no selector.
     None,
     /// A `metav1.LabelSelector` at this path.
     LabelSelector(Vec<Str>),
@@ -29,7 +29,7 @@ pub enum ScaleSelector {
 }
 
 impl ScalePaths {
-    /// Parses the paths in the `subresources.scale` of a definition (`.spec.replicas`).
+    /// Parses the paths in the `subresources.scale` of a CRD (`.spec.replicas`).
     #[must_use]
     pub fn from_definition(replicas: &str, status_replicas: &str, label_selector: Option<&str>) -> Self {
         let selector = label_selector.filter(|path| !path.is_empty());

@@ -1,5 +1,5 @@
-//! The registry: an immutable snapshot of all served resources. A new snapshot shares all groups that have not changed
-//! with the old one, so that adding a custom resource does not copy the other groups.
+//! The registry: an immutable snapshot of all served resources. A new snapshot shares all unchanged groups with the old
+//! snapshot. So adding a custom resource does not copy the other groups.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::{Collection, EquivalentResource, GroupResource, GroupVersion, GroupVe
 /// An immutable snapshot of all served resources.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    /// In the order of preference: groups with built-in kinds in the order given, then all others by name.
+    /// The groups in the order of preference: groups with built-in kinds in the order given, then all other groups by
+    /// name.
     groups: Vec<Arc<Group>>,
     by_name: HashMap<Str, Arc<Group>>,
     /// The built-in resources that several groups serve from the same collection, in order, by the collection's prefix.
@@ -24,11 +25,11 @@ pub struct Registry {
 #[derive(Debug)]
 pub struct Group {
     name: Str,
-    /// In the order of preference.
+    /// The versions in the order of preference.
     versions: Vec<VersionResources>,
     by_kind: HashMap<GroupVersionKind, Arc<Resource>>,
-    /// The resources at their storage versions, by plural. Of a custom resource, which has the rules of every version, this is the
-    /// first served one.
+    /// The resources at their storage versions, by plural. A custom resource has the rules of every version, so its
+    /// entry is the first served version.
     hubs: HashMap<Str, Arc<Resource>>,
     /// True if all resources are established.
     is_established: bool,
@@ -38,13 +39,13 @@ pub struct Group {
 #[derive(Debug)]
 struct VersionResources {
     name: GroupVersion,
-    /// In order.
+    /// The resources, in order.
     resources: Vec<Arc<Resource>>,
     by_plural: HashMap<Str, Arc<Resource>>,
 }
 
 impl Group {
-    /// A group of these resources, with versions in the order in which they first appear.
+    /// Creates a group of these resources, with versions in the order in which they first appear.
     fn new(name: Str, resources: impl IntoIterator<Item = Arc<Resource>>) -> Self {
         let mut group =
             Self { name, versions: Vec::new(), by_kind: HashMap::new(), hubs: HashMap::new(), is_established: true };
@@ -75,7 +76,7 @@ impl Group {
         &self.name
     }
 
-    /// Its versions in the order of preference.
+    /// The versions of the group in the order of preference.
     pub fn versions(&self) -> impl Iterator<Item = &GroupVersion> {
         self.versions.iter().map(|version| &version.name)
     }
@@ -125,8 +126,8 @@ impl Registry {
         registry
     }
 
-    /// The same registry with the hub versions of built-in resources that are served at other versions only. They are found as
-    /// hubs, and nowhere else.
+    /// The same registry with the hub versions of built-in resources that are served at other versions only. Only the
+    /// lookups of hubs find them.
     #[must_use]
     pub fn with_unserved_hubs(self, hubs: Vec<Arc<Resource>>) -> Self {
         Self { unserved_hubs: hubs.into(), ..self }
@@ -138,8 +139,8 @@ impl Registry {
         self.groups.push(group);
     }
 
-    /// A registry with the custom resources of these groups replaced by these, in this order. Built-in kinds come first
-    /// and cannot be replaced.
+    /// A registry in which these custom resources, in this order, replace the custom resources of the groups. Built-in
+    /// kinds come first and cannot be replaced.
     #[must_use]
     pub fn with_custom(&self, groups: impl IntoIterator<Item = (Str, Vec<Arc<Resource>>)>) -> Self {
         let mut registry = self.clone();
@@ -149,7 +150,8 @@ impl Registry {
         registry
     }
 
-    /// The resources that discovery and OpenAPI show: those of established definitions. `None` if these are all.
+    /// The resources that discovery and OpenAPI show: built-in resources, and resources of established CRDs. `None` if
+    /// these are all resources.
     #[must_use]
     pub fn established(&self) -> Option<Self> {
         let incomplete = self.groups.iter().filter(|group| !group.is_established);
@@ -208,8 +210,8 @@ impl Registry {
         self.by_name.get(group).is_some_and(|group| group.version(version).is_some())
     }
 
-    /// True if this group and version has built-in kinds. Upstream registers routes for these, so unknown paths below
-    /// them get another 404 than those of custom resources.
+    /// True if this group and version has built-in kinds. Upstream registers routes for such versions. So unknown paths
+    /// below them get another 404 than unknown paths of custom resources.
     #[must_use]
     pub fn has_routes(&self, group: &str, version: &str) -> bool {
         let version = self.by_name.get(group).and_then(|group| group.version(version));
@@ -224,8 +226,8 @@ impl Registry {
         served.or_else(|| self.unserved_hubs.iter().find(is_it))
     }
 
-    /// The storage versions of all served resources, whether these versions are served or not. Each version of a custom
-    /// resource is one.
+    /// The storage versions of all served resources, whether these versions are served or not. For custom resources,
+    /// each version is a storage version.
     pub fn hubs(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources().filter(|resource| resource.is_hub()).chain(self.unserved_hubs.iter())
     }
@@ -239,7 +241,7 @@ impl Registry {
     }
 
     /// The other resources that serve the same objects, or the same subresource of them, in order (upstream:
-    /// `EquivalentResourceMapper`). Of a custom resource, these are all versions of its definition, served or not.
+    /// `EquivalentResourceMapper`). For a custom resource, these are all versions of its CRD, served or not.
     #[must_use]
     pub fn equivalent_resources(&self, resource: &Resource, subresource: &str) -> Vec<EquivalentResource> {
         let kind_of = |found: &Resource| match subresource {
@@ -292,7 +294,7 @@ impl Registry {
     }
 
     /// All groups in the order of preference. The core group, whose name is empty, comes first if it is served. Two
-    /// snapshots share a group (by pointer) if nothing in it has changed.
+    /// snapshots share a group (by pointer) if the group has not changed.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = &Arc<Group>> {
         self.groups.iter()
     }
@@ -375,7 +377,7 @@ mod tests {
         assert!(same(&two, &three, "x") && !same(&two, &three, "y"));
         check(&set(&three, "y", ""), "z/v1/pods z/v2/pods b/v1/jobs x/v1/c.");
         check(&set(&three, "none", ""), "z/v1/pods z/v2/pods b/v1/jobs x/v1/c. y/v1/b.");
-        // Custom resources in a group with built-in kinds.
+        // This group has custom resources and built-in kinds.
         let mixed = set(&three, "b", "b/v1/d. b/v3/e.");
         check(&mixed, "z/v1/pods z/v2/pods b/v1/jobs b/v1/d. b/v3/e. x/v1/c. y/v1/b.");
         assert!(mixed.has_routes("b", "v1") && !mixed.has_routes("b", "v3") && mixed.serves("b", "v3"));

@@ -1,6 +1,6 @@
-//! Strategies: the rules of a kind that are code, such as computed defaults, validation, conversion between versions
-//! and hooks around a commit (upstream: `registry/rest`). Every method has a default, so that a kind implements
-//! only what is special about it.
+//! Strategies: the rules of a kind that are code (upstream: `registry/rest`). Examples are computed defaults,
+//! validation, conversion between versions and hooks around a commit. Every method has a default, so a kind implements
+//! only its special rules.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -47,28 +47,28 @@ impl StrategyContext {
     }
 }
 
-/// How much a validation with CEL rules may cost.
+/// The maximum cost of a validation with CEL rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostBudget {
-    /// At most some milliseconds, so that the validation can run without a thread of its own.
+    /// At most several milliseconds, so that the validation can run without a thread of its own.
     Limited,
     /// No limit.
     Unlimited,
 }
 
 /// The rules of a kind. `defaults`, `convert_to_hub` and `convert_from_hub` work on objects at the version of the
-/// [`crate::Resource`] that has the strategy. All other methods work on objects at the hub version: the storage version
+/// strategy's [`crate::Resource`]. All other methods work on objects at the hub version. This is the storage version
 /// or, for custom resources, the version of that resource. These objects are normalised (see `schema::normalise`) and
 /// defaulted.
 ///
-/// **Invariant:** a strategy never panics, whatever the object is. It treats a missing or mistyped field as absent.
+/// **Invariant:** a strategy never panics, whatever the object. It treats a missing or mistyped field as absent.
 pub trait Strategy: Send + Sync {
     /// Sets the defaults that need code (upstream: `SetDefaults_*`). Runs after the `+default` values of the schema are
     /// set, on create, update and patch. Must be idempotent.
     fn defaults(&self, _object: &mut Value) {}
 
-    /// Sets the defaults of an object that was made by changing `live`. The caller guarantees that `live` has its own defaults,
-    /// so what both share in memory ([`Value::shares_members`]) needs none.
+    /// Sets the defaults of an object that was made by changing `live`. The caller guarantees that `live` has its own
+    /// defaults. So parts that both share in memory ([`Value::shares_members`]) need no defaults.
     fn defaults_of_changed(&self, object: &mut Value, _live: &Value) {
         self.defaults(object);
     }
@@ -82,7 +82,7 @@ pub trait Strategy: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Brings a custom resource that an apply has merged into the form of a decoded one, except that nulls stay for
+    /// Brings a custom resource that an apply has merged into the form of a decoded object, except that nulls stay for
     /// validation. Malformed metadata fields are dropped.
     ///
     /// # Errors
@@ -91,21 +91,22 @@ pub trait Strategy: Send + Sync {
         Ok(())
     }
 
-    /// Converts an object from this version to the hub version. The caller sets kind and apiVersion, and the defaults of the
-    /// hub version where the object is stored. A conversion sets none: a field that an apply has pruned would come back.
+    /// Converts an object from this version to the hub version. The caller sets kind and apiVersion. When the object is
+    /// stored, the caller also sets the defaults of the hub version. A conversion sets no defaults, because a field
+    /// that an apply has pruned would come back.
     fn convert_to_hub(&self, _object: &mut Value) {}
 
     /// Converts an object from the hub version to this version. The caller sets kind and apiVersion.
     fn convert_from_hub(&self, _object: &mut Value) {}
 
-    /// Clears the fields that clients may not set and sets those that the server sets, including `generation` for kinds
-    /// that have one (upstream: `PrepareForCreate`).
+    /// Clears the fields that clients may not set, and sets the fields that the server sets (upstream:
+    /// `PrepareForCreate`). The latter include `generation` for kinds that have it.
     fn prepare_for_create(&self, _context: &StrategyContext, _object: &mut Value) {}
 
-    /// Does the same for an update of the object itself (upstream: `PrepareForUpdate`).
+    /// Like [`Strategy::prepare_for_create`], for an update of the object itself (upstream: `PrepareForUpdate`).
     fn prepare_for_update(&self, _context: &StrategyContext, _object: &mut Value, _old: &Value) {}
 
-    /// Validates a new object (upstream: `Validate`). The caller validates the metadata, its name with
+    /// Validates a new object (upstream: `Validate`). The caller validates the metadata, and the name with
     /// [`Strategy::validate_name`].
     fn validate(&self, _context: &StrategyContext, _object: &Value) -> Errors {
         Errors::new()
@@ -120,9 +121,9 @@ pub trait Strategy: Send + Sync {
     /// Brings the object into its canonical form after validation (upstream: `Canonicalize`).
     fn canonicalize(&self, _object: &mut Value) {}
 
-    /// Runs the expensive validations (CEL rules), after all others. `errors` has the errors so far, including those of
-    /// the metadata for a new object; new errors are added to it. Returns warnings. Returns `None` and adds nothing if
-    /// the budget does not suffice.
+    /// Runs the expensive validations (CEL rules), after all other validations. `errors` contains all earlier errors,
+    /// for a new object including the errors of its metadata. New errors are added to it. Returns warnings. Returns
+    /// `None` and adds nothing if the budget does not suffice.
     fn validate_expensive(
         &self,
         _: &Value,
@@ -138,12 +139,12 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the errors of a name. With `prefix`, it is a `generateName`, to which a suffix will be added.
+    /// Returns the errors of a name. With `prefix`, the name is a `generateName`, to which a suffix will be added.
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         pintle_value::names::dns1123_subdomain_name(name, prefix)
     }
 
-    /// Returns the errors of the name or the `generateName` of a new object, where they depend on the object or on feature
+    /// Returns the errors of the name or the `generateName` of a new object, if they depend on the object or on feature
     /// gates.
     fn validate_object_name(&self, _gates: &Gates, _object: &Value, name: &str, prefix: bool) -> Vec<String> {
         self.validate_name(name, prefix)
@@ -179,8 +180,8 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// The names of the selectable fields of a built-in kind, without `metadata.name` and `metadata.namespace`. For all
-    /// kinds, [`crate::Resource::selectable`] has them.
+    /// The names of the selectable fields of a built-in kind, without `metadata.name` and `metadata.namespace`.
+    /// [`crate::Resource::selectable`] contains the names for all kinds.
     fn selectable_field_names(&self) -> &[&'static str] {
         &[]
     }
@@ -209,13 +210,13 @@ pub trait Strategy: Send + Sync {
         format!("field label not supported: {field}")
     }
 
-    /// The paths of the fields that [`Strategy::selectable_field_values`] reads. An object with only these fields suffices for
-    /// it.
+    /// The paths of the fields that [`Strategy::selectable_field_values`] reads. It needs only these fields of an
+    /// object.
     fn selectable_field_sources(&self) -> Vec<&str> {
         self.selectable_field_names().to_vec()
     }
 
-    /// The path of a selectable field that watches are indexed by (`spec.nodeName`), if there is one.
+    /// The path of the selectable field that indexes watches (`spec.nodeName`), if there is one.
     fn indexed_field(&self) -> Option<&'static str> {
         None
     }
@@ -225,13 +226,13 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// The part of the validation of creates and updates of the object itself that depends on the cluster, for kinds that have
-    /// one.
+    /// The validation of creates and updates of the object itself that depends on the cluster, for kinds that have such
+    /// a validation.
     fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
         None
     }
 
-    /// How a write is kept from granting permissions that its user does not hold, for kinds that grant permissions.
+    /// The check that a write grants no permissions that its user does not hold, for kinds that grant permissions.
     fn escalation_check(&self) -> Option<EscalationCheck> {
         None
     }
@@ -241,30 +242,31 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// True if the type of a new object is valid. If not, its metadata is not validated: upstream reports the errors of
-    /// its type only.
+    /// True if the type of a new object is valid. If not, its metadata is not validated, because upstream reports only
+    /// the errors of its type.
     fn has_valid_type(&self, _object: &Value) -> bool {
         true
     }
 
-    /// True if the strategy of this version, instead of that of the hub version, validates objects written at it.
+    /// True if the strategy of this version, instead of the hub version's strategy, validates objects written at this
+    /// version.
     fn validates_own_version(&self) -> bool {
         false
     }
 
-    /// The versions in which objects may be stored although they are not served, if their defaults or fields differ from
-    /// those of this version. kube-apiserver stores objects in the first one that can be written, and otherwise in a
-    /// served one.
+    /// The versions in which objects may be stored although they are not served. Only versions whose defaults or fields
+    /// differ from this version's are listed. kube-apiserver stores objects in the first version that can be written,
+    /// and otherwise in a served version.
     fn unserved_versions(&self) -> &'static [UnservedVersion] {
         &[]
     }
 
-    /// True for kinds whose objects expire some time after their last write (upstream: `TTLFunc`).
+    /// True for kinds whose objects expire a certain time after their last write (upstream: `TTLFunc`).
     fn has_ttl(&self) -> bool {
         false
     }
 
-    /// True if only the finalizers of its metadata can keep a terminating object. A namespace also has
+    /// True if only the finalizers of an object's metadata can keep the terminating object. A namespace also has
     /// `spec.finalizers`.
     fn is_finalized(&self, _object: &Value) -> bool {
         true
@@ -275,7 +277,7 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// What happens to dependents if a delete has no propagation policy (upstream: `DefaultGarbageCollectionPolicy`).
+    /// The treatment of dependents if a delete has no propagation policy (upstream: `DefaultGarbageCollectionPolicy`).
     fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
         GarbageCollectionPolicy::DeleteDependents
     }
@@ -291,12 +293,12 @@ pub trait Strategy: Send + Sync {
     }
 }
 
-/// What a write of a kind that grants permissions is checked for.
+/// The check of a write of a kind that grants permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EscalationCheck {
-    /// A role: the user holds its rules, or may `escalate` it.
+    /// A role: the user holds its rules, or may `escalate` the role.
     Role,
-    /// A binding: the user holds the rules of its role, or may `bind` that.
+    /// A binding: the user holds the rules of its role, or may `bind` the role.
     Binding,
     /// An admission policy: the user can get all objects of its `paramKind`. Part of the validation.
     ParamKind,
@@ -315,7 +317,7 @@ impl Strategy for DefaultStrategy {}
 
 /// The rules of a subresource whose PUT and PATCH write the parent object.
 pub trait SubresourceStrategy: Send + Sync {
-    /// Resets the fields that this subresource may not change to those of the old object (upstream:
+    /// Resets the fields that this subresource may not change to their values in the old object (upstream:
     /// `PrepareForUpdate`).
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value);
 
@@ -339,21 +341,21 @@ pub trait SubresourceStrategy: Send + Sync {
         Vec::new()
     }
 
-    /// The members of an object whose content most patches of this subresource neither change nor look into. The objects in
-    /// them are decoded when they are used.
+    /// The members of an object whose content most patches of this subresource neither change nor read. The objects in
+    /// them are decoded on first use.
     fn seldom_used(&self) -> &'static [&'static str] {
         &[]
     }
 }
 
-/// The part of a validation that depends on the cluster: on other objects, or on what else the user may do (upstream:
-/// strategies that have a client or an authorizer). Its errors come before those of the object.
+/// The part of a validation that depends on the cluster (upstream: strategies that have a client or an authorizer). It
+/// depends on other objects, or on other permissions of the user. Its errors come before the errors of the object.
 pub trait ClusterValidation: Send + Sync {
-    /// Validates a write after its preparation. Writes of the server itself are validated too.
+    /// Validates a write after its preparation. This includes writes of the server itself.
     fn validate<'a>(&'a self, write: ValidatedWrite<'a>) -> BoxFuture<'a, Errors>;
 }
 
-/// A write, as [`ClusterValidation`] sees it.
+/// A write for [`ClusterValidation`].
 #[derive(Clone, Copy)]
 pub struct ValidatedWrite<'a> {
     /// The facts about the request.
@@ -362,13 +364,13 @@ pub struct ValidatedWrite<'a> {
     pub object: &'a Value,
     /// The old object of an update.
     pub old: Option<&'a Value>,
-    /// The other objects.
+    /// Access to the other objects.
     pub client: &'a dyn ObjectClient,
-    /// What else the user may do.
+    /// The other permissions of the user.
     pub access: &'a dyn WriteAccess,
 }
 
-/// Decides what the user of a write may do beside it. The server itself may do everything.
+/// The permissions of a write's user in addition to the write. The server itself may do everything.
 pub trait WriteAccess: Send + Sync {
     /// The verb of the request: `create`, `update` or `patch`.
     fn verb(&self) -> &str;
@@ -399,18 +401,18 @@ pub struct RequiredAccess<'a> {
     pub verb: &'a str,
     /// The subresource.
     pub subresource: &'a str,
-    /// The namespace; empty for all.
+    /// The namespace; empty for all namespaces.
     pub namespace: &'a str,
-    /// The name; empty for all.
+    /// The name; empty for all names.
     pub name: &'a str,
 }
 
-/// What happens to the dependents of a deleted object by default (upstream: `GarbageCollectionPolicy`).
+/// The default treatment of the dependents of a deleted object (upstream: `GarbageCollectionPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GarbageCollectionPolicy {
-    /// The garbage collector deletes them.
+    /// The garbage collector deletes the dependents.
     DeleteDependents,
-    /// The garbage collector orphans them. Only for kinds that are older than garbage collection.
+    /// The garbage collector orphans the dependents. Only for kinds that are older than garbage collection.
     OrphanDependents,
     /// The kind has no dependents. The propagation policy of a delete is ignored.
     Unsupported,
@@ -418,7 +420,7 @@ pub enum GarbageCollectionPolicy {
 
 /// Two-phase deletion (upstream: kinds whose storage implements `Delete` itself, such as Namespace and
 /// CustomResourceDefinition). The first delete marks the object as terminating, without a grace period and without a
-/// new generation. Later deletes take the usual path.
+/// new generation. Later deletes are ordinary deletes.
 pub trait TwoPhaseDeletion: Send + Sync {
     /// Sets the kind's own fields of a terminating object. The caller has set `deletionTimestamp`.
     fn mark_terminating(&self, object: &mut Value);
@@ -436,12 +438,12 @@ pub trait TwoPhaseDeletion: Send + Sync {
 
 /// Graceful deletion: first a grace period, then removal (upstream: `RESTGracefulDeleteStrategy`).
 pub trait GracefulDeletion: Send + Sync {
-    /// Decides the grace period in seconds; 0 means immediate removal. `requested` is that of the delete options.
-    /// Returns `None` if the object is not deleted gracefully.
+    /// Determines the grace period in seconds; 0 means immediate removal. `requested` is the grace period of the delete
+    /// options. Returns `None` if the object is not deleted gracefully.
     fn grace_period(&self, object: &Value, requested: Option<i64>) -> Option<i64>;
 }
 
-/// One write, as the allocation hooks see it.
+/// One write for the allocation hooks.
 #[derive(Debug)]
 pub enum WriteOperation<'a> {
     /// A create.
@@ -457,16 +459,17 @@ pub enum WriteOperation<'a> {
     Delete(&'a Value),
 }
 
-/// A version of a kind that is stored, but not served. The facts of the catalog name all of them; this is what they have of
-/// their own. The caller sets kind and apiVersion.
+/// A version of a kind that is stored, but not served. The facts of the catalog name all such versions. This value
+/// contains the version's own defaults and conversions. The caller sets kind and apiVersion.
 #[derive(Clone, Copy, Debug)]
 pub struct UnservedVersion {
-    /// Its group and version.
+    /// The group and version.
     pub api_version: &'static str,
-    /// Sets the defaults that differ from those of the served version (upstream: `SetDefaults_*`) and converts the object to
-    /// it.
+    /// Sets the defaults that differ from the served version's defaults (upstream: `SetDefaults_*`) and converts the
+    /// object to the served version.
     pub to_served: fn(&mut Value),
-    /// Whether the defaults of the served version are set afterwards, because this version has the same, or has set its own.
+    /// Whether the defaults of the served version are set afterwards. True if this version has the same defaults, or
+    /// has already set its own.
     pub has_served_defaults: bool,
     /// Converts an object of the served version. `None` for a version that is only read.
     pub from_served: Option<fn(&mut Value)>,
@@ -479,7 +482,7 @@ impl UnservedVersion {
         Self { api_version, to_served, has_served_defaults: true, from_served: None }
     }
 
-    /// A version that is only read, and that has none of the defaults of the served version but those that `to_served` sets.
+    /// A version that is only read. Of the served version's defaults, it has only the defaults that `to_served` sets.
     #[must_use]
     pub const fn read_without_defaults(api_version: &'static str, to_served: fn(&mut Value)) -> Self {
         Self { has_served_defaults: false, ..Self::read(api_version, to_served) }
@@ -488,10 +491,10 @@ impl UnservedVersion {
 
 /// Allocation hooks of a kind (Service: IP addresses and node ports; upstream: `BeginCreate`, `BeginUpdate`). `begin`
 /// runs after admission and preparation, before validation, and may change the object. Then at most one of `commit` and
-/// `revert` runs, with the allocation that `begin` returned: neither if it is not known whether the write is stored, so that the
-/// repair decides. A dry run always ends with `revert`.
+/// `revert` runs, with the allocation that `begin` returned. If it is unknown whether the write is stored, neither
+/// runs, so that the repair decides. A dry run always ends with `revert`.
 pub trait AllocationHooks: Send + Sync {
-    /// Allocates what the write needs. Returns the allocation, in a form that only the hooks interpret.
+    /// Allocates the values for the write. Returns the allocation, in a form that only the hooks interpret.
     ///
     /// # Errors
     /// Returns an error if the allocation fails.
@@ -508,12 +511,12 @@ pub trait AllocationHooks: Send + Sync {
     /// Reverts the allocation, because the write was not stored.
     fn revert<'a>(&'a self, client: &'a dyn ObjectClient, allocation: Value) -> BoxFuture<'a, ()>;
 
-    /// Reads what servers that share the store have allocated, and records what is allocated and released here.
+    /// Reads the allocations of servers that share the store, and records this server's allocations and releases.
     fn sync<'a>(&'a self, client: &'a dyn ObjectClient) -> BoxFuture<'a, Result<(), ApiError>>;
 
-    /// Repairs what is known as allocated, given all objects of the kind, which are read while the repair runs. It
-    /// allocates what an object has without an allocation, and releases what no object has had in several repairs in a
-    /// row. [`sync`](Self::sync) goes before and after it.
+    /// Repairs the allocations, given all objects of the kind, which are read while the repair runs. It allocates
+    /// values that an object has without an allocation. It releases values that no object has had in several repairs in
+    /// a row. [`sync`](Self::sync) runs before and after it.
     fn repair(&self, objects: &mut dyn Iterator<Item = Value>) -> AllocationRepair;
 }
 
@@ -522,7 +525,7 @@ pub trait AllocationHooks: Send + Sync {
 pub struct AllocationRepair {
     /// The problems of objects.
     pub problems: Vec<AllocationProblem>,
-    /// What was leaked and is released.
+    /// The leaked values that are released.
     pub released: Vec<String>,
 }
 
@@ -537,7 +540,7 @@ pub struct AllocationProblem {
     pub message: String,
 }
 
-/// An object as it is stored. It is decoded only when that is asked for.
+/// A stored object. It is decoded only on demand.
 pub trait StoredObject: Send + Sync {
     /// The revision of the last write.
     fn revision(&self) -> u64;
@@ -551,7 +554,7 @@ pub trait StoredObject: Send + Sync {
     /// Returns an error if the stored bytes cannot be decoded.
     fn decode(&self) -> Result<Value, ApiError>;
 
-    /// The selected fields only, which costs less.
+    /// The selected fields only. This costs less than decoding the whole object.
     ///
     /// # Errors
     /// Returns an error if the stored bytes cannot be decoded.
@@ -561,7 +564,7 @@ pub trait StoredObject: Send + Sync {
     fn may_contain(&self, text: &Finder<'_>) -> bool;
 }
 
-/// An object that is decoded already.
+/// An object that is already decoded.
 impl StoredObject for Value {
     fn revision(&self) -> u64 {
         self.resource_version().parse().unwrap_or_default()
@@ -590,8 +593,8 @@ pub type StoredObjects = Box<dyn Iterator<Item = Box<dyn StoredObject>> + Send>;
 
 /// Access to the objects of the cluster at their storage version, for allocation hooks, admission and controllers.
 pub trait ObjectClient: Send + Sync {
-    /// Reads an object without decoding it. Returns `None` if it does not exist. `namespace` is empty for cluster-scoped
-    /// resources.
+    /// Reads an object without decoding it. Returns `None` if the object does not exist. `namespace` is empty for
+    /// cluster-scoped resources.
     ///
     /// # Errors
     /// Returns an error if the object cannot be read.
@@ -608,7 +611,7 @@ pub trait ObjectClient: Send + Sync {
     /// Returns an error if an object cannot be read.
     fn read_all(&self, resource: &GroupResource, namespace: &str) -> Result<StoredObjects, ApiError>;
 
-    /// Gets an object. Returns `None` if it does not exist. `namespace` is empty for cluster-scoped resources.
+    /// Gets an object. Returns `None` if the object does not exist. `namespace` is empty for cluster-scoped resources.
     ///
     /// # Errors
     /// Returns an error if the object cannot be read.
@@ -624,21 +627,21 @@ pub trait ObjectClient: Send + Sync {
         self.read_all(resource, namespace)?.map(|object| object.decode()).collect()
     }
 
-    /// The revision of the last change of any object of a resource. What was derived from the objects is valid until it
-    /// changes.
+    /// The revision of the last change of any object of a resource. Values derived from the objects are valid until
+    /// this revision changes.
     ///
     /// # Errors
     /// Returns an error if the resource is not served.
     fn last_change(&self, resource: &GroupResource) -> Result<u64, ApiError>;
 
-    /// Reads the record of allocated numbers of a name, and its revision; `None` if there is none (upstream:
+    /// Reads the record of allocated numbers with this name, and its revision; `None` if there is none (upstream:
     /// `RangeAllocation`).
     fn range_allocation<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Option<(Value, u64)>, ApiError>> {
         Box::pin(async { Ok(None) })
     }
 
-    /// Writes the record of a name if it still has this revision, or if there is still none. Returns its new revision, or
-    /// `None` if another server has written it. A client without a store keeps no record.
+    /// Writes the record with this name if it still has this revision, or if it still does not exist. Returns the new
+    /// revision, or `None` if another server has written the record. A client without a store keeps no record.
     fn set_range_allocation<'a>(
         &'a self,
         _name: &'a str,
@@ -648,19 +651,19 @@ pub trait ObjectClient: Send + Sync {
         Box::pin(async { Ok(Some(0)) })
     }
 
-    /// Waits until reads see everything that was committed before the call. Another server may have written it to the same
-    /// store. What was not found is looked for again after this.
+    /// Waits until reads see everything that was committed before the call, also by other servers that share the store.
+    /// After this, callers look again for objects that they did not find.
     fn refresh(&self) -> BoxFuture<'_, Result<(), ApiError>> {
         Box::pin(async { Ok(()) })
     }
 
-    /// True if the stored definition of a resource is terminating. [`Resource::terminating`] follows it a little later.
+    /// True if the stored CRD of a resource is terminating. [`Resource::terminating`] follows it a little later.
     ///
     /// # Errors
-    /// The definition is gone.
+    /// The CRD does not exist any more.
     fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError>;
 
-    /// The resource that is served for a kind at a version, if there is one.
+    /// The served resource for a kind at a version, if there is one.
     fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>>;
 
     /// True if this group and version is served.

@@ -10,13 +10,12 @@ pub trait TableConvertor: Send + Sync {
     /// The columns.
     fn columns(&self) -> &[Column];
 
-    /// The cells of an object at the hub version, one per column. `now` is for ages. Never panics, whatever the object
-    /// is.
+    /// The cells of an object at the hub version, one per column. `now` is the time for ages. Never panics, whatever
+    /// the object.
     fn cells(&self, object: &Value, now: Time) -> Vec<Value>;
 
-    /// The paths of the fields that [`TableConvertor::cells`] and [`TableConvertor::conditions`] read. An object with
-    /// only these fields suffices for them. A path through an array continues in each element. No paths mean all
-    /// fields.
+    /// The paths of the fields that [`TableConvertor::cells`] and [`TableConvertor::conditions`] read. They need only
+    /// these fields of an object. A path through an array continues in each element. No paths mean all fields.
     fn sources(&self) -> &[&'static str] {
         &[]
     }
@@ -27,7 +26,7 @@ pub trait TableConvertor: Send + Sync {
     }
 }
 
-/// The table of a resource that defines none: name and age.
+/// The table of a resource that declares no table: name and age.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultTable;
 
@@ -52,7 +51,7 @@ pub struct Column {
     pub format: Cow<'static, str>,
     /// The description: a text, or a reference to a published field description (`=core/v1.PodSpec.nodeName`).
     pub description: Cow<'static, str>,
-    /// 0 for columns that are always shown, 1 for those of `-o wide`.
+    /// 0 for columns that are always shown, 1 for columns that only `-o wide` shows.
     pub priority: i32,
 }
 

@@ -1,18 +1,18 @@
 //! The versions of custom resources. Each version is its own hub: its rules apply to objects at that version (as
-//! upstream's handlers decode objects at the version of the request). Stored objects are at the version that was the
-//! storage version when they were written.
+//! upstream's handlers decode objects at the version of the request). The version of a stored object is the storage
+//! version at the time of its write.
 
 use pintle_schema::Schema;
 use pintle_value::{Str, Value};
 
 use crate::WebhookClientConfig;
 
-/// The versions of a definition. Their names have the form of `apiVersion` (`example.com/v1`).
+/// The versions of a CRD. Their names have the form of `apiVersion` (`example.com/v1`).
 pub trait MultiVersion: Send + Sync {
     /// The current storage version.
     fn storage_version(&self) -> &str;
 
-    /// True if the definition has this version, served or not.
+    /// True if the CRD has this version, served or not.
     fn contains(&self, version: &str) -> bool;
 
     /// The conversion strategy.
@@ -21,22 +21,22 @@ pub trait MultiVersion: Send + Sync {
     /// The types of a version, served or not, for server-side apply. `None` if the version does not exist.
     fn types(&self, version: &str) -> Option<&Schema>;
 
-    /// The other versions whose objects differ from those of a version only in their `apiVersion`.
+    /// The other versions whose objects differ from the objects of `version` only in their `apiVersion`.
     fn identical_versions(&self, version: &str) -> Vec<&str>;
 
-    /// All versions that have a subresource, served or not, in the order of the definition. The empty name is the object
+    /// All versions that have a subresource, served or not, in the order of the CRD. The empty name is the object
     /// itself, which every version has.
     fn versions_with(&self, subresource: &str) -> Vec<&str>;
 
-    /// The revision of the definition. Objects that were stored later at the version of the request are pruned and
-    /// defaulted by its schemas; others may not be.
+    /// The revision of the CRD. Objects that were stored later at the version of the request are pruned and defaulted
+    /// by the CRD's schemas. Other objects may not be.
     fn definition_revision(&self) -> u64;
 
     /// True if an object lacks a top-level field that has a default. The strategy removes the status of a new object
     /// after the object was defaulted.
     fn lacks_default(&self, object: &Value) -> bool;
 
-    /// Prunes and defaults a stored object by the schema of the version that it is stored at.
+    /// Prunes and defaults a stored object by the schema of the version at which it is stored.
     fn prune_and_default_stored(&self, object: &mut Value);
 
     /// Prunes a converted object by the schema of its version (upstream: `schemaCoercingConverter`).
@@ -46,18 +46,18 @@ pub trait MultiVersion: Send + Sync {
     fn prune_converted(&self, object: &mut Value) -> Result<(), String>;
 }
 
-/// The conversion strategy of a definition (`apiextensions/v1.CustomResourceConversion`).
+/// The conversion strategy of a CRD (`apiextensions/v1.CustomResourceConversion`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversion {
     /// Objects differ only in their `apiVersion`.
     None,
     /// A webhook converts objects.
     Webhook {
-        /// How to connect to the webhook.
+        /// The client configuration of the webhook.
         webhook: WebhookClientConfig,
         /// The versions of `ConversionReview` that the webhook supports, in the order of preference.
         review_versions: Vec<Str>,
-        /// The name of the definition.
+        /// The name of the CRD.
         definition: Str,
     },
 }

@@ -1,9 +1,9 @@
-//! The client configuration of a webhook (upstream: `admissionregistration/v1.WebhookClientConfig` and its twin in
+//! The client configuration of a webhook (upstream: `admissionregistration/v1.WebhookClientConfig` and the same type in
 //! `apiextensions.k8s.io`).
 
 use pintle_value::{Str, Value};
 
-/// How to connect to a webhook, and how to verify its certificate.
+/// The address of a webhook, and the authorities that verify its certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WebhookClientConfig {
     /// The address.
@@ -15,9 +15,9 @@ pub struct WebhookClientConfig {
 /// The address of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WebhookTarget {
-    /// At a URL.
+    /// The webhook has a URL.
     Url(Str),
-    /// Behind a service of the cluster.
+    /// The webhook is behind a service of the cluster.
     Service {
         /// The service's namespace.
         namespace: Str,
