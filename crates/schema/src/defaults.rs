@@ -11,7 +11,8 @@ pub fn static_defaults(types: &Types, type_id: TypeId, value: &mut Value) {
     static_defaults_of_changed(types, type_id, value, None);
 }
 
-/// Like [`static_defaults`], for a value that was made by changing `live`, which has its defaults: what both share needs none.
+/// Like [`static_defaults`], for a value that was made by changing `live`. `live` already has its defaults, so parts
+/// that both share need none.
 pub fn static_defaults_of_changed(types: &Types, type_id: TypeId, value: &mut Value, live: Option<&Value>) {
     if !types.has_defaults(type_id) || live.is_some_and(|live| value.shares_members(live)) {
         return;

@@ -1,6 +1,6 @@
-//! An index of a struct's fields by name. Every typed walk looks up each key of an object, and a hash table of the usual kind
-//! would spend most of the time with hashing. The few structs with many fields, which are those of custom resources, have one:
-//! their authors could choose names that collide.
+//! An index of a struct's fields by name. Every typed walk looks up each key of an object, and a usual hash table would
+//! spend most of the time with hashing. Only the few structs with many fields have such a hash table. They are structs
+//! of custom resources, whose authors could choose names that collide.
 
 use std::hash::BuildHasher;
 
@@ -9,10 +9,10 @@ use pintle_value::key_prefix;
 
 use crate::Field;
 
-/// Maximum number of fields of a struct whose index needs no hashing. Every built-in struct has fewer.
+/// Maximum number of fields of a struct whose index needs no hashing. Every built-in struct has fewer fields.
 const MAX_PREFIXED: usize = 64;
 
-/// Maps names to indexes of a list of fields. Derived from the fields, so it is ignored when comparing structs.
+/// Maps names to indexes of a list of fields. It derives from the fields, so comparisons of structs ignore it.
 #[derive(Clone, Debug)]
 pub(crate) enum FieldIndex {
     ByPrefix(PrefixTable),
@@ -36,7 +36,7 @@ impl FieldIndex {
         let mut indexes = HashTable::with_capacity(fields.len());
         for (index, field) in (0..=u16::MAX).zip(fields) {
             let is_same = |other: &u16| fields[usize::from(*other)].name == field.name;
-            // The first of several fields with a name is found.
+            // If several fields have a name, the first of them is found.
             indexes.entry(hash(&index), is_same, hash).or_insert(index);
         }
         Self::ByHash { indexes, hasher }
@@ -67,10 +67,10 @@ pub(crate) struct PrefixTable {
     slots: Box<[Slot]>,
 }
 
-/// A place of the hash table.
+/// A slot of the hash table.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The start of the name, see [`key_prefix`]. Few names of a struct share one.
+    /// The start of the name, see [`key_prefix`]. Few names of a struct have the same start.
     prefix: u64,
     /// The field's index in the list, or [`EMPTY`].
     index: u16,
@@ -114,7 +114,7 @@ impl PrefixTable {
         }
     }
 
-    /// The place where the search for a name begins: the highest bits of a product depend on all bits of the prefix.
+    /// The slot at which the search for a name begins. The highest bits of a product depend on all bits of the prefix.
     fn start(&self, prefix: u64) -> usize {
         const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
         let bits = self.slots.len().trailing_zeros();

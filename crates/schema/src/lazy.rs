@@ -1,4 +1,4 @@
-//! Lazily built schemas.
+//! Schemas that are built lazily.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::Schema;
 
-/// A schema that is built on first use. A cluster may have a thousand kinds, of which few are used.
+/// A schema that is built on first use. A cluster may have a thousand kinds, but uses few of them.
 #[derive(Clone)]
 pub struct LazySchema(Arc<LazyLock<Schema, Make>>);
 

@@ -1,4 +1,4 @@
-//! Normalises a JSON tree like decoding into a Go struct and encoding again: nulls and unknown fields are removed,
+//! Normalises a JSON tree like decoding into a Go struct and encoding again. Nulls and unknown fields are removed,
 //! empty optional values are omitted, structs appear, and scalars become canonical. Follows `encoding/json` (with the
 //! case-sensitive names of `sigs.k8s.io/json`) and the methods of the API's own types.
 
@@ -10,13 +10,13 @@ use pintle_value::{MEMBER_BYTES, Object, Value};
 use crate::scalar::{Mismatch, json_type_name};
 use crate::{Field, List, Omit, Scalar, Struct, Type, TypeId, Types, Union, UnionKind, bare_name};
 
-/// The problems found, in the order of the tree (sorted keys). Problems in the order of the original text, and the text
-/// of numbers, come from the codec's strict decoding, which has the text.
+/// The problems found, in the order of the tree (sorted keys). The original order and the text of numbers are not known
+/// here. The codec's strict decoding, which has the text, reports problems with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems {
     /// The full paths of unknown fields (`spec.containers[0].foo`), at most 100.
     pub unknown: Vec<String>,
-    /// Go's messages for values of the wrong type. Upstream reports the first one.
+    /// Go's messages for values of the wrong type. Upstream reports the first message.
     pub errors: Vec<String>,
     /// True if a quantity was a number that is not an integer. Its encoding (`1e3`, `1000`) then depends on its text.
     pub inexact: bool,
@@ -130,15 +130,15 @@ impl<'a> DecodePath<'a> {
     }
 }
 
-/// Converts a tree to what Go would encode after decoding it into the type. Idempotent.
+/// Converts a tree to Go's encoding of the value that Go decodes from the tree. Idempotent.
 ///
 /// Values of the wrong type are reported and become the zero value. Unknown fields are reported and dropped.
 pub fn normalise(types: &Types, type_id: TypeId, value: &mut Value, problems: &mut Problems) {
     normalise_changed(types, type_id, value, None, problems);
 }
 
-/// Like [`normalise`], for a tree that is a changed copy of `normal`, a tree of the same type in normal form. What both still
-/// share at the same path is skipped.
+/// Like [`normalise`], for a tree that is a changed copy of `normal`. `normal` is a tree of the same type in normal
+/// form. Parts that both still share at the same path are skipped.
 pub fn normalise_changed(
     types: &Types,
     type_id: TypeId,
@@ -155,8 +155,8 @@ pub fn normalise_changed(
 }
 
 impl Types {
-    /// Go's encoding of the zero value of a type: null for lists and maps, the fields that are never omitted for
-    /// structs.
+    /// Go's encoding of the zero value of a type: null for lists and maps, and for structs the fields that are never
+    /// omitted.
     #[must_use]
     pub fn zero(&self, id: TypeId) -> Value {
         match self.get(id) {
@@ -259,7 +259,7 @@ impl Normaliser<'_, '_> {
         }
     }
 
-    /// Normalises an item of a list or map. Null is nil if the item is a pointer, and the zero value otherwise.
+    /// Normalises an item of a list or map. Null becomes nil if the item is a pointer, and the zero value otherwise.
     fn item(&mut self, id: TypeId, item: &mut Value, normal: Option<&Value>, pointer: bool, path: &DecodePath<'_>) {
         if !item.is_null() {
             self.value(id, item, normal, path);
@@ -294,14 +294,14 @@ impl Normaliser<'_, '_> {
             types.is_encoded(field, value)
         });
         for field in ty.always_encoded(types) {
-            // With the room for more members that an empty object reserves.
+            // The charge includes the room for further members that an empty object reserves.
             if !object.contains_key(&field.name) && budget::charge(2 * MEMBER_BYTES).is_ok() {
                 object.insert(field.name.clone(), types.unset_value(field));
             }
         }
     }
 
-    /// Normalises a union. Its content is decoded by a separate decoder in Go, which does not report unknown fields.
+    /// Normalises a union. In Go, a separate decoder decodes its content and does not report unknown fields.
     fn union(
         &mut self,
         union: &Union,
@@ -336,7 +336,7 @@ impl Normaliser<'_, '_> {
             (UnionKind::SchemaOrBool, _) => {
                 return Err(Mismatch::Other("boolean or JSON schema expected".to_owned()));
             }
-            // Anything else is ignored.
+            // Values of other types are ignored.
             _ => *value = Value::Null,
         }
         self.problems.unknown.truncate(unknown_before);

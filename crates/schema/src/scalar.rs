@@ -114,7 +114,7 @@ fn number_text(value: &Value) -> String {
     }
 }
 
-/// Converts a number to the tree's form of a `float64`, which is an integer if its text is one.
+/// Converts a number to the tree's form of a `float64`. It is an integer if its text is an integer.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn float(value: &mut Value) -> Result<(), Mismatch> {
     match value {
@@ -130,7 +130,7 @@ fn float(value: &mut Value) -> Result<(), Mismatch> {
     }
 }
 
-/// A `float64` as the tree represents it after parsing: an integer if its text is one.
+/// A `float64` as the tree represents it after parsing. It is an integer if its text is an integer.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 pub fn float_value(f: f64) -> Value {
@@ -158,8 +158,8 @@ fn bytes(value: &mut Value) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// Canonicalizes a type whose `UnmarshalJSON` first decodes a Go string; other values are reported as not being a
-/// string.
+/// Canonicalizes a type whose `UnmarshalJSON` first decodes a Go string. The error for other values says that they are
+/// not strings.
 fn time_text(value: &mut Value, canonical: impl Fn(&str) -> Result<Option<Str>, String>) -> Result<(), Mismatch> {
     let Value::String(text) = value else {
         return Err(Mismatch::Type(json_type_name(value).to_owned(), "string"));
@@ -172,7 +172,7 @@ fn time_text(value: &mut Value, canonical: impl Fn(&str) -> Result<Option<Str>, 
     Ok(())
 }
 
-/// True for common canonical quantities: up to six digits and a suffix that cannot be replaced by a larger one.
+/// True for common canonical quantities: up to six digits and a suffix that no larger suffix can replace.
 fn is_canonical_quantity(text: &str) -> bool {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);

@@ -15,19 +15,19 @@ pub struct TypeId(pub u32);
 /// An arena of types. Immutable once built.
 #[derive(Clone, Debug, Default)]
 pub struct Types {
-    /// The types of a shared arena, which come first.
+    /// The types of a shared arena. They come before the arena's own types.
     base: Option<Arc<Types>>,
     /// The number of shared types.
     offset: u32,
     types: Vec<Type>,
     /// Whether each type has defaults, computed on first use.
     defaulting: OnceLock<Box<[bool]>>,
-    /// The number of this arena, given on first use.
+    /// The number of this arena, assigned on first use.
     identity: OnceLock<u64>,
 }
 
 impl Types {
-    /// Creates an arena that starts with the types of a shared one, without copying them.
+    /// Creates an arena that starts with the types of a shared arena, without copying them.
     #[must_use]
     pub fn with_base(base: Arc<Types>) -> Self {
         let offset = u32::try_from(base.len()).unwrap_or(u32::MAX);
@@ -70,7 +70,8 @@ impl Types {
         }
     }
 
-    /// True if a type has static defaults in its own fields or in those of types that it contains. Most have none.
+    /// True if a type has static defaults in its own fields or in fields of types that it contains. Most types have
+    /// none.
     pub(crate) fn has_defaults(&self, id: TypeId) -> bool {
         let defaulting = self.defaulting.get_or_init(|| self.compute_defaulting());
         defaulting.get(id.0 as usize).is_some_and(|has| *has)
@@ -153,9 +154,9 @@ pub enum Type {
 /// The type of a scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScalarType {
-    /// How it is decoded, validated and encoded.
+    /// The basic type, which determines decoding, validation and encoding.
     pub kind: Scalar,
-    /// The Go type if it is a named one (`core/v1.Protocol`), else empty.
+    /// The Go type if it is a named type (`core/v1.Protocol`), else empty.
     pub name: Str,
     /// The known values of a string.
     pub values: Option<EnumValues>,
@@ -191,9 +192,9 @@ pub enum Scalar {
     Float64,
     /// `[]byte`: base64 in JSON, raw in Protobuf
     Bytes,
-    /// `metav1.Time`: RFC 3339 with seconds, in UTC; null where it is zero
+    /// `metav1.Time`: RFC 3339 with seconds, in UTC; null for the zero time
     Time,
-    /// `metav1.MicroTime`: RFC 3339 with microseconds, in UTC; null where it is zero
+    /// `metav1.MicroTime`: RFC 3339 with microseconds, in UTC; null for the zero time
     MicroTime,
     /// `metav1.Duration`: Go's duration text
     Duration,
@@ -216,7 +217,7 @@ pub struct Struct {
     pub name: Str,
     /// The OpenAPI model name (`io.k8s.api.core.v1.Pod`), or empty.
     pub model: Str,
-    /// The JSON fields in declaration order, including those of inlined structs.
+    /// The JSON fields in declaration order, including fields of inlined structs.
     pub fields: Vec<Field>,
     /// The inlined structs that are separate messages in Protobuf. [`Field::embedded`] refers to this list.
     pub embedded: Vec<Embedded>,
@@ -228,7 +229,7 @@ pub struct Struct {
     field_index: FieldIndex,
     /// The fields that are encoded even if they are unset, computed on first use.
     always_encoded: AlwaysEncoded,
-    /// Indexes into `fields` of those with a Protobuf number, sorted by message and number.
+    /// Indexes into `fields` of the fields with a Protobuf number, sorted by message and number.
     wire: Vec<u16>,
 }
 
@@ -263,7 +264,8 @@ impl Struct {
     }
 
     /// The fields of one Protobuf message of this struct in the order of their numbers, with their indexes in
-    /// [`Struct::fields`]. Message 0 is the struct itself, message n the inlined struct n - 1 of [`Struct::embedded`].
+    /// [`Struct::fields`]. Message 0 is the struct itself. Message n is the inlined struct n - 1 of
+    /// [`Struct::embedded`].
     pub fn message(&self, message: u8) -> impl DoubleEndedIterator<Item = (usize, &Field)> + ExactSizeIterator {
         let of = |i: &u16| self.fields[usize::from(*i)].embedded;
         let start = self.wire.partition_point(|i| of(i) < message);
@@ -272,8 +274,8 @@ impl Struct {
     }
 
     /// Returns the field with this number in one Protobuf message of this struct, with its index in [`Struct::fields`].
-    /// Fields usually come in the order of their numbers, so `hint` stores the position of the last one. Its initial
-    /// value does not matter.
+    /// Fields usually come in the order of their numbers, so `hint` stores the position of the last field. The initial
+    /// value of `hint` does not matter.
     #[must_use]
     pub fn numbered(&self, message: u8, number: u32, hint: &mut usize) -> Option<(usize, &Field)> {
         let key = |i: &u16| (self.fields[usize::from(*i)].embedded, self.fields[usize::from(*i)].number);
@@ -317,7 +319,8 @@ impl Struct {
     }
 }
 
-/// The indexes of the fields that are always encoded. Derived from the fields, so it is ignored when comparing structs.
+/// The indexes of the fields that are always encoded. They derive from the fields, so comparisons of structs ignore
+/// them.
 #[derive(Clone, Debug, Default)]
 struct AlwaysEncoded(OnceLock<Box<[u16]>>);
 
@@ -330,11 +333,11 @@ impl PartialEq for AlwaysEncoded {
 /// A struct that is inlined in JSON but a separate message in Protobuf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Embedded {
-    /// The bare name of its Go type (`VolumeSource`), which is part of field paths in Go's messages.
+    /// The bare name of the Go type (`VolumeSource`), which is part of field paths in Go's messages.
     pub name: Str,
     /// The containing message: an index into [`Struct::embedded`] plus one, or 0 for the struct itself.
     pub parent: u8,
-    /// Its Protobuf field number in that message.
+    /// The Protobuf field number of the struct in that message.
     pub number: u32,
 }
 
@@ -347,13 +350,14 @@ pub struct Field {
     pub ty: TypeId,
     /// True for a Go pointer: null is allowed and differs from the zero value.
     pub pointer: bool,
-    /// When the field is omitted.
+    /// The rule that omits the field from JSON.
     pub omit: Omit,
-    /// True if the published schema lists it as required.
+    /// True if the published schema lists the field as required.
     pub required: bool,
     /// The Protobuf field number, or 0 for a field that Protobuf lacks (`apiVersion`, `kind`).
     pub number: u32,
-    /// The Protobuf message that contains it: an index into [`Struct::embedded`] plus one, or 0 for the struct itself.
+    /// The Protobuf message that contains the field: an index into [`Struct::embedded`] plus one, or 0 for the struct
+    /// itself.
     pub embedded: u8,
     /// The patch strategy.
     pub patch: PatchMeta,
@@ -361,7 +365,7 @@ pub struct Field {
     pub default: Option<Value>,
 }
 
-/// When a field is omitted from JSON.
+/// The rule that omits a field from JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Omit {
     /// Never: an unset field is encoded as its zero value (null for nil pointers, slices and maps).
@@ -369,7 +373,7 @@ pub enum Omit {
     Never,
     /// `omitempty`: false, 0, "", nil, and empty slices and maps; never a struct.
     Empty,
-    /// `omitzero`: the zero value, including that of a struct.
+    /// `omitzero`: the zero value, including the zero value of a struct.
     Zero,
 }
 
@@ -393,7 +397,7 @@ pub struct Map {
     pub value: TypeId,
     /// True if server-side apply owns the map as a whole.
     pub atomic: bool,
-    /// The Go type if it is a named one (`core/v1.ResourceList`), else empty.
+    /// The Go type if it is a named type (`core/v1.ResourceList`), else empty.
     pub name: Str,
     /// The Go type of the keys if it is not `string` (`core/v1.ResourceName`), else empty.
     pub key: Str,
@@ -406,17 +410,17 @@ pub struct List {
     pub item: TypeId,
     /// True if the items are Go pointers.
     pub pointers: bool,
-    /// How items are identified when merging.
+    /// The identity of items in a merge.
     pub topology: ListTopology,
-    /// The Go type if it is a named one (`authorization/v1.ExtraValue`), else empty. If such a list is the value of a
+    /// The Go type if it is a named type (`authorization/v1.ExtraValue`), else empty. If such a list is the value of a
     /// map, Protobuf encodes it as a message with the items in field 1.
     pub name: Str,
 }
 
-/// How the items of a list are identified when merging (`x-kubernetes-list-type`).
+/// The identity of the items of a list in a merge (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ListTopology {
-    /// Not declared: merged as one value.
+    /// Not declared: the list is merged as one value.
     #[default]
     Undeclared,
     /// Declared `atomic`.
@@ -432,7 +436,7 @@ pub enum ListTopology {
 pub struct Union {
     /// The JSON types.
     pub kind: UnionKind,
-    /// The type of its schemas (`JSONSchemaProps`).
+    /// The type of the union's schemas (`JSONSchemaProps`).
     pub schema: TypeId,
 }
 

@@ -1,4 +1,5 @@
-//! Normalisation of fields of every kind, with structs made for the tests: no built-in kind has all kinds of fields.
+//! Normalisation of fields of every kind, with structs made for the tests, because no built-in kind has all kinds of
+//! fields.
 
 use pintle_schema::{
     Field, List, ListTopology, Map, Omit, PatchMeta, Problems, Scalar, ScalarType, Struct, Type, TypeId, Types, Union,
@@ -177,7 +178,7 @@ fn unions_accept_every_declared_json_type() {
     ]
     .map(|(spec, kind)| field(spec, types.add(Type::Union(Union { kind, schema }))));
     let root = structure(&mut types, "test/v1.Thing", fields.to_vec());
-    // The content of a union is decoded by a decoder that is not strict.
+    // The decoder of a union's content is not strict.
     check(
         &types,
         root,
@@ -231,7 +232,7 @@ fn static_defaults_apply_to_every_present_value() {
             r#"{{"list":[{{"port":80,"protocol":"UDP"}},{full}],"made":{full},"map":{{"a":{full}}},"opt":{{"port":0,"protocol":"TCP"}},"value":{full}}}"#
         )
     );
-    // An object that is shared with the original is not normalised again, if it is at the same path.
+    // An object that is shared with the original at the same path is not normalised again.
     let shared = |object: Value| match object {
         Value::Object(object) => Value::Object(object.into_shared(0..0)),
         other => other,
