@@ -1,5 +1,5 @@
-//! The document of a JSON Patch, expanded lazily as operations access it. Additions and removals in an expanded node do
-//! not shift all values after them, so that many operations on large objects stay cheap.
+//! The document of a JSON Patch. It is expanded lazily as operations access it. In an expanded node, an addition or
+//! removal does not shift all values after it. So many operations on large objects stay cheap.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,8 @@ impl LazyNode {
         }
     }
 
-    /// Compares JSON texts: numbers are equal if their texts are, where the document's numbers are formatted as in Go.
+    /// Compares JSON texts. Numbers are equal if their texts are equal, and the document's numbers are formatted as in
+    /// Go.
     pub(crate) fn equals(&self, expected: &Value) -> bool {
         match (self, expected) {
             (LazyNode::Raw(value), expected) => equal(value, expected),
@@ -87,7 +88,7 @@ impl LazyNode {
     }
 }
 
-/// The number of items of a new chunk. A chunk has at most twice as many.
+/// The number of items of a new chunk. A chunk has at most twice this number.
 const CHUNK_SIZE: usize = 512;
 
 /// A list that is stored in chunks.
@@ -145,7 +146,7 @@ impl ChunkedList {
         }
     }
 
-    /// Inserts an item before the one at `index`, or at the end. Returns the number of steps.
+    /// Inserts an item before the item at `index`, or at the end. Returns the number of steps.
     pub(crate) fn insert(&mut self, index: usize, node: LazyNode) -> usize {
         let Some((i, offset)) = self.locate(index) else {
             self.push(node);
@@ -248,7 +249,7 @@ fn fields_size<'v, V: 'v>(
 mod tests {
     use super::*;
 
-    /// A chunked list must behave like a plain one, at its ends and at the boundaries of chunks.
+    /// A chunked list must behave like a plain list, at its ends and at the boundaries of chunks.
     #[test]
     fn chunked_list_behaves_like_a_plain_list() {
         let mut plain: Vec<i64> = (0..3_000).collect();

@@ -1,5 +1,5 @@
-//! Conversion of a patched tree to a Go struct as upstream's `runtime.DefaultUnstructuredConverter` does it. Unlike the
-//! JSON decoder it accepts `3.0` as an integer, truncates integers to their type, and has its own error messages.
+//! Conversion of a patched tree to a Go struct, like upstream's `runtime.DefaultUnstructuredConverter`. Unlike the JSON
+//! decoder it accepts `3.0` as an integer, truncates integers to their type, and has its own error messages.
 
 use pintle_schema::scalar::{Mismatch, float_value};
 use pintle_schema::{Scalar, ScalarType, Type, TypeId, Types};
@@ -7,8 +7,8 @@ use pintle_value::{Str, Value};
 
 use crate::strategic::go_type;
 
-/// Converts the leaves of a tree to their types. If the tree is a changed copy of a live object, whose leaves already have their
-/// types, `live` is that object, and what both still share at the same path is skipped.
+/// Converts the leaves of a tree to their types. The tree may be a changed copy of `live`, a live object whose leaves
+/// already have their types. Parts that both still share at the same path are skipped.
 ///
 /// # Errors
 /// Upstream's message for the first value, in the order of the declared fields, that does not fit its type.
@@ -130,7 +130,7 @@ const fn truncate_to(kind: Scalar, number: i64) -> i64 {
     }
 }
 
-/// Converts an integral float to an integer. Out of range it is the smallest integer, as on amd64.
+/// Converts an integral float to an integer. A float out of range becomes the smallest integer, as on amd64.
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 fn float_to_int(number: f64) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;

@@ -1,5 +1,5 @@
-//! JSON Patch (RFC 6902) with the behaviour of `evanphx/json-patch` v4, which kube-apiserver uses: indexes may be
-//! negative, a missing field may be replaced, a missing value is null, and a path is used from its first slash on.
+//! JSON Patch (RFC 6902) with the behaviour of `evanphx/json-patch` v4, which kube-apiserver uses. Indexes may be
+//! negative, and a missing field may be replaced. A missing value is null. A path is used from its first slash on.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,10 @@ pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
 /// and functions on trees are recursive.
 pub const MAX_DEPTH: usize = 1_000;
 /// Maximum number of steps of a patch. A step is a list item that is shifted, or a value that is visited to compute a
-/// depth. The limit is far beyond what an object of allowed size needs.
+/// depth. An object of allowed size needs far fewer steps.
 const MAX_STEPS: usize = 1 << 26;
 
-/// An operation. Missing and null members are distinguished only where it matters.
+/// An operation. Missing and null members are distinguished only if the difference matters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// `op`.
@@ -100,7 +100,8 @@ impl JsonPatch {
         self.apply_counted(document, MAX_STEPS).map(|(document, _)| document)
     }
 
-    /// The same with a limit on steps. Also returns the number of steps beyond one for each operation and path segment.
+    /// Like [`JsonPatch::apply`], with a limit on steps. Also returns the number of steps beyond one for each operation
+    /// and path segment.
     fn apply_counted(&self, document: Value, max_steps: usize) -> Result<(Value, usize), PatchError> {
         let document = LazyNode::Raw(document);
         let depth = document.depth(&mut 0);
@@ -119,7 +120,7 @@ struct PatchState {
     document: LazyNode,
     /// A lower bound of the document's nesting depth.
     depth: usize,
-    /// The number of bytes that have been copied.
+    /// The number of copied bytes.
     copied: usize,
     /// The number of steps so far.
     steps: usize,
@@ -130,7 +131,7 @@ struct PatchState {
 /// A container in the document, and the encoded key or index in it.
 type ContainerAndKey<'d, 'p> = (&'d mut LazyNode, Cow<'p, str>);
 
-/// The container that a path leads to, or `None` if there is none.
+/// The container to which a path leads, or `None` if there is no such container.
 fn find_container<'d, 'p>(document: &'d mut LazyNode, path: &'p str) -> Option<ContainerAndKey<'d, 'p>> {
     // The text before the first slash is ignored.
     let (_, rest) = path.split_once('/')?;
@@ -151,7 +152,7 @@ fn find_container<'d, 'p>(document: &'d mut LazyNode, path: &'p str) -> Option<C
     matches!(container, LazyNode::Object(_) | LazyNode::Array(_)).then(|| (container, decode_key(key)))
 }
 
-/// The value of a key or index in a container. `None` for a missing field.
+/// The value of a key or index in a container; `None` for a missing field.
 fn get_value<'d>(container: &'d LazyNode, key: &str) -> Result<Option<&'d LazyNode>, String> {
     match container {
         LazyNode::Array(list) => parse_index(key, list.len()).map(|at| list.get(at)),
@@ -216,7 +217,7 @@ impl PatchState {
         Ok(())
     }
 
-    /// Checks that a value that is set at `path` does not nest too deep. `from` is its previous path in the document,
+    /// Checks that a value that is set at `path` is not nested too deep. `from` is its previous path in the document,
     /// if it has one.
     fn check_depth(&mut self, path: &str, value: &LazyNode, from: Option<&str>) -> Result<(), String> {
         let parts = |path: &str| path.bytes().filter(|b| *b == b'/').count();
@@ -378,8 +379,8 @@ impl PatchState {
         };
         let source =
             get_value(container, &key).map_err(|cause| format!("error in copy for from: '{from}': {cause}"))?;
-        // A missing value is copied as null. The size is checked before anything is copied, and computed only up to the
-        // limit.
+        // A missing value is copied as null. The size is checked before the value is copied, and computed only up to
+        // the limit.
         let remaining = MAX_COPY_BYTES - self.copied;
         let size = source.map_or(4, |source| source.json_size(remaining));
         if size > remaining {
@@ -444,7 +445,7 @@ mod tests {
         Operation { op: Some(op.into()), path: Some(path.into()), from: from.map(Str::from), value }
     }
 
-    /// The maximum number of operations on a list with as many items.
+    /// Each case has the maximum number of operations, on a list with as many items.
     #[test]
     fn step_counts_of_operations_on_large_objects() {
         let max = MAX_OPERATIONS;
@@ -463,7 +464,7 @@ mod tests {
         check(&|_| test("/list/-1"), 0);
         check(&|i| add(&format!("/map/n{i}")), 2 * max);
         check(&|i| operation("remove", None, &format!("/map/k{i:06}"), None), max);
-        // Moving a large value costs the same as a small one.
+        // Moving a large value costs the same as moving a small value.
         check(&move_operation, 2 * max);
         // Inserting into a list shifts few items, whatever its length.
         for path in ["/list/0", "/list/5000"] {
@@ -474,7 +475,7 @@ mod tests {
         }
     }
 
-    /// Patches that take too many steps are rejected: here the depth of a large map is computed repeatedly.
+    /// Patches that take too many steps are rejected. In this test, the depth of a large map is computed repeatedly.
     #[test]
     fn patches_with_too_many_steps_are_rejected() {
         let deep = (0..MAX_DEPTH - 1).fold(Value::Int(1), |inner, _| Value::Array(vec![inner]));

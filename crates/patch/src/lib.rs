@@ -1,5 +1,5 @@
 //! The three patch formats as pure functions on trees: JSON Patch (RFC 6902), JSON Merge Patch (RFC 7386) and strategic
-//! merge patch, each with kube-apiserver's leniency and messages. This crate does not know about HTTP.
+//! merge patch. Each has kube-apiserver's leniency and messages. This crate does not know about HTTP.
 
 mod document;
 mod from_unstructured;
@@ -18,7 +18,7 @@ pub use strategic::{strategic_merge_patch, validate_strategic_merge_patch};
 
 use pintle_value::Value;
 
-/// Why a patch was not applied, which determines the status code.
+/// The reason why a patch was not applied. It determines the status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchErrorKind {
     /// The patch is malformed: 400 `BadRequest`, with the message.

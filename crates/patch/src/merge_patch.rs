@@ -1,12 +1,12 @@
-//! JSON Merge Patch (RFC 7386) with the deviations of json-patch v4: nulls in newly set values are dropped, but nulls
-//! in an array that replaces an object are kept.
+//! JSON Merge Patch (RFC 7386) with the deviations of json-patch v4. Nulls in newly set values are dropped. Nulls in an
+//! array that replaces an object are kept.
 
 use pintle_value::{Object, Str, Value};
 
 use crate::{PatchError, cannot_unmarshal};
 
-/// Checks the patch as upstream does first, unless field validation ignores unknown fields: it must be an object, or
-/// null, which is rejected only when the patch is applied.
+/// Checks the patch as upstream does first, unless field validation ignores unknown fields. The patch must be an object
+/// or null. Null is rejected only when the patch is applied.
 pub fn check_merge_patch(patch: &Value) -> Result<(), PatchError> {
     match patch {
         Value::Object(_) | Value::Null => Ok(()),
@@ -17,7 +17,8 @@ pub fn check_merge_patch(patch: &Value) -> Result<(), PatchError> {
     }
 }
 
-/// Applies a merge patch to an object. If the patch is an array, it becomes the result, which then is not an object.
+/// Applies a merge patch to an object. If the patch is an array, the array becomes the result, which then is not an
+/// object.
 pub fn merge_patch(document: Value, patch: Value) -> Result<Value, PatchError> {
     match (document, patch) {
         (Value::Object(document), Value::Object(patch)) => Ok(Value::Object(merge_objects(document, patch))),
@@ -29,7 +30,7 @@ pub fn merge_patch(document: Value, patch: Value) -> Result<Value, PatchError> {
     }
 }
 
-/// Merges in one pass over both objects, which are sorted, so that large patches of large objects stay cheap.
+/// Merges in one pass over both objects, which are sorted. So large patches of large objects stay cheap.
 fn merge_objects(document: Object, patch: Object) -> Object {
     let mut merged = Vec::with_capacity(document.len() + patch.len());
     let mut patch = patch.into_iter().peekable();
@@ -44,7 +45,7 @@ fn merge_objects(document: Object, patch: Object) -> Object {
         let value = match (current, value) {
             (_, Value::Null) => continue,
             (Value::Object(current), Value::Object(patch)) => Value::Object(merge_objects(current, patch)),
-            // Nulls in it are kept, because of a bug upstream.
+            // Nulls in the other value are kept, because of a bug in upstream.
             (Value::Object(_), other) => other,
             (_, mut other) => {
                 prune_nulls(&mut other);

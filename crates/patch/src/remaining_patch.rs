@@ -1,6 +1,5 @@
-//! What remains of a strategic merge patch after it has been merged. Upstream merges in place, and prints what then
-//! remains of the patch if the result does not fit its type: applied directives are gone, and so are nulls in newly set
-//! values.
+//! The rest of a strategic merge patch after its merge. Upstream merges in place. If the result does not fit its type,
+//! upstream prints the rest of the patch. The rest lacks applied directives and nulls in newly set values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +13,7 @@ use crate::strategic::{
 };
 use crate::strategic_list::{Identity, identity};
 
-/// Returns what remains of a patch after it has been merged into an object of the type `root`.
+/// Returns the rest of a patch after its merge into an object of the type `root`.
 #[must_use]
 pub fn remaining_patch(document: &Value, patch: Value, types: &Types, root: TypeId) -> Value {
     match (document, patch) {
@@ -89,7 +88,7 @@ fn remaining_items(current: &[Value], patch: Vec<Value>, key: &str, schema: Patc
     patch.into_iter().map(merge).collect()
 }
 
-/// The remains of a newly set value: its objects lose nulls and directives, its lists keep their items.
+/// The rest of a newly set value. Its objects lose nulls and directives, its lists keep their items.
 fn newly_set(mut value: Value) -> Value {
     discard_nulls(&mut value);
     match value {

@@ -14,7 +14,7 @@ pub(crate) fn apply(original: &mut Object, patch: &mut Object) -> Result<(), Pat
     let Some(listed) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let invalid = || PatchError::malformed("invalid patch format of retainKeys");
     let Value::Array(listed) = listed else { return Err(invalid()) };
-    // Upstream panics on these.
+    // Upstream panics on such items.
     if listed.iter().any(is_unhashable) {
         return Err(invalid());
     }

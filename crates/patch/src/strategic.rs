@@ -1,5 +1,5 @@
-//! Strategic merge patch: a merge patch that uses the types of the object, so that lists can be merged by a key. After
-//! apimachinery's `util/strategicpatch`, including its directives (`$patch`, `$retainKeys`,
+//! Strategic merge patch: a merge patch that uses the types of the object, so that lists can be merged by a key. It
+//! follows apimachinery's `util/strategicpatch`. This includes its directives (`$patch`, `$retainKeys`,
 //! `$deleteFromPrimitiveList/...`, `$setElementOrder/...`), its bugs and its error messages.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub(crate) const DIRECTIVE_MARKER: &str = "$patch";
 pub(crate) const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 pub(crate) const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// Checks that the patch is an object, or null, which is an empty patch.
+/// Checks that the patch is an object or null. Null is an empty patch.
 pub fn validate_strategic_merge_patch(patch: &Value) -> Result<(), PatchError> {
     match patch {
         Value::Object(_) | Value::Null => Ok(()),
@@ -117,7 +117,7 @@ impl<'t> PatchSchema<'t> {
         }
     }
 
-    /// The patch metadata of a field whose value is a list. The type is that of its items.
+    /// The patch metadata of a field whose value is a list. The type is the type of the list's items.
     pub(crate) fn list_field(self, name: &str) -> Result<PatchMeta<'t>, PatchError> {
         let meta = self.field(name)?;
         let Type::List(list) = meta.schema.get() else {
@@ -173,7 +173,7 @@ fn go_string(value: &Value) -> String {
     }
 }
 
-/// Returns whether Go cannot use the value as a map key. Upstream panics if it tries.
+/// Returns true if Go cannot use the value as a map key. Upstream panics if it tries.
 pub(crate) const fn is_unhashable(value: &Value) -> bool {
     matches!(value, Value::Array(_) | Value::Object(_))
 }
@@ -209,7 +209,7 @@ pub(crate) fn merge_object(
             },
         };
         let changed = changes.remove(&key);
-        // An object of scalars in which nothing changes goes on sharing its members with the live one.
+        // If nothing changes in an object of scalars, it continues to share its members with the live object.
         if changed.is_none()
             && !is_deletion
             && original.get(&key).is_some_and(|current| is_same_scalar(current, &value))
@@ -230,7 +230,7 @@ pub(crate) fn merge_object(
     Ok(apply_changes(original, changes))
 }
 
-/// Whether the fields have the same text, boolean or integer.
+/// True if the fields have the same text, boolean or integer.
 fn is_same_scalar(current: &Value, value: &Value) -> bool {
     matches!(
         (current, value),
@@ -238,10 +238,10 @@ fn is_same_scalar(current: &Value, value: &Value) -> bool {
     ) && current == value
 }
 
-/// The fields of an object that come and go. `None` for removed fields.
+/// The added, changed and removed fields of an object. The value of a removed field is `None`.
 type Changes = BTreeMap<Str, Option<Value>>;
 
-/// Applies changes in one pass over both, so that large patches of large objects stay cheap.
+/// Applies changes in one pass over object and changes, so that large patches of large objects stay cheap.
 fn apply_changes(original: Object, changes: Changes) -> Object {
     if changes.is_empty() {
         return original;
@@ -306,7 +306,7 @@ pub(crate) fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// Removes the objects with a directive from a newly set value. `None` if the value itself has one.
+/// Removes the objects with a directive from a newly set value. Returns `None` if the value itself has a directive.
 pub(crate) fn remove_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains_key(DIRECTIVE_MARKER) => None,
@@ -319,7 +319,7 @@ pub(crate) fn remove_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// Applies the `$setElementOrder/...` directives: merges the lists that they name and sorts their items. Returns the
+/// Applies the `$setElementOrder/...` directives. It merges the lists that they name and sorts their items. Returns the
 /// object with those lists, and the rest of the patch.
 fn apply_element_orders(
     mut original: Object,
@@ -350,7 +350,7 @@ fn apply_element_orders(
         match (slot, ordered) {
             (Some(slot), Some(ordered)) => *slot = ordered,
             (None, Some(ordered)) => drop(changes.insert(Str::from(key), Some(ordered))),
-            // Neither has the list.
+            // Neither the object nor the patch has the list.
             (_, None) => {}
         }
     }

@@ -1,5 +1,5 @@
 //! Lists in strategic merge patch: merging by key, deleting single items, and ordering the result. The patch's items
-//! have the order of the patch (or of its `$setElementOrder`), the server-only items that of the object, and the two
+//! have the order of the patch (or of its `$setElementOrder`). The server-only items have the order of the object. Both
 //! are interleaved in the order of the object.
 
 use std::collections::BTreeSet;
@@ -15,10 +15,10 @@ use crate::{PatchError, PatchErrorKind};
 
 const MAP: &str = "map[string]interface {}";
 
-/// A hash key of a value. Equal only for values that are equal in Go, which includes their type.
+/// A hash key of a value. Two keys are equal only if the values are equal in Go, including their types.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
-    /// Most merge keys are texts, whose clones need no memory.
+    /// A text. Most merge keys are texts, and cloning a text allocates no memory.
     Text(Str),
     Float(String),
     Other(String),
@@ -32,12 +32,12 @@ pub(crate) fn identity(value: &Value) -> Identity {
     }
 }
 
-/// The value of the merge key, if the item is an object that has it.
+/// The value of the merge key, if the item is an object with this key.
 fn key_value<'v>(item: &'v Value, key: &str) -> Option<&'v Value> {
     item.as_object()?.get(key)
 }
 
-/// Returns whether the items are objects. All items of both lists must have the same type.
+/// Returns true if the items are objects. All items of both lists must have the same type.
 fn are_objects(lists: [&[Value]; 2]) -> Result<bool, PatchError> {
     let mut items = lists.iter().flat_map(|list| list.iter());
     let Some(first) = items.next() else {
@@ -96,7 +96,7 @@ fn validate_merge_keys(list: &[Value], key: &str) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Merges a list of the patch into one of the object. With `is_deletion`, the patch lists the scalars to delete.
+/// Merges a list of the patch into a list of the object. With `is_deletion`, the patch lists the scalars to delete.
 pub(crate) fn merge_list(
     mut current: Vec<Value>,
     mut patch: Vec<Value>,
@@ -132,7 +132,8 @@ pub(crate) fn merge_list(
     (current, patch) = apply_item_directives(current, patch, key)?;
     let server_ranks = ItemRanks::new(&current, key, true);
     let merged = merge_items(current, patch.clone(), meta)?;
-    // Nothing is to be ordered in the lists of many statuses.
+    // With one merged item and one item in the patch, there is nothing to order. This is the case for the lists of many
+    // statuses.
     if let ([item], [_]) = (&merged[..], &patch[..])
         && key_value(item, key).is_some()
     {
@@ -145,8 +146,8 @@ pub(crate) fn merge_list(
     Ok(interleave(server_only, patch_items, &server_ranks))
 }
 
-/// Removes repeated items from a list of scalars. Upstream replaces a removed item by the last one, and with an empty
-/// patch that order remains.
+/// Removes repeated items from a list of scalars. Upstream replaces a removed item by the last item, and an empty patch
+/// keeps that order.
 fn deduplicate(mut list: Vec<Value>) -> Vec<Value> {
     let mut indexes: HashMap<Identity, BTreeSet<usize>> = HashMap::with_capacity(list.len());
     for (i, item) in list.iter().enumerate() {
@@ -172,8 +173,8 @@ fn deduplicate(mut list: Vec<Value>) -> Vec<Value> {
     list
 }
 
-/// Removes the items with a directive from the patch and applies them: `delete` deletes items from the object's list,
-/// `replace` replaces the list by the rest of the patch.
+/// Removes the items with a directive from the patch and applies the directives. `delete` deletes items from the
+/// object's list. `replace` replaces the list by the rest of the patch.
 fn apply_item_directives(
     mut current: Vec<Value>,
     patch: Vec<Value>,
@@ -228,7 +229,7 @@ fn merge_items(mut current: Vec<Value>, patch: Vec<Value>, meta: &PatchMeta<'_>)
     Ok(current)
 }
 
-/// Splits a merged list into the items that are in `by` and the others.
+/// Splits a merged list into the items that are in `by` and all other items.
 fn partition(merged: Vec<Value>, by: &[Value], key: &str) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
     if key.is_empty() {
         let listed: HashSet<Identity> = by.iter().map(identity).collect();
@@ -255,8 +256,8 @@ fn partition(merged: Vec<Value>, by: &[Value], key: &str) -> Result<(Vec<Value>,
     Ok((patch_items, server_only))
 }
 
-/// Sorts items by their ranks. Upstream's comparison puts an item without a rank before any other. This is only matched
-/// for short lists, which Go sorts by insertion.
+/// Sorts items by their ranks. Upstream's comparison puts an item without a rank before any other item. This function
+/// matches it only for short lists, which Go sorts by insertion.
 fn sort_by_rank(items: &mut Vec<Value>, ranks: &ItemRanks<'_>) {
     let mut ranked: Vec<(Option<usize>, Value)> =
         std::mem::take(items).into_iter().map(|item| (ranks.of(&item), item)).collect();
@@ -278,8 +279,8 @@ fn sort_by_rank(items: &mut Vec<Value>, ranks: &ItemRanks<'_>) {
     *items = first.into_iter().chain(last).collect();
 }
 
-/// Interleaves two sorted lists: a server-only item precedes an item of the patch only if the object has both in this
-/// order.
+/// Interleaves two sorted lists. A server-only item precedes an item of the patch only if the object has both items in
+/// this order.
 fn interleave(server_only: Vec<Value>, patch_items: Vec<Value>, server_ranks: &ItemRanks<'_>) -> Vec<Value> {
     let mut merged = Vec::with_capacity(server_only.len() + patch_items.len());
     let mut server_only = server_only.into_iter().map(|item| (server_ranks.of(&item), item)).peekable();
@@ -323,7 +324,7 @@ pub(crate) fn merge_and_order_list(
         (Some(current), Some(patch)) if meta.merge => merge_list(current, patch, meta, false)?,
         (Some(_), Some(patch)) => patch,
     };
-    // Upstream panics on these.
+    // Upstream panics on such items.
     if key.is_empty() && order.iter().any(is_unhashable) {
         return Err(PatchError::malformed("invalid patch format of setElementOrder list"));
     }
@@ -342,7 +343,7 @@ pub(crate) fn merge_and_order_list(
 }
 
 /// The order of the object's list after merging. Upstream deletes and adds items in place, so the first added items
-/// take the place of deleted ones.
+/// take the positions of deleted items.
 fn order_after_merge(current: &[Value], patch: &[Value], key: &str) -> Vec<Value> {
     let marked = |item: &Value, directive| key_value(item, DIRECTIVE_MARKER).and_then(Value::as_str) == Some(directive);
     let of = |item: &Value| key_value(item, key).map(identity);

@@ -90,7 +90,7 @@ fn what_a_tree_shares_with_a_converted_one_is_not_converted() {
         Value::Object(object) => Value::Object(object.into_shared(0..0)),
         other => other,
     };
-    // These replicas are floats, so it shows whether they are converted.
+    // These replicas are floats, so the result shows whether they are converted.
     let live = object! {"spec": object(r#"{"replicas": 1.0}"#), "status": object(r#"{"replicas": 1.0}"#)};
     let mut changed = live.clone();
     changed.set_at(&["status", "readyReplicas"], 2.0);
@@ -98,7 +98,7 @@ fn what_a_tree_shares_with_a_converted_one_is_not_converted() {
     assert_eq!(print::json(&changed), r#"{"spec":{"replicas":1},"status":{"readyReplicas":2,"replicas":1}}"#);
     assert_eq!(changed.at(&["spec", "replicas"]), Some(&Value::Float(1.0)));
     assert_eq!(changed.int_at(&["status", "replicas"]), Some(1));
-    // At another path it is converted.
+    // At another path, the object is converted.
     let mut moved = object! {"status": live["spec"].clone()};
     assert_eq!(convert(&mut moved, &live), Ok(()));
     assert_eq!(moved.int_at(&["status", "replicas"]), Some(1));

@@ -1,4 +1,4 @@
-//! Tests of what remains of a strategic merge patch, as upstream prints it in errors.
+//! Tests of the rest of a strategic merge patch after its merge, as upstream prints it in errors.
 
 use pintle_patch::remaining_patch;
 use pintle_value::{Value, print};
@@ -7,7 +7,7 @@ fn read(text: &str) -> Value {
     serde_json::from_str(text).expect(text)
 }
 
-/// Prints what remains of a patch of a pod.
+/// Checks the rest of a patch of a pod, as upstream prints it.
 #[track_caller]
 fn check(document: &str, patch: &str, expect: &str) {
     let catalog = pintle_catalog::shared();
@@ -26,7 +26,7 @@ fn directives_and_new_nulls_are_removed() {
         ("{}", "map[]"),
         ("null", "<nil>"),
         (r#"{"metadata":{"labels":{"a":null,"b":"2"}}}"#, "map[metadata:map[labels:map[a:<nil> b:2]]]"),
-        // Applied directives.
+        // These patches contain directives that are applied.
         (r#"{"metadata":{"labels":{"$patch":"replace","b":null}}}"#, "map[metadata:map[labels:map[b:<nil>]]]"),
         (
             r#"{"metadata":{"labels":{"$patch":"delete","b":null}}}"#,
@@ -42,7 +42,7 @@ fn directives_and_new_nulls_are_removed() {
             r#"{"metadata":{"$deleteFromPrimitiveList/finalizers":["a"]}}"#,
             "map[metadata:map[$deleteFromPrimitiveList/finalizers:[a]]]",
         ),
-        // Nulls in newly set values.
+        // These patches contain nulls in newly set values.
         (r#"{"metadata":{"annotations":{"a":null,"b":"2"}}}"#, "map[metadata:map[annotations:map[b:2]]]"),
         (r#"{"metadata":{"labels":[{"a":null}]}}"#, "map[metadata:map[labels:[map[]]]]"),
         (

@@ -94,7 +94,7 @@ fn size_and_depth_of_copies_are_limited() {
     assert_eq!(error(r#"{"a":{}}"#, &format!("[{}]", deep.join(","))), "exceeded max depth");
 }
 
-/// Small values with the keys that occur in the paths below.
+/// Small values with the keys of the paths below.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![Just(Value::Null), Just(Value::Int(1)), Just(Value::from("x")), Just(Value::Float(1.5))];
     leaf.prop_recursive(3, 24, 4, |inner| {

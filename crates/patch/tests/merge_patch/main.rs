@@ -71,7 +71,8 @@ proptest! {
     }
 }
 
-/// Adding and removing many fields of a large object must not take time in proportion to the product of their sizes.
+/// The time for adding and removing many fields of a large object must not be proportional to the product of their
+/// sizes.
 #[test]
 fn large_patches_of_large_objects_are_merged_in_linear_time() {
     let fields = |from: usize, value: &Value| -> Value {

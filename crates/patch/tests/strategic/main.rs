@@ -1,6 +1,6 @@
 //! Tests of strategic merge patch on built-in kinds: directives, the order of lists, and errors. The tables in the text
-//! files have four lines per case: a kind and a path in it, the current value at the path (`-` for none), `+` the patch
-//! of it, and `=` the result or `!` the error.
+//! files have four lines per case. The first line is a kind and a path in it. The second is the current value at the
+//! path (`-` for none). Then follow `+` with its patch, and `=` with the result or `!` with the error.
 
 use pintle_patch::{PatchErrorKind, from_unstructured, merge_patch, strategic_merge_patch};
 use pintle_schema::{Problems, normalise_changed};
@@ -193,7 +193,7 @@ fn error_kinds_match_upstream() {
     assert_eq!((error.kind, error.message.as_str()), (NotApplicable, "lists of lists are not supported"));
 }
 
-/// Merging must not take time in proportion to the product of the sizes of patch and object, for lists and maps.
+/// The time for merging lists and maps must not be proportional to the product of the sizes of patch and object.
 #[test]
 fn large_patches_of_large_objects_are_merged_in_linear_time() {
     let count = 50_000;
@@ -211,8 +211,7 @@ fn large_patches_of_large_objects_are_merged_in_linear_time() {
     assert_eq!(merged["data"].as_object().map(|o| o.len()), Some(count / 2));
 }
 
-/// Pod specs and patches of them: real fields with valid and invalid values, and directives with valid and invalid
-/// values.
+/// Pod specs and their patches. They consist of real fields and directives with valid and invalid values.
 fn specs(directives: bool) -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
