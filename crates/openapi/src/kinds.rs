@@ -1,4 +1,4 @@
-//! The kinds that a type is registered as (`x-kubernetes-group-version-kind`). Most types have one kind, but
+//! The kinds as which a type is registered (`x-kubernetes-group-version-kind`). Most types have one kind.
 //! `DeleteOptions` and `WatchEvent` belong to every group and version that kube-apiserver registers, served or not.
 
 use std::collections::HashMap;
@@ -35,8 +35,8 @@ pub(crate) struct KindsOfTypes {
 }
 
 impl KindsOfTypes {
-    /// Collects the kinds of all types of the catalog. In the document of one group and version, kinds that belong to
-    /// every group and version are published only for that one and the core group (upstream: `filterScopedGVKs`).
+    /// Collects the kinds of all types of the catalog. Some kinds belong to every group and version. The document of
+    /// one group and version publishes them only for that version and the core group (upstream: `filterScopedGVKs`).
     pub(crate) fn new(catalog: &Catalog, document: DocumentScope<'_>) -> Self {
         let mut kinds_of_types: HashMap<TypeId, Vec<Value>> = HashMap::new();
         for (group, version, kind, id) in catalog.kinds().filter(|(group, ..)| *group != "meta.k8s.io") {

@@ -3,7 +3,7 @@
 
 use pintle_registry::GroupVersion;
 
-/// What the operations of a web service have in common: the root path, the middle of their ids, and their tag
+/// The common properties of a web service's operations: the root path, the middle of their ids, and their tag
 /// (upstream: `restful.WebService`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebService {
@@ -45,7 +45,7 @@ impl WebService {
     }
 }
 
-/// Removes the characters that are not allowed in identifiers and capitalizes the character after each.
+/// Removes the characters that identifiers may not contain, and capitalizes the character after each removed character.
 fn identifier(text: &str, capital: bool) -> String {
     let mut result = String::with_capacity(text.len());
     let mut capital = capital;
@@ -71,7 +71,7 @@ pub(crate) fn title(word: &str) -> String {
     result
 }
 
-/// Returns the article before a kind, surrounded by spaces. Plural kinds have none.
+/// Returns the article before a kind, surrounded by spaces. Plural kinds have no article.
 pub(crate) fn article(kind: &str) -> &'static str {
     if kind.ends_with('s') && !kind.ends_with("ss") {
         " "

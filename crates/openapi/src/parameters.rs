@@ -49,7 +49,8 @@ impl Parameter {
     }
 }
 
-/// Returns the fields of an options type as query parameters. Omits struct fields, which cannot be query parameters.
+/// Returns the fields of an options type as query parameters. Struct fields are omitted, because they cannot be query
+/// parameters.
 pub(crate) fn of_options(catalog: &Catalog, texts: &Descriptions, options: TypeId) -> Vec<Parameter> {
     let types: &Types = catalog.types();
     let Type::Struct(options) = types.get(options) else { return Vec::new() };
@@ -153,7 +154,7 @@ fn missing_description(options: &str, field: &str) -> Option<&'static str> {
 }
 
 /// Returns the parameters that all operations of a path share. Upstream publishes them once, with the path. If
-/// parameters have the same name and location, the description of the last one is used.
+/// parameters have the same name and location, the description of the last parameter is used.
 pub(crate) fn common<'a>(operations: &[&'a [Parameter]]) -> Vec<&'a Parameter> {
     let mut shared: Vec<&Parameter> = Vec::new();
     for parameter in operations.iter().copied().flatten() {

@@ -100,7 +100,7 @@ fn operation(out: &mut Vec<u8>, value: &Value) {
     fields(out, value, FIELDS, 13);
 }
 
-/// A oneof: a parameter or a reference to one.
+/// A oneof: a parameter or a reference to a parameter.
 fn parameter_or_reference(out: &mut Vec<u8>, value: &Value) {
     if value.get("$ref").is_some() { nested(out, 2, value, reference) } else { nested(out, 1, value, parameter) }
 }
@@ -139,7 +139,7 @@ fn plain_parameter(out: &mut Vec<u8>, value: &Value) {
         ("format", 7, FieldEncoding::Text),
         ("uniqueItems", 20, FieldEncoding::Bool),
     ];
-    // Path and header parameters cannot be empty, so one field is missing.
+    // Path and header parameters cannot be empty, so they lack one field.
     const OTHER: Fields = &[
         ("required", 1, FieldEncoding::Bool),
         ("in", 2, FieldEncoding::Text),
@@ -299,7 +299,7 @@ fn nested(out: &mut Vec<u8>, at: u32, value: &Value, write: EncodeFn) {
     nested_with(out, at, |out| write(out, value));
 }
 
-/// Writes a length-delimited message: encodes it in place, then moves it if the length needs more than one byte.
+/// Writes a length-delimited message. It is encoded in place, and moved if its length needs more than one byte.
 fn nested_with(out: &mut Vec<u8>, at: u32, write: impl FnOnce(&mut Vec<u8>)) {
     varint(out, u64::from(at) << 3 | u64::from(BYTES));
     let start = out.len();

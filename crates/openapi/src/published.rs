@@ -1,5 +1,5 @@
-//! Builds the published schemas of custom resources: removes keywords that the version of OpenAPI cannot express, and
-//! adds the object fields (upstream: apiextensions' `controller/openapi/builder` and `controller/openapi/v2`).
+//! Builds the published schemas of custom resources (upstream: apiextensions' `controller/openapi/builder` and
+//! `controller/openapi/v2`). Removes keywords that the version of OpenAPI cannot express, and adds the object fields.
 
 use pintle_value::{Object, Str, Value, object};
 
@@ -39,7 +39,7 @@ const PRESERVE_UNKNOWN_FIELDS: &str = "x-kubernetes-preserve-unknown-fields";
 const EMBEDDED_RESOURCE: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// The keywords with schemas that the value must satisfy too.
+/// The keywords with schemas that the value must satisfy, too.
 const JUNCTORS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
 /// The descriptions of `apiVersion` and `kind` in embedded resources.
@@ -64,8 +64,8 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Returns the schema of a kind without the object fields. Returns `None` if unknown fields are allowed: if v2
-    /// published any fields, kubectl would reject all others.
+    /// Returns the schema of a kind without the object fields. Returns `None` if unknown fields are allowed. If v2
+    /// published any fields of such a kind, kubectl would reject all others.
     pub(crate) fn object(&self, schema: &Value) -> Option<Value> {
         if self.dialect == Dialect::V2 && schema.bool_at(&[PRESERVE_UNKNOWN_FIELDS]) {
             return None;

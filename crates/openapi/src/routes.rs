@@ -35,7 +35,7 @@ const PATCH_TYPES: &[&str] = &[
 const CUSTOM_PATCH_TYPES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// Option parameters and models that many operations share.
+/// The option parameters and models that many operations share.
 pub(crate) struct RouteBuilder<'a> {
     catalog: &'a Catalog,
     texts: &'a Descriptions,
@@ -115,11 +115,11 @@ impl<'a> RouteBuilder<'a> {
         route
     }
 
-    /// The operations of the documents of the issuer of service account tokens, by the path of their document.
+    /// The operations of the documents of the service account token issuer, each with the path of its document.
     pub(crate) fn issuer_documents(&self) -> [(&'static str, Route); 2] {
         let route = |path, text, id, produces| {
             let mut route = self.discovery(&WebService::of_path(path), id, text, Model::Text);
-            // Upstream's route names no types of request bodies.
+            // Upstream's route declares no media types of request bodies.
             (route.consumes, route.produces) = (&[], produces);
             (path, route)
         };
@@ -499,7 +499,7 @@ impl ResourceRouteBuilder<'_> {
         self.push(route, format!("delete collection of {}", kind.kind), "delete", &rest);
     }
 
-    /// Adds the operations of a connection: one for each method, and for proxies the same below a path.
+    /// Adds the operations of a connection, one for each method. Proxies have the same operations below a path.
     fn add_connect(&mut self, subresource: &Subresource) {
         let proxy = subresource.kind.kind.ends_with("ProxyOptions");
         let options =

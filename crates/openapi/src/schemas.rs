@@ -19,7 +19,7 @@ const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.
 const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 const VERSION_INFO: &str = "io.k8s.apimachinery.pkg.version.Info";
 
-/// The fields of `version.Info`, which is no API type and therefore not in the catalog. Optional fields end in "?".
+/// The fields of `version.Info`. It is not an API type, so the catalog does not contain it. Optional fields end in "?".
 const VERSION_FIELDS: &[&str] = &[
     "major",
     "minor",
@@ -57,7 +57,7 @@ impl Dialect {
 /// The keywords of a schema.
 type Keywords = Vec<(Str, Value)>;
 
-/// How a type is published.
+/// The published form of a type.
 enum PublishedType {
     /// A reference to a definition.
     Reference(Str),
@@ -79,11 +79,11 @@ pub(crate) struct Definitions<'a> {
     catalog: &'a Catalog,
     texts: &'a Descriptions,
     kinds: KindsOfTypes,
-    /// The definitions by name; `None` for a definition that is pending.
+    /// The definitions by name; `None` for a pending definition.
     built: BTreeMap<Str, Option<Value>>,
     pending: Vec<(Str, PendingDefinition)>,
     unions: HashMap<TypeId, Value>,
-    /// The anonymous structs that are being built, to end the recursion of those that contain themselves.
+    /// The anonymous structs that are being built, to end the recursion of structs that contain themselves.
     in_progress: Vec<TypeId>,
 }
 
@@ -188,7 +188,7 @@ impl<'a> Definitions<'a> {
                 PublishedType::Inline(keywords)
             }
             Type::Struct(declared_type) => {
-                // A struct whose merge strategy is overridden by a field is published as it is declared.
+                // If a field overrides the merge strategy of a struct, the struct is published as it is declared.
                 let declared = self.catalog.struct_type(&declared_type.name).unwrap_or(id);
                 self.refer(declared_type.model.clone(), || PendingDefinition::Struct(declared))
             }
@@ -220,7 +220,7 @@ impl<'a> Definitions<'a> {
             }
             keywords
         };
-        // Types for which v3 allows several types.
+        // Returns the form of types for which v3 allows several types.
         let one_of = |v2: Keywords, v3: [&'static str; 2]| match self.dialect {
             Dialect::V2 => v2,
             Dialect::V3 => {
@@ -344,7 +344,7 @@ impl<'a> Definitions<'a> {
         self.schema(published_type, keywords)
     }
 
-    /// Returns the description of a field. The description of an enum lists its values too.
+    /// Returns the description of a field. The description of an enum also lists its values.
     fn description(&self, types: &Types, model: &str, field: &Field) -> Option<String> {
         let text = self.texts.field(model, &field.name).filter(|text| !text.is_empty());
         let values = match types.get(field.ty) {
@@ -443,7 +443,7 @@ impl<'a> Definitions<'a> {
 }
 
 /// Returns the default that represents Go's zero value: `{}` for structs, and the zero of basic types unless the field
-/// is omitted when empty. Types with a custom JSON encoding, lists and maps have none.
+/// is omitted when empty. Types with a custom JSON encoding, lists and maps have no default.
 fn zero(types: &Types, id: TypeId, left_out: bool) -> Option<Value> {
     match types.get(id) {
         Type::Struct(_) => Some(Value::object()),

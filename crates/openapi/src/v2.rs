@@ -1,6 +1,6 @@
 //! Builds the OpenAPI 2.0 (Swagger) document of the whole API like upstream's `builder`. Parameters that many
 //! operations share are published once and referenced. kubectl falls back to this document, and older clients only know
-//! this one.
+//! this document.
 
 use std::collections::HashMap;
 
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn hashes() {
-        // The FNV-1 hash of the empty string is the offset basis. The second is a published test vector
+        // The FNV-1 hash of the empty string is the offset basis. The second hash is a published test vector
         // (0xaf63bd4c8601b7be).
         let expect = |bytes: [u8; 6]| base64::encode(&bytes).replace('/', "_");
         assert_eq!(short_hash(b""), expect([0xcb, 0xf2, 0x9c, 0xe4, 0x84, 0x22]));

@@ -13,7 +13,7 @@ use crate::routes::{RouteBuilder, documented_groups};
 use crate::schemas::{Definitions, Dialect};
 use crate::{TITLE, VERSION, kind_value};
 
-/// The paths of the documents of the issuer of service account tokens.
+/// The paths of the documents of the service account token issuer.
 const ISSUER_PATHS: [&str; 2] = [".well-known/openid-configuration", "openid/v1/jwks"];
 
 /// Returns the sorted paths of the documents, as the index at `/openapi/v3` lists them: `.well-known/openid-configuration`, `api`, `api/v1`, `apis`,
@@ -57,8 +57,8 @@ pub fn has_v3_document(registry: &Registry, path: &str) -> bool {
     }
 }
 
-/// Returns a key that changes whenever the document at a path changes, without building the document: there may be many
-/// documents of custom resources, and few of them are ever read. Returns `None` for documents of built-in kinds, which
+/// Returns a key that changes whenever the document at a path changes, without building the document. There may be many
+/// documents of custom resources, but clients read few of them. Returns `None` for documents of built-in kinds, which
 /// never change.
 #[must_use]
 pub fn v3_cache_key(registry: &Registry, path: &str) -> Option<String> {
@@ -76,7 +76,7 @@ pub fn v3_cache_key(registry: &Registry, path: &str) -> Option<String> {
     Some(format!("{version}\n{keys}"))
 }
 
-/// Returns the document at a path of the index as JSON, or `None` if there is none.
+/// Returns the document at a path of the index as JSON, or `None` if there is no such document.
 #[must_use]
 pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
     let texts = descriptions();
@@ -122,7 +122,7 @@ pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option
     Some(crate::json(&document))
 }
 
-/// Returns the document of one group and version as JSON. It has no operations if none of its resources is served.
+/// Returns the document of one group and version as JSON. If none of its resources is served, it has no operations.
 #[must_use]
 pub fn v3(registry: &Registry, catalog: &Catalog, version: &GroupVersion) -> Vec<u8> {
     let path = if version.group.is_empty() { format!("api/{version}") } else { format!("apis/{version}") };

@@ -94,7 +94,7 @@ fn the_v2_document_is_consistent() {
         let places: [(&str, &[&str]); 2] = [("#/definitions/", &["definitions"]), ("#/parameters/", &["parameters"])];
         check_references(&found, "v2", &places);
         check_ids(&found, "v2");
-        // It has the operations of all v3 documents.
+        // The v2 document has the operations of all v3 documents.
         let new: usize = pintle_openapi::v3_paths(&registry)
             .iter()
             .filter_map(|path| pintle_openapi::v3_document(&registry, complete(), path))
@@ -168,7 +168,7 @@ fn has_operation(document: &Value, path: &str, verb: Verb) -> bool {
     document.at(&["paths", &path, method, "x-kubernetes-action"]).and_then(Value::as_str) == Some(action)
 }
 
-/// True if the document has the operation of a verb on a subresource that connects its clients.
+/// Returns true if the document has the operation of a verb on a connect subresource.
 fn has_connection(document: &Value, path: &str, verb: Verb) -> bool {
     let method = match verb {
         Verb::Create => "post",
@@ -273,7 +273,8 @@ fn schemas() {
     assert!(text.ends_with(r#"\n\nPossible enum values:\n - `\"ClusterFirst\"`\n - `\"ClusterFirstWithHostNet\"`\n - `\"Default\"`\n - `\"None\"`""#), "{text}");
 }
 
-/// Formats an operation in one line: id, action, kind, its own parameters, those of its path, body and responses.
+/// Formats an operation in one line: id, action, kind, its own parameters, the parameters of its path, body and
+/// responses.
 fn describe_operation(document: &Value, path: &str, method: &str) -> String {
     let item = document.at(&["paths", path]).expect(path);
     let operation = item.get(method).expect(method);

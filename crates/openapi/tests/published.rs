@@ -1,4 +1,4 @@
-//! Tests that schemas of custom resources are published like upstream publishes them.
+//! Tests that schemas of custom resources are published as upstream publishes them.
 
 #[allow(dead_code)]
 mod common;
@@ -12,7 +12,7 @@ fn registry(schema: Value) -> Registry {
     Registry::new(vec![common::widgets(serde_json::from_value(schema).expect("a schema"))])
 }
 
-/// Returns what both documents publish for a field with this schema.
+/// Returns the published schemas of both documents for a field with this schema.
 fn published(schema: &Value) -> [Value; 2] {
     let kind = json!({"type": "object", "properties": {"field": schema}});
     let registry = registry(kind);

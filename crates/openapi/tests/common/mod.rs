@@ -10,7 +10,7 @@ use pintle_registry::{
 use pintle_schema::TypeId;
 use pintle_value::{Str, Value};
 
-/// Returns a registry of the served resources, or of all known ones.
+/// Returns a registry of the served resources, or of all known resources.
 pub(crate) fn registry(all: bool) -> Registry {
     let mut resources = Vec::new();
     for group in complete().groups() {
@@ -73,7 +73,7 @@ fn verbs(names: &[&str]) -> Verbs {
     Verb::ALL.into_iter().filter(|verb| names.contains(&verb.name())).collect()
 }
 
-/// A definition with this schema.
+/// A CRD with this schema.
 struct StaticDefinition(Value);
 
 impl DefinitionSource for StaticDefinition {
@@ -90,7 +90,7 @@ impl DefinitionSource for StaticDefinition {
     }
 }
 
-/// Returns a registry with a custom resource beside the built-in ones.
+/// Returns a registry with a custom resource in addition to the built-in resources.
 pub(crate) fn registry_with_widgets(schema: Value) -> Registry {
     let built_in = registry(false);
     Registry::new(built_in.resources().cloned().chain([widgets(schema)]).collect())
