@@ -119,7 +119,7 @@ fn terms(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Splits a term at its first operator: the field, whether it is negated, and the escaped value.
+/// Splits a term at its first operator: the field, whether the operator is negated, and the escaped value.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     term.char_indices().find_map(|(i, _)| {
         let (field, rest) = term.split_at(i);
@@ -177,7 +177,7 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// The text of the selector, which parses back to an equal one.
+/// The text of the selector, which parses back to an equal selector.
 impl fmt::Display for FieldSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, requirement) in self.requirements.iter().enumerate() {

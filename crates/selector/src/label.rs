@@ -152,7 +152,7 @@ impl fmt::Display for LabelRequirement {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<LabelRequirement>,
-    /// True for the selector that matches nothing, which a null `metav1.LabelSelector` converts to.
+    /// True for the selector that matches nothing. A null `metav1.LabelSelector` converts to it.
     nothing: bool,
 }
 
@@ -274,7 +274,8 @@ impl FromStr for LabelSelector {
     }
 }
 
-/// The text of the selector, which parses back to an equal one. It is empty for both everything and nothing.
+/// The text of the selector, which parses back to an equal selector. It is empty both for the selector that matches
+/// everything and for the selector that matches nothing.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, requirement) in self.requirements.iter().enumerate() {

@@ -26,13 +26,13 @@ enum Token {
 }
 
 impl Token {
-    /// `in` and `notin` are ordinary words where a key or a value is expected.
+    /// The token as a value. `in` and `notin` are ordinary words if a key or a value is expected.
     fn as_value(self) -> Self {
         if matches!(self, Token::In | Token::NotIn) { Token::Identifier } else { self }
     }
 }
 
-/// Splits the text into tokens; the last one is the end. A NUL byte ends a word, or the whole text between words.
+/// Splits the text into tokens; the last token is the end. A NUL byte ends a word, or the whole text between words.
 fn lex(text: &str) -> Vec<(Token, &str)> {
     let bytes = text.as_bytes();
     let is_space = |b: u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n');
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses the values in parentheses. A missing value is the empty one.
+    /// Parses the values in parentheses. A missing value is the empty value.
     fn values(&mut self) -> Result<BTreeSet<&'a str>, String> {
         match self.next() {
             (Token::OpenParen, _) => {}
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
         Ok(values)
     }
 
-    /// Parses the value after an operator that takes one. A missing value is the empty one.
+    /// Parses the value after an operator that takes one value. A missing value is the empty value.
     fn exact_value(&mut self) -> Result<&'a str, String> {
         if matches!(self.peek().0, Token::End | Token::Comma) {
             return Ok("");

@@ -1,4 +1,4 @@
-//! Matching, printing and parse errors of selectors.
+//! Tests of matching, printing and parse errors of selectors.
 
 use pintle_selector::{FieldSelector, LabelSelector};
 use pintle_value::{Value, object};
@@ -270,7 +270,7 @@ proptest! {
         if let Ok(selector) = FieldSelector::parse(&text) {
             let printed = selector.to_string();
             let again = FieldSelector::parse(&printed).expect("the printed selector").to_string();
-            // As upstream, terms are sorted before they are parsed, and "==" is printed as "=".
+            // As in upstream, terms are sorted before they are parsed, and "==" is printed as "=".
             let sorted = |text: &str| {
                 let mut terms: Vec<String> = text.split(',').map(str::to_owned).collect();
                 terms.sort();
