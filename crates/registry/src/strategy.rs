@@ -255,8 +255,8 @@ pub trait Strategy: Send + Sync {
     }
 
     /// The versions in which objects may be stored although they are not served. Only versions whose defaults or fields
-    /// differ from this version's are listed. kube-apiserver stores objects in the first version that can be written,
-    /// and otherwise in a served version.
+    /// differ from this version's are listed. Upstream's kube-apiserver stores objects in the first version that can be
+    /// written, and otherwise in a served version.
     fn unserved_versions(&self) -> &'static [UnservedVersion] {
         &[]
     }
