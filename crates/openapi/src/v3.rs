@@ -16,8 +16,8 @@ use crate::{TITLE, VERSION, kind_value};
 /// The paths of the documents of the service account token issuer.
 const ISSUER_PATHS: [&str; 2] = [".well-known/openid-configuration", "openid/v1/jwks"];
 
-/// Returns the sorted paths of the documents, as the index at `/openapi/v3` lists them: `.well-known/openid-configuration`, `api`, `api/v1`, `apis`,
-/// `apis/apps`, `apis/apps/v1`, ..., `version`.
+/// Returns the sorted paths of the documents, as the index at `/openapi/v3` lists them:
+/// `.well-known/openid-configuration`, `api`, `api/v1`, `apis`, `apis/apps`, `apis/apps/v1`, ..., `version`.
 #[must_use]
 pub fn v3_paths(registry: &Registry) -> Vec<String> {
     let mut paths: Vec<String> =

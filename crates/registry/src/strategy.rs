@@ -382,8 +382,8 @@ pub trait WriteAccess: Send + Sync {
     fn allows_virtual<'a>(&'a self, access: VirtualAccess<'a>) -> BoxFuture<'a, bool>;
 }
 
-/// An access to a virtual resource, which exists only in permissions (`signers`). It is cluster-scoped, and in the group of the
-/// write.
+/// An access to a virtual resource, which exists only in permissions (`signers`). It is cluster-scoped, and in the
+/// group of the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VirtualAccess<'a> {
     /// The verb.
@@ -680,8 +680,8 @@ pub trait ObjectClient: Send + Sync {
     /// Updates an object as the server itself. Its resourceVersion must match if it is set.
     fn update<'a>(&'a self, resource: &'a GroupResource, object: Value) -> BoxFuture<'a, Result<Value, ApiError>>;
 
-    /// Updates the status of an object as the server itself, through its subresource. Its resourceVersion must match if it
-    /// is set.
+    /// Updates the status of an object as the server itself, through its subresource. Its resourceVersion must match if
+    /// it is set.
     fn update_status<'a>(
         &'a self,
         resource: &'a GroupResource,

@@ -71,8 +71,8 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// True if a text is a valid field selector that requires a value of a field. This allocates nothing, unless the text
-    /// has escapes.
+    /// True if a text is a valid field selector that requires a value of a field. This allocates nothing, unless the
+    /// text has escapes.
     #[must_use]
     pub fn text_requires(text: &str, field: &str, value: &str) -> bool {
         let mut required = false;

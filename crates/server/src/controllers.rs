@@ -36,8 +36,8 @@ pub struct ControllerOptions {
     pub controllers: bool,
     /// The certificate authority of the server, in PEM.
     pub root_ca: String,
-    /// True if every namespace gets the objects that a controller manager creates there: the default service account, and
-    /// a ConfigMap with the certificate authority.
+    /// True if every namespace gets the objects that a controller manager creates there: the default service account,
+    /// and a ConfigMap with the certificate authority.
     pub every_namespace_objects: bool,
     /// True to count the used amounts of resource quotas. This controller pauses while a controller manager is active,
     /// too.

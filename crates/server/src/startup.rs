@@ -85,8 +85,8 @@ pub struct ClusterConfig {
     pub cors: Cors,
     /// The limits of the duration and the number of requests.
     pub limits: RequestLimits,
-    /// True to reconcile the roles and bindings of the RBAC bootstrap policy before the server is ready. Needed if the RBAC
-    /// authorizer is used.
+    /// True to reconcile the roles and bindings of the RBAC bootstrap policy before the server is ready. Needed if the
+    /// RBAC authorizer is used.
     pub rbac_bootstrap: bool,
     /// The configuration of the cluster's controllers.
     pub controllers: ControllerOptions,

@@ -118,7 +118,8 @@ impl Cluster {
         self.read_object(resource, namespace, name)?.map(|object| object.decode()).transpose()
     }
 
-    /// The condition that an object has not been written or deleted since it was last read; `None` if it does not exist.
+    /// The condition that an object has not been written or deleted since it was last read; `None` if it does not
+    /// exist.
     fn unchanged(&self, prefix: &str, key: &str) -> Option<Condition> {
         let revision = match self.storage_of(prefix).cache.watch_cache(prefix)?.read(key) {
             Ok(object) => object?.revision,

@@ -28,8 +28,8 @@ pub struct StorageOverride {
 
 /// Encodes stored objects from their trees, so that the store's transformer need not parse their JSON.
 pub trait TreeEncoder: fmt::Debug + Send + Sync {
-    /// Returns the encoding that the store's transformer would make of the tree's JSON; `None` if only the transformer can
-    /// make it.
+    /// Returns the encoding that the store's transformer would make of the tree's JSON; `None` if only the transformer
+    /// can make it.
     fn encode_tree(&self, key: &str, object: &Value) -> Option<StoredValue>;
 }
 

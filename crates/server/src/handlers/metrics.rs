@@ -1,5 +1,5 @@
-//! Serves `/metrics` and `/metrics/slis` in the Prometheus text format (upstream: `component-base/metrics.HandlerWithReset`
-//! around client_golang's `promhttp`). DELETE resets them.
+//! Serves `/metrics` and `/metrics/slis` in the Prometheus text format (upstream:
+//! `component-base/metrics.HandlerWithReset` around client_golang's `promhttp`). DELETE resets them.
 
 use http::header::{CONTENT_TYPE, HeaderValue, VARY};
 use http::{HeaderName, Method, StatusCode};

@@ -16,8 +16,8 @@ const STARTS: [&[u8; RECORD_HEADER]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /
 /// The answer to a request without TLS.
 const ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// The layer that looks at the first bytes of a connection. If they are a request in plain HTTP, reads fail, so that the
-/// TLS handshake ends before it sends anything.
+/// The layer that looks at the first bytes of a connection. If they are a request in plain HTTP, reads fail, so that
+/// the TLS handshake ends before it sends anything.
 #[derive(Debug)]
 pub(super) struct PlainHttpCheck<S> {
     stream: S,

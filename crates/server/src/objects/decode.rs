@@ -419,8 +419,8 @@ pub(crate) fn decode_patched(
     decode_strict(&json::encode(&again()), Encoding::Json, expected, &check)
 }
 
-/// Converts the result of a strategic merge patch of `live` (upstream: `runtime.DefaultUnstructuredConverter`). Also returns
-/// the unknown fields. The kind and apiVersion of the result are overwritten.
+/// Converts the result of a strategic merge patch of `live` (upstream: `runtime.DefaultUnstructuredConverter`). Also
+/// returns the unknown fields. The kind and apiVersion of the result are overwritten.
 ///
 /// # Errors
 /// Returns upstream's message if a value does not match its type.

@@ -1,5 +1,5 @@
-//! The encodings of built-in kinds in etcd that upstream's decoder accepts (upstream: `NewStorageCodec`): Protobuf, JSON and YAML,
-//! and base64 of each.
+//! The encodings of built-in kinds in etcd that upstream's decoder accepts (upstream: `NewStorageCodec`): Protobuf,
+//! JSON and YAML, and base64 of each.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,5 @@
-//! Limits how many bytes of request bodies are held in memory at the same time. Only bytes that have arrived count, so a
-//! client that announces a large body and does not send it takes nothing from others. Upstream has no such limit.
+//! Limits how many bytes of request bodies are held in memory at the same time. Only bytes that have arrived count, so
+//! a client that announces a large body and does not send it takes nothing from others. Upstream has no such limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -14,8 +14,8 @@ const WRITE_MEMORY: usize = 64 << 20;
 /// The additional memory that a write may hold for each byte of its body. An array of small numbers takes twelve times
 /// as much as its text.
 const MEMORY_PER_BODY_BYTE: usize = 16;
-/// The memory that is reserved for each byte of a body before it is decoded. An object takes about ten times as much as its
-/// text.
+/// The memory that is reserved for each byte of a body before it is decoded. An object takes about ten times as much as
+/// its text.
 const RESERVED_PER_BODY_BYTE: usize = 10;
 /// Maximum size of bodies for which nothing is reserved, in bytes.
 const SMALL_BODY: usize = 64 << 10;

@@ -78,8 +78,8 @@ pub(crate) struct CreateOperation<'a> {
 }
 
 impl CreateOperation<'_> {
-    /// Creates an object, given at the request's version with its defaults and managed fields. The result of a dry run has
-    /// revision 0 and the resourceVersion of the given object.
+    /// Creates an object, given at the request's version with its defaults and managed fields. The result of a dry run
+    /// has revision 0 and the resourceVersion of the given object.
     ///
     /// # Errors
     /// Returns an error if the object is rejected or exists already.

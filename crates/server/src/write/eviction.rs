@@ -1,5 +1,5 @@
-//! Evicts pods: creates of the subresource `pods/eviction` (upstream: `registry/core/pod/storage/eviction.go`). An eviction
-//! deletes a pod if its PodDisruptionBudget allows that.
+//! Evicts pods: creates of the subresource `pods/eviction` (upstream: `registry/core/pod/storage/eviction.go`). An
+//! eviction deletes a pod if its PodDisruptionBudget allows that.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The server's own access to objects, for controllers, admission plugins and allocation hooks (upstream: the loopback
-//! client). It needs no authorization; strategies, validation and admission apply as for any client. Its writes are not limited
-//! by the budget of the request that causes them.
+//! client). It needs no authorization; strategies, validation and admission apply as for any client. Its writes are not
+//! limited by the budget of the request that causes them.
 
 use std::sync::Arc;
 
@@ -75,8 +75,8 @@ impl InternalClient {
         self.run_create(&hub, &ManagedFieldsUpdater::for_controller(&self.0, &hub, "", manager), object).await
     }
 
-    /// Updates the status of an object like [`update_subresource`](Self::update_subresource), but stores it only while this
-    /// server runs the controllers.
+    /// Updates the status of an object like [`update_subresource`](Self::update_subresource), but stores it only while
+    /// this server runs the controllers.
     ///
     /// # Errors
     /// Returns an error if another server runs the controllers, the object does not exist, or the update is rejected.

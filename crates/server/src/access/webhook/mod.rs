@@ -1,4 +1,5 @@
-//! The webhook authorizer: asks another server with a `SubjectAccessReview` (upstream: `plugin/pkg/authorizer/webhook`).
+//! The webhook authorizer: asks another server with a `SubjectAccessReview` (upstream:
+//! `plugin/pkg/authorizer/webhook`).
 
 mod review;
 

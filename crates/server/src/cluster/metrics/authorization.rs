@@ -1,5 +1,5 @@
-//! The metrics of the chain of authorizers, of authorization webhooks and of the reloads of its configuration (upstream:
-//! `apiserver/pkg/authorization/{metrics,cel}`, `plugin/pkg/authorizer/webhook/metrics`,
+//! The metrics of the chain of authorizers, of authorization webhooks and of the reloads of its configuration
+//! (upstream: `apiserver/pkg/authorization/{metrics,cel}`, `plugin/pkg/authorizer/webhook/metrics`,
 //! `server/options/authorizationconfig/metrics`).
 
 use std::sync::Arc;

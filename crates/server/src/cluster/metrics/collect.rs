@@ -1,4 +1,5 @@
-//! The metrics that other components keep: watch caches, the store, admission plugins, and the controllers' work queues.
+//! The metrics that other components keep: watch caches, the store, admission plugins, and the controllers' work
+//! queues.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! The metrics of tokens: their cache (upstream: `authentication/token/cache/stats.go`) and the uses of tokens of service
-//! accounts (upstream: `pkg/serviceaccount/metrics.go`).
+//! The metrics of tokens: their cache (upstream: `authentication/token/cache/stats.go`) and the uses of tokens of
+//! service accounts (upstream: `pkg/serviceaccount/metrics.go`).
 
 use std::time::Duration;
 
