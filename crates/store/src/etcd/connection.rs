@@ -52,8 +52,8 @@ impl ConnectionError {
         match error.reason() {
             // The other end says that it has not processed the stream (RFC 9113, section 8.7).
             Some(Reason::REFUSED_STREAM) => Self::NotSent(error.to_string()),
-            // A GOAWAY names the last stream that the other end processes; it processes no later streams (section 6.8).
-            // h2 returns this error only for later streams.
+            // The other end names the last stream that it processes when it goes away (section 6.8). h2 returns this
+            // error only for later streams.
             _ if error.is_go_away() && error.is_remote() => Self::NotSent(error.to_string()),
             _ => Self::Lost(error.to_string()),
         }
