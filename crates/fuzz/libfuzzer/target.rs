@@ -1,5 +1,6 @@
-//! Runs the fuzz target that the environment variable `TARGET` names: `TARGET=yaml cargo +nightly fuzz run --fuzz-dir
-//! crates/fuzz/libfuzzer target`. `SEEDS` names the corpus directory to which the seed inputs are written.
+//! Runs the fuzz target that the environment variable `TARGET` names:
+//! `TARGET=yaml cargo +nightly fuzz run --fuzz-dir crates/fuzz/libfuzzer target`. `SEEDS` names the corpus directory to
+//! which the seed inputs are written.
 #![no_main]
 
 use std::sync::LazyLock;

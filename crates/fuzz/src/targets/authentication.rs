@@ -364,7 +364,7 @@ pub(super) fn issuer_keys_seeds() -> Vec<Vec<u8>> {
     let (own, other) = (KEY.public_key().id(), OTHER_KEY.public_key().id());
     let only_own = write_jwks([KEY.public_key()]);
     let both = write_jwks([&rsa[0], KEY.public_key()]);
-    // The RSA key has the name of the issuer's key, and the issuer's key has the name of a key that is not in the set.
+    // The RSA key has the name of the issuer's key. The issuer's key has the name of a key that is not in the set.
     let swapped = both.replace(own, "\u{1}").replace(rsa[0].id(), own).replace('\u{1}', other);
     [("max-age=60, must-revalidate", only_own), ("no-cache", swapped), ("public, max-age=\"3\"", both)]
         .map(|(head, body)| format!("{head}\n{body}").into_bytes())
