@@ -1,6 +1,6 @@
-//! The baseline server: hyper and rustls configured as in Pintle, with client certificates verified, and precomputed
-//! bytes for every response. It does the HTTP and TLS work of an API server and nothing else, so it is the upper
-//! bound on this machine.
+//! The baseline server. It uses hyper and rustls with Pintle's configuration, verifies client certificates, and has
+//! precomputed bytes for every response. It does the HTTP and TLS work of an API server and nothing else, so it is the
+//! upper bound on this machine.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -184,13 +184,13 @@ impl http_body::Body for Body {
 
 type PolledFrame = std::result::Result<Frame<Bytes>, Infallible>;
 
-/// A precomputed response body. The object is sent at once with its length. The list is sent in chunks without a length, like a
-/// list that is encoded while it is sent.
+/// A precomputed response body. The object is sent at once with its length. The list is sent in chunks without a
+/// length, like a list that is encoded while it is sent.
 struct StaticBody {
     remaining: Bytes,
     is_chunked: bool,
-    /// True if the last poll yielded. Without yielding, a list that is read as fast as it is sent would starve other
-    /// tasks.
+    /// True if the last poll yielded. Without yielding, a client that reads the list as fast as it is sent would starve
+    /// other tasks.
     has_yielded: bool,
 }
 

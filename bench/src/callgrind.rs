@@ -14,20 +14,20 @@ pub(crate) struct Callgrind {
     pub(crate) process: u32,
     /// The directory of its profiles, whose names begin with [`PROFILE`].
     pub(crate) profiles: PathBuf,
-    /// How many profiles it has written.
+    /// The number of profiles that callgrind has written.
     pub(crate) dumps: usize,
 }
 
-/// How the names of profiles begin.
+/// The beginning of the names of profiles.
 pub(crate) const PROFILE: &str = "profile";
 
 impl Callgrind {
-    /// Whether valgrind is installed.
+    /// True if valgrind is installed.
     pub(crate) fn is_installed() -> bool {
         Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_ok()
     }
 
-    /// Sends requests and returns the instructions of each.
+    /// Sends requests and returns the number of instructions of each request.
     pub(crate) async fn count(
         &mut self,
         connection: &mut Connection,
@@ -61,7 +61,7 @@ impl Callgrind {
     }
 }
 
-/// What callgrind has counted.
+/// The result of a count by callgrind.
 pub(crate) struct InstructionCount {
     /// The instructions of a request.
     pub(crate) each: f64,

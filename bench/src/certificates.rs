@@ -1,4 +1,4 @@
-//! Certificates for the baseline server, of the same kind as Pintle's own (ECDSA P-256, clients authenticated by
+//! Certificates for the baseline server. They are like Pintle's own certificates (ECDSA P-256, clients authenticated by
 //! certificate), so that handshakes and records cost both servers the same.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Measures a server and the baseline server in alternating rounds. Whatever else the machine does affects both
+//! Measures a server and the baseline server in alternating rounds. Other load on the machine affects both servers
 //! alike, so the ratio of each pair of rounds is more reliable than the absolute numbers.
 
 use std::path::Path;
@@ -32,11 +32,11 @@ pub(crate) struct Comparison {
 pub(crate) struct Concurrency {
     /// The number of concurrent clients.
     pub(crate) clients: usize,
-    /// The HTTP version that they use.
+    /// The HTTP version that the clients use.
     pub(crate) protocol: Protocol,
 }
 
-/// Starts the baseline server with an object and a list as its responses.
+/// Starts the baseline server, whose responses are an object and a list.
 pub(crate) async fn start_baseline(scratch: &Path, object: &Bytes, list: &Bytes) -> Result<ServerProcess> {
     let (object_file, list_file) = (scratch.join("object.json"), scratch.join("list.json"));
     std::fs::write(&object_file, object)?;
@@ -66,7 +66,7 @@ pub(crate) async fn compare_with_baseline(
     Ok(Comparison { baseline: median_round(baselines), server: median_round(servers), ratio: median(ratios) })
 }
 
-/// Runs the plan's rounds of one request against several servers in turns, and returns all rounds of each.
+/// Runs the plan's rounds of one request against several servers in turn, and returns all rounds of each server.
 pub(crate) async fn alternate(
     servers: &[&Server],
     request: impl Fn() -> HttpRequest + Send + Sync + 'static,

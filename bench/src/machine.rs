@@ -1,5 +1,5 @@
-//! Describes the machine of a run, without which absolute numbers mean nothing. It also measures the disk's sync
-//! rate, which bounds every durable write that does not share its sync with another.
+//! Describes the machine of a run. Without it, absolute numbers mean nothing. It also measures the disk's sync rate,
+//! which bounds every durable write that does not share its sync with another write.
 
 use std::fmt;
 use std::fs::File;
@@ -51,7 +51,7 @@ impl fmt::Display for Machine {
     }
 }
 
-/// The disk's own throughput and latency, with no server involved.
+/// The disk's own throughput and latency, without a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskBaseline {
     /// Synced appends of 4 KiB per second.

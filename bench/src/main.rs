@@ -1,6 +1,7 @@
-//! The benchmark behind `cargo xtask bench`. It starts the `pintle` binary, or connects to any Kubernetes API server
-//! by kubeconfig, runs load scenarios against it, and reports throughput, latency percentiles, CPU time and memory.
-//! Each result is compared with a baseline server, the disk and a Go API server in the same run, and with its budget.
+//! The benchmark behind `cargo xtask bench`. It starts the `pintle` binary, or connects to any Kubernetes API server by
+//! kubeconfig. It runs load scenarios against the server, and reports throughput, latency percentiles, CPU time and
+//! memory. Each result is compared with a baseline server, the disk and a Go API server in the same run, and with its
+//! budget.
 //!
 //! A scenario (`scenarios/`) measures one thing. `load` sends requests, `watchers` counts watch events, `target`
 //! manages the server's process, `report` collects rows and prints them.
@@ -118,8 +119,8 @@ async fn run_scenarios(options: &Options) -> Result<(Report, bool)> {
     Ok((bench.report, failed))
 }
 
-/// Runs a scenario on a new Go API server and adds its results to the rows of `bench`. If it fails, the rows that it
-/// completed are added nevertheless.
+/// Runs a scenario on a new Go API server and adds its results to the rows of `bench`. If the scenario fails, the rows
+/// that it completed are added nevertheless.
 async fn measure_go_api_server(bench: &mut ScenarioContext, scenario: &Scenario, program: &Path) -> Result<()> {
     let scratch = bench.scratch().join(format!("go-{}", scenario.name));
     std::fs::create_dir_all(&scratch)?;
@@ -131,7 +132,7 @@ async fn measure_go_api_server(bench: &mut ScenarioContext, scenario: &Scenario,
         go.report.remark(format!("{}: failed: {error}", scenario.name));
     }
     bench.report.add_go_results(go.report);
-    // The data would otherwise take space until the end of the run. An etcd that is still ending may keep some of it.
+    // The data would take space until the end of the run. An etcd that is still ending may keep some of it.
     let _ = std::fs::remove_dir_all(scratch);
     Ok(())
 }

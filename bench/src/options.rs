@@ -11,7 +11,7 @@ use crate::scenario::ALL;
 pub(crate) struct Options {
     /// The server binary to start and measure.
     pub(crate) binary: Option<PathBuf>,
-    /// The kubeconfig of an existing server to measure instead.
+    /// The kubeconfig of an existing server that is measured instead.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig. The default is the current context.
     pub(crate) context: Option<String>,

@@ -1,5 +1,6 @@
-//! Durations and sizes of a run. Without the Go API server the full plan takes less than an hour, the quick plan about ten
-//! minutes; growth takes half of both. Counting its instructions takes a quarter of an hour more.
+//! Durations and sizes of a run. Without the Go API server the full plan takes less than an hour, and the quick plan
+//! about ten minutes. The growth scenario takes half of both. Counting its instructions takes a quarter of an hour
+//! more.
 
 use std::time::Duration;
 
@@ -16,13 +17,14 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     /// The number of timed server starts.
     pub(crate) starts: usize,
-    /// The number of clusters that are started in a process one after the other, and at once.
+    /// The number of clusters that one process starts one after the other, and the number that it starts at once.
     pub(crate) test_clusters: (usize, usize),
     /// The number of stored objects when a start on a filled store is timed.
     pub(crate) stored_objects: usize,
-    /// The number of objects that are created in a row, and with which a start is timed then; `None` takes too long.
+    /// The number of objects that are created in a row before a start is timed. `None` skips this, because it takes too
+    /// long.
     pub(crate) many_objects: Option<u64>,
-    /// The number of CustomResourceDefinitions.
+    /// The number of CRDs.
     pub(crate) definitions: u64,
     /// The number of objects in an ordinary list.
     pub(crate) listed_objects: u64,
@@ -32,17 +34,18 @@ pub(crate) struct Plan {
     pub(crate) deletes_per_client: u64,
     /// The number of open watches in the scenario of filtered watches.
     pub(crate) watches: usize,
-    /// By how much the number of connections of attacks is divided.
+    /// The divisor of the number of attack connections.
     pub(crate) attack_divisor: usize,
     /// The number of nodes in the mixed workload.
     pub(crate) nodes: u64,
-    /// By how much the numbers of other things are divided when growth is measured, and by what they are multiplied.
+    /// The divisor of the initial counts in the growth scenario, and the factors by which the counts are then
+    /// multiplied.
     pub(crate) growth: (u64, &'static [u64]),
     /// The pause before memory is measured, so that the allocator can return freed memory.
     pub(crate) settle: Duration,
     /// The pause during which an idle server is measured.
     pub(crate) idle: Duration,
-    /// The pause after many objects were created, so that the server has packed their history, which begins ten seconds later.
+    /// The pause after many objects were created. In it the server packs their history, which begins ten seconds later.
     pub(crate) packing: Duration,
 }
 

@@ -1,6 +1,6 @@
 //! The scenario type, the list of all scenarios, and the context that each scenario receives. A scenario measures one
-//! thing on its own server, so it can run alone and does not affect the numbers of another. To measure the Go API
-//! server, the runner runs it again with another context.
+//! aspect on its own server, so it can run alone and does not affect other numbers. To measure the Go API server, the
+//! runner runs the scenario again with another context.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -24,9 +24,10 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// One line for the help text.
     pub(crate) description: &'static str,
-    /// True if it cannot measure an existing server, because it starts servers itself or needs none.
+    /// True if the scenario cannot measure an existing server, because it starts servers itself or needs no server.
     pub(crate) requires_binary: bool,
-    /// True if the Go API server (`tools/apiserver`) can serve it. Then it is measured as well, directly afterwards.
+    /// True if the Go API server (`tools/apiserver`) can serve the scenario. Then it is measured as well, directly
+    /// afterwards.
     pub(crate) on_go_api_server: bool,
     /// Runs the scenario and adds rows to the report.
     pub(crate) run: for<'a> fn(&'a mut ScenarioContext) -> ScenarioFuture<'a>,
@@ -68,7 +69,7 @@ pub(crate) const ALL: &[Scenario] = &[
     etcd::SCENARIO,
 ];
 
-/// Where scenarios get a server from.
+/// The source of the servers for scenarios.
 pub(crate) enum ServerSource {
     /// A server binary, started on an empty data directory for each scenario.
     Binary(PathBuf),
@@ -82,11 +83,11 @@ pub(crate) enum ServerSource {
 pub(crate) struct ScenarioContext {
     /// The durations and sizes of the run.
     pub(crate) plan: Plan,
-    /// The report to add rows to.
+    /// The report that the scenario adds rows to.
     pub(crate) report: Report,
     /// The program that times apimachinery's serializers, if it was built.
     pub(crate) go_codecs: Option<PathBuf>,
-    /// Where profiles are left.
+    /// The directory where profiles are left.
     pub(crate) profiles: Option<PathBuf>,
     source: ServerSource,
     scratch: PathBuf,
@@ -95,7 +96,7 @@ pub(crate) struct ScenarioContext {
 }
 
 impl ScenarioContext {
-    /// Creates the context that all scenarios of a run share. `scratch` is a directory on the disk that is measured.
+    /// Creates the context that all scenarios of a run share. `scratch` is a directory on the measured disk.
     pub(crate) fn new(plan: Plan, report: Report, source: ServerSource, scratch: &Path) -> Self {
         Self { plan, report, go_codecs: None, profiles: None, source, scratch: scratch.to_owned(), targets: 0 }
     }
@@ -105,7 +106,7 @@ impl ScenarioContext {
         &self.scratch
     }
 
-    /// The server binary, for a scenario that starts it itself.
+    /// The server binary, for a scenario that starts the server itself.
     ///
     /// # Errors
     /// Returns an error if the source is another server.
@@ -121,7 +122,7 @@ impl ScenarioContext {
         matches!(self.source, ServerSource::GoApiServer(_))
     }
 
-    /// Starts the server with a data directory, for a scenario that starts it itself.
+    /// Starts the server with a data directory, for a scenario that starts the server itself.
     ///
     /// # Errors
     /// Returns an error if the source is an existing server.
@@ -133,7 +134,7 @@ impl ScenarioContext {
         }
     }
 
-    /// Starts a server on an empty data directory, over an etcd or with the store of its own.
+    /// Starts a server on an empty data directory, over an etcd or with its own store.
     ///
     /// # Errors
     /// Returns an error if the source is an existing server.

@@ -1,5 +1,5 @@
-//! Clusters of the test kit, in a process of their own so that its memory is theirs: how long they take to start, to
-//! fork and to stop, one by one and many at once.
+//! Clusters of the test kit, in their own process so that its memory is the clusters' memory. It measures how long they
+//! take to start, to fork and to stop, one by one and many at once.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::target::ProcessMeter;
 /// The argument that makes this program measure clusters and print the numbers.
 pub(crate) const COMMAND: &str = "test-clusters";
 
-/// What a prepared cluster has.
+/// The content of a prepared cluster.
 const DEFINITION: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -30,18 +30,18 @@ spec:
       openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
 ";
 
-/// What the process has measured. Times are in milliseconds.
+/// The numbers that the process has measured. Times are in milliseconds.
 pub(crate) struct Measured {
     pub(crate) starts: Vec<f64>,
     pub(crate) forks: Vec<f64>,
     pub(crate) stops: Vec<f64>,
-    /// From the first start to the last cluster that is ready.
+    /// The time from the first start until the last cluster is ready.
     pub(crate) until_all_ready: f64,
-    /// Of the process with all clusters.
+    /// The resident memory of the process with all clusters.
     pub(crate) resident_bytes: u64,
 }
 
-/// Starts a process that starts `single` clusters one after the other, and then `parallel` at once.
+/// Starts a process that starts `single` clusters one after the other, and then `parallel` clusters at once.
 ///
 /// # Errors
 /// Returns an error if the process fails.
@@ -62,8 +62,8 @@ pub(crate) fn measure(single: usize, parallel: usize) -> Result<Measured> {
     })
 }
 
-/// Measures in this process and prints the numbers as JSON. `arguments` are the number of clusters one after the other
-/// and the number at once.
+/// Measures in this process and prints the numbers as JSON. `arguments` are the number of clusters that start one after
+/// the other, and the number that start at once.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let [single, parallel] = arguments else {
         return Err(format!("usage: pintle-bench {COMMAND} SINGLE PARALLEL").into());
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 async fn numbers(single: usize, parallel: usize) -> Result<Value> {
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let (mut starts, mut forks, mut stops) = (Vec::new(), Vec::new(), Vec::new());
-    // The first start loads what all clusters share.
+    // The first start loads the data that all clusters share.
     let prepared = TestCluster::builder().manifests(DEFINITION).start().await;
     for _ in 0..single {
         let start = Instant::now();

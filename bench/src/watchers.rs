@@ -122,7 +122,7 @@ pub(crate) struct WatchOptions {
 }
 
 impl WatchOptions {
-    /// Watches in JSON.
+    /// Options for watches in JSON.
     pub(crate) fn new(protocol: Protocol) -> Self {
         let streams_per_connection = STREAMS_PER_CONNECTION;
         Self { protocol, framing: Framing::NewlineDelimited, arrivals: None, streams_per_connection }
@@ -199,7 +199,7 @@ impl WatchOptions {
     }
 }
 
-/// Open watches. Dropping this closes them.
+/// Open watches. Dropping this value closes them.
 pub(crate) struct Watchers {
     counts: Vec<Arc<AtomicU64>>,
     /// The number of watches that the server has closed.
@@ -220,7 +220,7 @@ impl Watchers {
     pub(crate) async fn wait_for(&self, expected: u64) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            // Read first, because a watch may end after its last event.
+            // The count of ended watches is read first, because a watch may end after its last event.
             let ended = self.ended.load(Ordering::Relaxed);
             match self.events() {
                 events if events == expected => return Ok(()),

@@ -1,5 +1,5 @@
-//! Minimal webhooks in the benchmark's process: one that converts by setting the `apiVersion` of the objects that it
-//! receives, and one that admits everything.
+//! Minimal webhooks in the benchmark's process. The conversion webhook sets the `apiVersion` of the received objects.
+//! The admission webhook admits every request.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Webhook {
         Self::start(convert).await
     }
 
-    /// Starts an admission webhook on a local port, which changes nothing.
+    /// Starts an admission webhook on a local port. It changes nothing.
     pub(crate) async fn start_admission() -> Result<Self> {
         Self::start(admit).await
     }

@@ -114,7 +114,7 @@ impl Endpoint {
         Ok(Connection { sender, info: self.info.clone() })
     }
 
-    /// The server as a target of attacks. `list` is the path of a large list, and `object` that of a large
+    /// The server as a target of attacks. `list` is the path of a large list, and `object` is the path of a large
     /// object.
     pub(crate) fn attack_target(&self, list: &str, object: &str) -> AttackTarget {
         let mut config = ClientConfig::clone(self.tls.http1.config());
@@ -123,7 +123,8 @@ impl Endpoint {
         AttackTarget::new(&address, &self.tls.name.to_str(), config, list, object)
     }
 
-    /// Opens the connections for `count` clients: one for each with HTTP/1.1, one shared by all with HTTP/2.
+    /// Opens the connections for `count` clients: a connection for each client with HTTP/1.1, one shared connection
+    /// with HTTP/2.
     pub(crate) async fn connect_all(&self, count: usize, protocol: Protocol) -> Result<Vec<Connection>> {
         if protocol == Protocol::Http2 {
             let connection = self.connect(protocol).await?;
@@ -166,7 +167,7 @@ async fn http_handshake(stream: TlsStream<TcpStream>, protocol: Protocol) -> Res
 }
 
 impl Connection {
-    /// Another handle of the same connection, if the protocol supports concurrent requests.
+    /// Returns another handle of the same connection, if the protocol supports concurrent requests.
     fn share(&self) -> Option<Self> {
         match &self.sender {
             Sender::Http1(_) => None,

@@ -1,6 +1,6 @@
-//! The load generator's HTTP client: persistent TLS connections, HTTP/1.1 or HTTP/2, and the credentials of a
-//! kubeconfig. It uses hyper directly and has no Kubernetes logic, so that its own cost stays small and the same for
-//! every server.
+//! The load generator's HTTP client. It has persistent TLS connections, HTTP/1.1 or HTTP/2, and the credentials of a
+//! kubeconfig. It uses hyper directly and has no Kubernetes logic, so that its own cost is small and the same for every
+//! server.
 
 mod endpoint;
 mod request;
@@ -47,7 +47,7 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// A connection, or a handle of a shared one, for one request at a time.
+/// A connection, or a handle of a shared connection, for one request at a time.
 pub(crate) struct Connection {
     sender: Sender,
     info: Arc<EndpointInfo>,

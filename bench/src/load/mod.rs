@@ -1,7 +1,7 @@
-//! The load generator: a workload's requests, sent by many concurrent clients. In a closed loop each client sends its
-//! next request when it has the last response, which measures throughput and CPU time per request. In an open loop
-//! requests are scheduled at a fixed rate regardless of the server, and latency counts from the scheduled time. So a
-//! server that stalls is charged for every request that was due meanwhile (no coordinated omission).
+//! The load generator: many concurrent clients send a workload's requests. In a closed loop each client sends its next
+//! request after its last response. This measures throughput and CPU time per request. In an open loop requests are
+//! scheduled at a fixed rate regardless of the server, and latency counts from the scheduled time. So a server that
+//! stalls is charged for every request that was due meanwhile (no coordinated omission).
 
 mod pacer;
 mod round;
@@ -19,9 +19,9 @@ use crate::target::Server;
 pub(crate) use pacer::Pacer;
 pub(crate) use round::{Percentiles, RoundResult, median, median_round, quantile};
 
-/// Generates the requests of a loop. In a closed loop the arguments are the client's number and the number of
-/// requests that this client has sent. In an open loop the client's number is arbitrary and the second argument is
-/// the number of requests scheduled before this one. `None` stops the client.
+/// Generates the requests of a loop. In a closed loop the arguments are the client's number and the number of requests
+/// that this client has sent. In an open loop the client's number is arbitrary, and the second argument is the number
+/// of requests scheduled before. `None` stops the client.
 pub(crate) type Workload = Arc<dyn Fn(usize, u64) -> Option<HttpRequest> + Send + Sync>;
 
 /// A callback for every response.
@@ -39,7 +39,7 @@ pub(crate) struct ObservedResponse<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Whether the loop is closed or open.
+/// The mode of a loop: closed or open.
 #[derive(Clone, Copy)]
 enum LoopMode {
     Closed(Duration),
@@ -68,7 +68,7 @@ impl Load {
         }
     }
 
-    /// An open loop that schedules `rate` requests per second for `time`. At most `clients` requests are in flight; a
+    /// An open loop that schedules `rate` requests per second for `time`. At most `clients` requests are in flight. A
     /// request that waits for a free client is late.
     pub(crate) fn open(clients: usize, rate: f64, time: Duration) -> Self {
         Self { mode: LoopMode::Open { rate, time }, ..Self::closed(clients, time) }

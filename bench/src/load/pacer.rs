@@ -1,5 +1,5 @@
-//! The schedule of an open loop. A dedicated thread releases requests, because the runtime's timers have a resolution
-//! of one millisecond, in which a fast server answers many requests.
+//! The schedule of an open loop. A dedicated thread releases requests. The runtime's timers have a resolution of one
+//! millisecond, in which a fast server answers many requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ impl Pacer {
                 let next = interval.mul_f64(released as f64);
                 thread::sleep(next.saturating_sub(elapsed).max(STEP));
             }
-            // Wake the callers that still wait, so that they see the end of the schedule.
+            // Waiting callers are woken, so that they see the end of the schedule.
             permits.add_permits(waiting);
         })?;
         Ok(Self { started, interval, total, next: AtomicU64::new(0), due })

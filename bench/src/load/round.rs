@@ -77,7 +77,7 @@ pub(crate) fn median_round(mut rounds: Vec<RoundResult>) -> RoundResult {
     if median < rounds.len() { rounds.swap_remove(median) } else { RoundResult::default() }
 }
 
-/// The median of the numbers, or 0 if there are none.
+/// The median of the numbers, or 0 if there are no numbers.
 pub(crate) fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.into_iter().collect();
     numbers.sort_by(f64::total_cmp);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Xorshift;
 
-/// The length of the data. The name, the uid and other metadata make it 1 KiB in total.
+/// The length of the data. With the name, the uid and other metadata the object has 1 KiB in total.
 const TEXT: usize = 720;
 /// The vocabulary of the generated settings.
 const WORDS: [&str; 8] = ["timeout", "retries", "endpoint", "replicas", "cache.size", "log.level", "region", "token"];
@@ -25,7 +25,7 @@ pub(crate) fn config_map(name: &str, seed: u64) -> Bytes {
     .into()
 }
 
-/// Generates settings text, escaped for JSON, that depends on the seed.
+/// Generates settings as text that is escaped for JSON and depends on the seed.
 fn settings(seed: u64) -> String {
     let mut text = String::with_capacity(TEXT + 64);
     let mut noise = Xorshift::new(seed);

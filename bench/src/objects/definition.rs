@@ -1,34 +1,34 @@
-//! CustomResourceDefinitions of typical size, and custom objects of their kinds.
+//! CRDs of typical size, and custom objects of their kinds.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-/// The collection path of CustomResourceDefinitions.
+/// The collection path of CRDs.
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// The number of definitions in one API group.
+/// The number of CRDs in one API group.
 const PER_GROUP: u64 = 10;
 
-/// The description of every field. Most of a definition is descriptions.
+/// The description of every field. Most of a CRD's size is descriptions.
 const TEXT: &str =
     "A sentence of ordinary length that says what this field is for, and what happens when it is not set.";
 
-/// The API group of the n-th definition.
+/// The API group of the n-th CRD.
 pub(crate) fn group(number: u64) -> String {
     format!("g{}.bench.example.com", number / PER_GROUP)
 }
 
-/// The path of the n-th definition.
+/// The path of the n-th CRD.
 pub(crate) fn definition_path(number: u64) -> String {
     format!("{DEFINITIONS}/things{number}.{}", group(number))
 }
 
-/// The collection path of the n-th definition's custom objects.
+/// The collection path of custom objects of the n-th CRD.
 pub(crate) fn custom_objects_path(number: u64, namespace: &str) -> String {
     format!("/apis/{}/v1/namespaces/{namespace}/things{number}", group(number))
 }
 
-/// The n-th definition: about 30 KB, with a status, printer columns, lists with map keys, and `rules` CEL validation
+/// The n-th CRD, of about 30 KB. It has a status, printer columns, lists with map keys, and `rules` CEL validation
 /// rules.
 pub(crate) fn definition(number: u64, rules: usize) -> Value {
     let rule = |at: usize| {
@@ -85,7 +85,7 @@ fn fields(count: usize, depth: usize) -> Value {
     Value::Object((0..count).map(field).collect::<Map<_, _>>())
 }
 
-/// A custom object of the n-th definition's kind, of about 1 KiB.
+/// A custom object of the n-th CRD's kind, of about 1 KiB.
 pub(crate) fn custom_object(number: u64, name: &str, count: u64) -> Bytes {
     let items: Value = (0..8).map(|at| json!({"name": format!("item-{at}"), "value": "0123456789abcdef"})).collect();
     let spec = json!({

@@ -25,7 +25,7 @@ pub(crate) fn lease(name: &str, renewal: u64, replaces: Option<u64>) -> Bytes {
     .into()
 }
 
-/// The resourceVersion of the lease of each node (`node-0` and so on), which its next renewal sends.
+/// The resourceVersion of each node's lease (`node-0` and so on). The next renewal sends it.
 pub(crate) async fn lease_revisions(server: &Server, namespace: &str, nodes: u64) -> Result<Arc<[AtomicU64]>> {
     let list = server.connect().await?.fetch(get(leases_path(namespace)), StatusCode::OK).await?;
     let list: serde_json::Value = serde_json::from_slice(&list)?;

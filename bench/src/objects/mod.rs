@@ -1,4 +1,4 @@
-//! Generates the objects that are sent. They have typical sizes in the store, and text that compresses like real
+//! Generates the objects of requests. They have typical sizes in the store, and text that compresses like real
 //! settings. The same name and seed produce the same object in every run.
 
 mod config_map;
@@ -33,7 +33,7 @@ pub(crate) fn create(collection: impl Into<String>, object: Bytes) -> HttpReques
     with_body(Method::POST, collection, object)
 }
 
-/// Creates `count` objects. `object` generates the n-th.
+/// Creates `count` objects. `object` generates the n-th object.
 pub(crate) async fn fill(
     server: &Server,
     collection: &str,
@@ -44,7 +44,7 @@ pub(crate) async fn fill(
     create_all(server, count, move |number| create(collection.as_str(), object(number))).await
 }
 
-/// Sends `count` create requests. `request` generates the n-th.
+/// Sends `count` create requests. `request` generates the n-th request.
 pub(crate) async fn create_all(
     server: &Server,
     count: u64,
@@ -58,8 +58,8 @@ pub(crate) async fn create_all(
     Ok(())
 }
 
-/// Finds the resourceVersion in the JSON of an object or a list, without parsing it. It is in the metadata near the
-/// beginning.
+/// Finds the resourceVersion in the JSON of an object or a list, without parsing the JSON. It is in the metadata near
+/// the beginning.
 pub(crate) fn resource_version(json: &[u8]) -> Option<u64> {
     const KEY: &[u8] = br#""resourceVersion":""#;
     let from = json.windows(KEY.len()).position(|window| window == KEY)? + KEY.len();

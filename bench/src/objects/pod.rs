@@ -59,7 +59,8 @@ pub(crate) fn running_status_patch(seed: u64) -> Bytes {
     .into()
 }
 
-/// The status patch of a kubelet whose pod becomes ready and unready in turns, as `PatchPodStatus` of upstream makes it.
+/// The status patch of a kubelet whose pod alternates between ready and unready, in the form of upstream's
+/// `PatchPodStatus`.
 pub(crate) fn kubelet_status_patch(seed: u64) -> Bytes {
     let (ready, minute, second) = (seed.is_multiple_of(2), seed / 60 % 60, seed % 60);
     let (status, reason) = match ready {

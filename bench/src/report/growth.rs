@@ -1,18 +1,19 @@
-//! How cost grows with the number of other things: a table with a line for each number, and a plot for each kind of thing.
+//! The growth of cost with the number of other things. There is a table with a line for each number, and a plot for
+//! each kind of thing.
 
 use std::fmt::Write as _;
 
 use super::plot::{CAPTION_COLOR, GRID_COLOR, LINE, MARGIN, MET_COLOR, NO_BUDGET_COLOR, SvgWriter, TEXT_COLOR, WIDTH};
 use super::text::{number, thousands};
 
-/// What is measured beside the other things.
+/// The operations that are measured beside the other things.
 pub(crate) const OPERATIONS: [&str; 3] = ["GET", "create", "event"];
 const COLORS: [&str; 3] = [NO_BUDGET_COLOR, MET_COLOR, "#c05621"];
 
-/// The share by which anything may cost more beside more things.
+/// The maximum ratio of the cost beside more things to the cost beside the fewest things.
 pub(crate) const MAX_RATIO: f64 = 1.1;
 
-/// What the cost of an operation is.
+/// The unit of an operation's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CostKind {
     /// CPU time in microseconds.
@@ -24,7 +25,7 @@ pub(crate) enum CostKind {
 impl CostKind {
     const ALL: [CostKind; 2] = [CostKind::CpuTime, CostKind::Instructions];
 
-    /// What it is called.
+    /// The name of the cost.
     const fn name(self) -> &'static str {
         match self {
             CostKind::CpuTime => "CPU time",
@@ -32,7 +33,7 @@ impl CostKind {
         }
     }
 
-    /// The unit behind a number.
+    /// The unit after a number.
     pub(crate) const fn unit(self) -> &'static str {
         match self {
             CostKind::CpuTime => "µs",
@@ -40,7 +41,7 @@ impl CostKind {
         }
     }
 
-    /// The unit behind a number in a table or plot.
+    /// The unit after a number in a table or plot.
     const fn short_unit(self) -> &'static str {
         match self {
             CostKind::CpuTime => "µs",
@@ -49,24 +50,24 @@ impl CostKind {
     }
 }
 
-/// How cost grows with one kind of thing.
+/// The growth of cost with one kind of thing.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// The things.
+    /// The name of the things.
     pub(crate) name: &'static str,
     pub(crate) cost: CostKind,
-    /// In the order of their numbers. The first one has the fewest things.
+    /// The steps in the order of their numbers. The first step has the fewest things.
     pub(crate) steps: Vec<GrowthStep>,
 }
 
-/// What was measured beside a number of things.
+/// The costs that were measured beside a number of things.
 #[derive(Debug)]
 pub(crate) struct GrowthStep {
     /// The number of things.
     pub(crate) count: u64,
     /// The cost of each operation.
     pub(crate) costs: [f64; 3],
-    /// How many times as much each costs as beside the fewest things: for times, the medians of alternating rounds.
+    /// The ratio of each cost to the cost beside the fewest things. For times, it is the median of alternating rounds.
     pub(crate) ratios: [f64; 3],
     /// The memory that each thing takes in kilobytes, if it was measured.
     pub(crate) memory: Option<f64>,
@@ -81,7 +82,7 @@ pub(super) fn markdown(growth: &[Growth], out: &mut String) {
     }
 }
 
-/// The growth of each kind of cost that was measured.
+/// The growth of each measured kind of cost.
 fn by_cost(growth: &[Growth]) -> impl Iterator<Item = (CostKind, Vec<&Growth>)> {
     let of = |cost| growth.iter().filter(move |growth| growth.cost == cost).collect();
     CostKind::ALL.into_iter().map(move |cost| (cost, of(cost))).filter(|(_, growth): &(_, Vec<_>)| !growth.is_empty())
@@ -116,24 +117,24 @@ fn table(cost: CostKind, growth: &[&Growth], out: &mut String) {
     }
 }
 
-/// Marks what is not flat.
+/// Marks ratios that are not flat.
 fn mark(ratio: f64) -> &'static str {
     if ratio > MAX_RATIO { " (not flat)" } else { "" }
 }
 
-/// The number of plots in a row, the space of each, and the part of it that has the lines.
+/// The number of plots in a row, the height of a plot, the height of its lines, and the gap between plots.
 const PLOTS_PER_ROW: usize = 3;
 const PLOT_HEIGHT: f64 = 190.0;
 const LINES_HEIGHT: f64 = 110.0;
 const GAP: f64 = 95.0;
 
-/// The ends of the scale of ratios. What is beyond is drawn at its end.
+/// The ends of the scale of ratios. A value beyond the scale is drawn at its end.
 const LOWEST: f64 = 0.8;
 const HIGHEST: f64 = 1.4;
 const MARKS: [f64; 4] = [0.8, 1.0, 1.2, 1.4];
 
-/// Draws plots for each kind of cost: one for each kind of thing, of the cost of each operation, compared with that beside the
-/// fewest things.
+/// Draws plots for each kind of cost, with one plot for each kind of thing. A plot shows the ratio of each operation's
+/// cost to its cost beside the fewest things.
 pub(super) fn draw(growth: &[Growth], svg: &mut SvgWriter) {
     for (cost, growth) in by_cost(growth) {
         draw_plots(cost, &growth, svg);
@@ -188,7 +189,7 @@ fn draw_one(Growth { name, cost, steps }: &Growth, left: f64, top: f64, width: f
     }
     svg.y = first + LINES_HEIGHT + 16.0;
     for (index, step) in steps.iter().enumerate() {
-        // The last one leaves space for the labels of the lines.
+        // The last label leaves space for the labels of the lines.
         let anchor = if index + 1 == steps.len() { "end" } else { "middle" };
         let attributes = format!("text-anchor=\"{anchor}\" font-size=\"11\"");
         svg.text(x(index), CAPTION_COLOR, &attributes, &thousands(step.count as f64));
@@ -210,7 +211,7 @@ fn draw_one(Growth { name, cost, steps }: &Growth, left: f64, top: f64, width: f
             ));
         }
     }
-    // The labels do not overlap.
+    // The labels are moved so that they do not overlap.
     labels.sort_by(|one, other| one.0.total_cmp(&other.0));
     let mut lowest = f64::MIN;
     for (at, color, text) in labels {

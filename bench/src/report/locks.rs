@@ -1,25 +1,25 @@
-//! How long the server held its locks, from its metrics, as a table with a line for each lock.
+//! How long the server held its locks, from its metrics. The table has a line for each lock.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::text::{number, thousands};
 
-/// The metric, which only a server with the feature `lock-hold-times` has.
+/// The metric. Only a server with the feature `lock-hold-times` has it.
 const METRIC: &str = "pintle_lock_holds_total{";
-/// The longest that a lock should be held, in 99.9 % of the cases, in microseconds.
+/// The budget for the 99.9th percentile of a lock's hold time, in microseconds.
 const BUDGET: f64 = 50.0;
 
 /// A lock and how it is taken.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LockUse {
     file: String,
-    /// The type of what it guards.
+    /// The type of the guarded data.
     guarded: String,
     mode: String,
 }
 
-/// How often a lock was held for a time in nanoseconds.
+/// The number of holds by their time in nanoseconds.
 type Counts = BTreeMap<u64, u64>;
 
 #[derive(Clone, Debug, Default)]
@@ -44,7 +44,7 @@ fn quantile(counts: &Counts, share: f64) -> f64 {
     found.map_or(0.0, |(nanoseconds, _)| *nanoseconds as f64 / 1e3)
 }
 
-/// The name of a type without modules.
+/// The name of a type without its modules.
 fn short(name: &str) -> String {
     let mut out = String::new();
     let mut word = String::new();
@@ -89,7 +89,7 @@ impl LockHolds {
         self.0.is_empty()
     }
 
-    /// Adds what a server has recorded between two reads.
+    /// Adds the holds that a server has recorded between two reads.
     pub(crate) fn add(&mut self, after: &Self, before: &Self) {
         for (lock, times) in &after.0 {
             let own = self.0.entry(lock.clone()).or_default();

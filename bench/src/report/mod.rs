@@ -1,5 +1,5 @@
-//! The report: rows with a result and its unit, the server's CPU time per operation, latency percentiles, a budget,
-//! and the same result of the Go API server. It is printed as a table, as Markdown, as JSON and as an SVG plot.
+//! The report. A row has a result and its unit, the server's CPU time per operation, latency percentiles, a budget, and
+//! the Go API server's result. The report is printed as a table, as Markdown, as JSON and as an SVG plot.
 
 mod growth;
 mod locks;
@@ -26,7 +26,7 @@ enum Budget {
     CheaperThanGo(f64),
 }
 
-/// What the same measurement found for the Go API server.
+/// The Go API server's result of the same measurement.
 #[derive(Clone, Copy, Debug)]
 struct GoResult {
     value: f64,
@@ -53,7 +53,7 @@ struct ReportRow {
     from_schedule: bool,
     /// True if the row is about the machine and not about the server.
     is_about_machine: bool,
-    /// True if plots and Markdown have the result in the table of growth.
+    /// True if the table of growth has the result in plots and Markdown.
     is_growth: bool,
     note: String,
 }
@@ -64,8 +64,8 @@ impl ReportRow {
         Some(self.go?.cpu? / self.cpu.filter(|cpu| *cpu > 0.0)?)
     }
 
-    /// The used share of the budget; up to 1 the budget is met. `None` without a budget, or if it compares with the Go
-    /// API server and one of the CPU times is not known.
+    /// The used share of the budget. Up to 1 the budget is met. `None` if the row has no budget, or if its budget needs
+    /// a CPU time that is not known.
     fn budget_used(&self) -> Option<f64> {
         match self.budget? {
             Budget::AtMost(limit) => Some(self.value / limit),
@@ -107,13 +107,13 @@ impl RowBuilder<'_> {
         self
     }
 
-    /// Marks the row as one about the machine, for which there is no result of the Go API server.
+    /// Marks the row as a result about the machine. The Go API server has no such result.
     pub(crate) fn about_machine(self) -> Self {
         self.0.is_about_machine = true;
         self
     }
 
-    /// Marks the row as one whose result is also in the table of growth.
+    /// Marks the row as a result that is also in the table of growth.
     pub(crate) fn growth(self) -> Self {
         self.0.is_growth = true;
         self
@@ -132,7 +132,7 @@ impl RowBuilder<'_> {
         self
     }
 
-    /// Sets the note behind the row.
+    /// Sets the note after the row.
     pub(crate) fn note(self, text: impl Into<String>) -> Self {
         self.0.note = text.into();
         self
@@ -190,14 +190,14 @@ impl Report {
             is_growth: false,
             note: String::new(),
         };
-        // Insert after the rows of the same section, which may have been started earlier.
+        // The row is inserted after the rows of the same section, which may have been started earlier.
         let last = self.rows.iter().rposition(|other| other.section == self.section);
         let at = last.map_or(self.rows.len(), |last| last + 1);
         self.rows.insert(at, row);
         RowBuilder(&mut self.rows[at])
     }
 
-    /// Adds a row unless the value is `None`, which it is if the server's processes are not known.
+    /// Adds a row unless the value is `None`. It is `None` if the server's processes are not known.
     pub(crate) fn row_if_known(
         &mut self,
         name: impl Into<String>,
@@ -210,8 +210,8 @@ impl Report {
         }
     }
 
-    /// Adds the results of the last scenario on the Go API server to its rows. Sections are not compared, because they
-    /// name the sizes of responses, which differ.
+    /// Adds the results of the last scenario on the Go API server to the scenario's rows. The names of sections are not
+    /// compared, because they contain the sizes of responses, which differ.
     pub(crate) fn add_go_results(&mut self, go: Report) {
         for theirs in go.rows.into_iter().filter(|row| !row.is_about_machine) {
             let mut rows = self.rows.iter_mut().filter(|row| row.scenario == self.scenario);
@@ -282,7 +282,7 @@ mod tests {
         check_compared(value, complete, &[], is_met, text);
     }
 
-    /// Checks a row to which rows of the Go API server are added.
+    /// Checks a row after rows of the Go API server are added.
     fn check_compared(value: f64, complete: Complete, go: &[(&str, Complete)], is_met: Option<bool>, text: &str) {
         let mut report = Report::new(Machine::default(), "subject".to_owned());
         report.scenario("earlier");

@@ -8,7 +8,7 @@ use super::{Budget, Report, ReportRow, growth};
 
 /// The width in pixels.
 pub(super) const WIDTH: f64 = 1000.0;
-/// The left and right ends of the scale in pixels. Labels are left of it, values right of it.
+/// The left and right ends of the scale in pixels. Labels are left of it, values are right of it.
 const LEFT: f64 = 430.0;
 const RIGHT: f64 = 890.0;
 pub(super) const MARGIN: f64 = 24.0;
@@ -27,7 +27,7 @@ pub(super) const GRID_COLOR: &str = "#e2e8f0";
 enum Shape {
     /// A bar between two values.
     Bar { from: f64, to: f64, text: String },
-    /// Three percentiles on a line, and the limit of the second.
+    /// Three percentiles on a line, and the limit of the second percentile.
     PercentileDots { at: [f64; 3], limit: Option<f64>, text: String },
 }
 
@@ -154,7 +154,7 @@ impl SvgWriter {
             self.text(scale.x(decade), CAPTION_COLOR, "text-anchor=\"middle\" font-size=\"11\"", &plain(decade));
         }
         let top = self.y + 6.0;
-        // Lines of the scale lie below all else, but how far they reach is known only afterwards.
+        // The lines of the scale are below everything else, but their length is known only afterwards.
         let at = self.out.len();
         let mut section = "";
         for (row, shape) in &panel.lines {

@@ -1,5 +1,5 @@
-//! What access control costs: GETs by the administrator, whom no role is looked up for, by a user with 50 bindings, and by
-//! a service account with as many that presents a token.
+//! The cost of access control. GETs are sent by the administrator, whose requests need no role, and by a user with 50
+//! bindings. They are also sent by a service account with 50 bindings and a token.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,13 +24,13 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 /// The number of clients.
 const CLIENTS: usize = 16;
-/// The bindings of the user. The last one by name allows the request.
+/// The number of bindings of the user. The last binding by name allows the request.
 const BINDINGS: usize = 50;
 /// The resources that the last role allows.
 const ALLOWED: &str = r#""configmaps","pods","pods/status","leases""#;
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const NAMESPACE: &str = "default";
-/// The most CPU time of a GET, in microseconds.
+/// The maximum CPU time of a GET, in microseconds.
 const HTTP1_BUDGET: f64 = 13.0;
 const HTTP2_BUDGET: f64 = 15.0;
 
@@ -71,7 +71,8 @@ fn cpu(round: &RoundResult) -> f64 {
     round.cpu_micros().unwrap_or_default()
 }
 
-/// Creates roles and bindings of the user and of the service account. The last role by name allows what is measured.
+/// Creates roles and bindings of the user and of the service account. The last role by name allows the measured
+/// requests.
 pub(super) async fn bind(connection: &mut Connection) -> Result<()> {
     let group = "rbac.authorization.k8s.io";
     for number in 0..BINDINGS {

@@ -1,5 +1,5 @@
-//! What admission costs: creates of ConfigMaps and of pods that pass the default chain of plugins, and what webhooks and
-//! policies add to it.
+//! The cost of admission: creates of ConfigMaps and of pods that pass the default chain of plugins, and the additional
+//! cost of webhooks and policies.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ const OTHER_POLICIES: u64 = 1000;
 const OTHER_BINDINGS: u64 = 10_000;
 /// The budget of a pod's create in microseconds of CPU.
 const POD_BUDGET: f64 = 110.0;
-/// The budgets of what a webhook, a policy with three rules and a policy that does not match add to a request.
+/// The budgets for the additional CPU time of a webhook, of a policy with three rules, and of a policy that does not
+/// match.
 const WEBHOOK_BUDGET: f64 = 60.0;
 const POLICY_BUDGET: f64 = 15.0;
 const OTHER_POLICY_BUDGET: f64 = 0.5;
@@ -92,7 +93,7 @@ async fn cost(bench: &ScenarioContext, target: &Target, workload: &Workload) -> 
 
 /// The CPU time of a create of a ConfigMap.
 async fn plain_cost(bench: &ScenarioContext, target: &Target, namespace: &str, prefix: &str) -> Result<f64> {
-    // Until the controllers have seen the new objects, and their history is packed.
+    // The pause lets the controllers see the new objects, and lets the server pack their history.
     tokio::time::sleep(bench.plan.packing).await;
     let mut costs = Vec::new();
     for number in 0..bench.plan.rounds {
@@ -135,7 +136,7 @@ fn in_namespace(namespace: &str) -> Value {
     json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}})
 }
 
-/// A policy with three rules that all objects keep.
+/// A policy with three rules that all objects satisfy.
 pub(super) fn policy(name: &str, resource: &str) -> Value {
     let rules = [
         "object.metadata.name.size() < 100",

@@ -1,5 +1,5 @@
-//! Small requests beside requests that take much CPU time: large lists, compressed or converted, large and deep objects, and
-//! CEL rules that are as expensive as is allowed.
+//! Small requests beside requests that take much CPU time. Such requests are large lists, compressed or converted,
+//! large and deep objects, and the most expensive CEL rules that are allowed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,18 +29,18 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 /// The number of clients that send large requests.
 const CLIENTS: usize = 4;
-/// The time that they run before small requests start.
+/// The time that the large requests run before small requests start.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// The budget for the p99 of the small requests, in milliseconds.
 const MAX_P99_MS: f64 = 10.0;
 /// The size of a large object in bytes.
 const LARGE_OBJECT_BYTES: usize = 1 << 20;
-/// The levels of a deep object.
+/// The number of levels of a deep object.
 const LEVELS: usize = 5_000;
-/// The items of the list of which a rule compares each with each.
+/// The number of items in the list whose items a rule compares with each other.
 const COMPARED_ITEMS: usize = 300;
 
-/// Large requests: their name, the status of their answers, and the requests.
+/// Large requests: their name, the status of their responses, and the requests.
 type Large = (&'static str, StatusCode, Workload);
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
@@ -71,7 +71,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     target.tear_down().await
 }
 
-/// Creates what large requests read, and returns them.
+/// Creates the objects that large requests read, and returns the large requests.
 async fn prepare(server: &Server, namespace: &str, maps: &str, listed: u64) -> Result<Vec<Large>> {
     let mut connection = server.connect().await?;
     let definitions = [conversion::definition(), free_definition(), compared_definition()];
@@ -112,7 +112,7 @@ async fn prepare(server: &Server, namespace: &str, maps: &str, listed: u64) -> R
     ])
 }
 
-/// Creates of objects with a spec in JSON, whose kind is that of the collection.
+/// Creates of objects with a spec in JSON. The collection determines the kind.
 fn creates(collection: String, name: &'static str, spec: &str) -> Workload {
     let kind = if collection.ends_with("frees") { "Free" } else { "Compared" };
     let rest = format!(r#""}},"apiVersion":"{}/v1","kind":"{kind}","spec":{spec}}}"#, group(0));
@@ -138,13 +138,13 @@ fn deep_spec() -> String {
     [r#"{"level":"#.repeat(LEVELS), "{}".to_owned(), "}".repeat(LEVELS)].concat()
 }
 
-/// A definition whose objects may have any spec.
+/// A CRD whose objects may have any spec.
 fn free_definition() -> Value {
     let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     custom_definition("frees", "Free", spec)
 }
 
-/// A definition with a rule that compares each item of a list with each.
+/// A CRD with a rule that compares each item of a list with each other item.
 fn compared_definition() -> Value {
     let items = json!({"type": "array", "maxItems": COMPARED_ITEMS, "items": {"type": "string", "maxLength": 20}});
     let rule = json!({"rule": "self.items.all(one, self.items.all(other, one == other || one != other))"});

@@ -1,5 +1,5 @@
-//! Lists of very many pods: the time compared with writing the bytes, the memory beside the objects, and the effect
-//! on concurrent small requests.
+//! Lists of very many pods. Measures the time compared with writing the bytes, the memory in addition to the objects,
+//! and the effect on concurrent small requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,14 +32,14 @@ const ALONE: Concurrency = Concurrency { clients: 1, protocol: Protocol::Http1 }
 const IN_FLIGHT: [usize; 2] = [1, 10];
 /// The number of concurrent lists while small requests are timed.
 const CONCURRENT_LISTS: usize = 50;
-/// The rate of small requests per second, and their number of clients.
+/// The rate of small requests per second, and the number of their clients.
 const SMALL_RATE: f64 = 200.0;
 const SMALL_CLIENTS: usize = 16;
 /// The time that the lists run before small requests start.
 const WARM_UP: Duration = Duration::from_secs(1);
 /// The maximum size of the encoding cache in MB: the server's limit of 64 MiB, and the allocator's overhead.
 const ENCODING_CACHE_MB: f64 = 80.0;
-/// The number of objects that the CPU time is given for.
+/// The number of objects for which the CPU time is reported.
 const CPU_OBJECTS: f64 = 10_000.0;
 
 /// A format of the list: its name, its media type, and the maximum ratio of its time to the time of writing the JSON.
@@ -123,7 +123,7 @@ fn list_request(
     move || media_type.map_or_else(|| get(path.as_str()), |media_type| get_as(path.as_str(), media_type))
 }
 
-/// Measures the peak memory of lists beside the objects.
+/// Measures the peak memory of lists in addition to the objects.
 async fn memory(bench: &mut ScenarioContext, server: &Server, collection: &str) -> Result<()> {
     bench.report.section("memory");
     for (name, media_type, ..) in FORMATS {
@@ -138,7 +138,7 @@ async fn memory(bench: &mut ScenarioContext, server: &Server, collection: &str) 
             bench.report.row_if_known("first list in Protobuf, CPU", cpu, "ms", |row| row);
         }
         for clients in IN_FLIGHT {
-            // Not repeated, because a second list reuses the memory that the first took from the system.
+            // This is not repeated, because a second list reuses the memory that the first took from the system.
             let Some(before) = server.settled_memory(&bench.plan).await? else { return Ok(()) };
             server.meter.reset_peak()?;
             let request = list_request(collection, media_type);
@@ -191,7 +191,8 @@ async fn measure_during_lists(
     Ok(SmallRequestLatency { without_lists, with_lists, megabytes: megabytes_read, extra })
 }
 
-/// GETs of one object. They run in a dedicated thread, so that the clients that read the lists do not delay them.
+/// GETs one object repeatedly. The GETs run in a dedicated thread, so that the clients that read the lists do not delay
+/// them.
 pub(super) async fn get_one_object(server: &Server, path: &str, time: Duration) -> Result<RoundResult> {
     let (server, path) = (server.clone(), path.to_owned());
     let asking = tokio::task::spawn_blocking(move || {

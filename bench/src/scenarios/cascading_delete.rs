@@ -27,7 +27,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
-/// The kinds in the namespace: the API path, the plural, and the fields of an object beside its metadata.
+/// The kinds in the namespace: the API path, the plural, and the fields of an object besides its metadata.
 const KINDS: [(&str, &str, &str); 20] = [
     ("api/v1", "configmaps", ""),
     ("api/v1", "secrets", ""),
@@ -59,7 +59,7 @@ const KINDS: [(&str, &str, &str); 20] = [
     ("apis/storage.k8s.io/v1", "csistoragecapacities", r#""storageClassName":"a""#),
 ];
 const WORKLOAD: &str = r#""spec":{"selector":{"matchLabels":{"app":"a"}},"template":POD}"#;
-/// Replaces `POD` in [`KINDS`].
+/// The pod that replaces `POD` in [`KINDS`].
 const POD: &str = r#"{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"a","image":"b"}]}}"#;
 
 /// The budget for the deletion of the namespace, in seconds.
@@ -69,9 +69,9 @@ const MAX_GET_P99_MS: f64 = 50.0;
 /// The number of clients that send GETs, and their rate per second.
 const CLIENTS: usize = 8;
 const RATE: f64 = 500.0;
-/// The number of objects that they get.
+/// The number of objects that these clients get.
 const OBJECTS: u64 = 256;
-/// The pause between two checks whether something is deleted. A list with a limit also counts the remaining objects,
+/// The pause between two checks whether a deletion is complete. A list with a limit also counts the remaining objects,
 /// which costs the server some work.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The timeout of a deletion.

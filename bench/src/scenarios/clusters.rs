@@ -1,4 +1,5 @@
-//! Clusters in the process of a test: the time to start, fork and stop one, and the time and the memory of many at once.
+//! Clusters in a test's process: the time to start, fork and stop a cluster, and the time and memory of many clusters
+//! at once.
 
 use super::megabytes;
 use crate::Result;
@@ -14,7 +15,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
-/// The budgets of a hundred clusters: milliseconds until they are ready, and MB of resident memory.
+/// The budgets of a hundred clusters: the milliseconds until they are ready, and the MB of resident memory.
 const HUNDRED: (f64, f64) = (2000.0, 600.0);
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {

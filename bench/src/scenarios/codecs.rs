@@ -1,5 +1,5 @@
-//! Encoding and decoding of typical objects in this process, without a server. Decoding is from the bytes of a
-//! request body to the normalised value; encoding is the reverse.
+//! Encoding and decoding of typical objects in this process, without a server. Decoding goes from the bytes of a
+//! request body to the normalised value. Encoding is the reverse.
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};
@@ -112,14 +112,14 @@ fn run(bench: &mut ScenarioContext) -> Result<()> {
     Ok(())
 }
 
-/// The time that another implementation took in nanoseconds, with its name. `None` if it is not known.
+/// The name of another implementation and its time in nanoseconds. `None` if it is not known.
 type OtherTiming = Option<(&'static str, f64)>;
 
 fn serde_json_timing(nanos: f64) -> OtherTiming {
     Some(("serde_json::Value", nanos))
 }
 
-/// The timings of apimachinery's serializers for an object, by encoding, for decoding and encoding.
+/// The timings of apimachinery's serializers for an object: by encoding, for decoding and encoding.
 struct GoTimings(serde_json::Value);
 
 impl GoTimings {

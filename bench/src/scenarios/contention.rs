@@ -1,5 +1,6 @@
-//! Contention: servers with two, four and eight worker threads, and clients that write one key, one collection or many. If the
-//! server was built with the feature `lock-hold-times`, the report has a table of all locks and how long they were held.
+//! Contention: servers with two, four and eight worker threads, and clients that write one key, one collection or many
+//! collections. If the server was built with the feature `lock-hold-times`, the report has a table of all locks and
+//! their hold times.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ const THREADS: [usize; 3] = [2, 4, 8];
 /// The number of clients, and of collections.
 const CLIENTS: usize = 32;
 const COLLECTIONS: u64 = 16;
-/// The watches of a collection that is written, and the objects of one that is listed.
+/// The number of watches of each written collection, and the number of objects in the listed collection.
 const WATCHERS: usize = 20;
 const LISTED: u64 = 1_000;
 const NAMESPACE: &str = "default";
@@ -40,7 +41,7 @@ const NAMESPACE: &str = "default";
 /// The numbers of a collection and of an object in it, by the number of the client that writes the object.
 type WrittenBy = fn(u64) -> (u64, u64);
 
-/// What the clients write.
+/// The keys that the clients write.
 const WRITERS: [(&str, WrittenBy); 3] = [
     ("one key", |_| (0, 0)),
     ("keys of one collection", |client| (0, client)),
@@ -96,7 +97,7 @@ fn patch_request(collection: u64, object: u64, client: usize, sent: u64) -> Http
     patch(path, "application/merge-patch+json", body)
 }
 
-/// Creates what is written.
+/// Creates the objects that the clients write.
 async fn prepare(server: &Server) -> Result<()> {
     let mut connection = server.connect().await?;
     bind(&mut connection).await?;
@@ -112,7 +113,7 @@ async fn prepare(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Sends requests of all kinds, for the locks that they take.
+/// Sends requests of all kinds, so that the server takes its locks.
 async fn send_everything(bench: &ScenarioContext, server: &Server, user: &Server) -> Result<()> {
     let maps = config_maps_path(NAMESPACE);
     fill(server, &maps, LISTED, |number| config_map(&format!("listed-{number}"), number)).await?;

@@ -26,10 +26,10 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/conversions.bench.example.com";
-/// The timeout until a definition is served.
+/// The timeout until the version of a CRD is served.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The storage version is v1. v1beta1 has the same schema, v2 has an additional field.
+/// A CRD with the storage version v1. The version v1beta1 has the same schema, and v2 has an additional field.
 pub(super) fn definition() -> Value {
     let version = |name: &str, more: Option<&str>| {
         let mut properties = json!({ "settings": { "type": "string" } });
@@ -98,7 +98,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     target.tear_down().await
 }
 
-/// Measures lists at a version that a webhook converts to.
+/// Measures lists at a version to which a webhook converts.
 async fn convert_by_webhook(
     bench: &mut ScenarioContext,
     server: &Server,
@@ -108,7 +108,7 @@ async fn convert_by_webhook(
     let webhook = Webhook::start_conversion().await?;
     let (mut uncached, mut cached) = (ListTimings::default(), ListTimings::default());
     for round in 0..bench.plan.rounds.max(3) {
-        // Changing the definition invalidates the cache of converted objects.
+        // Changing the CRD invalidates the cache of converted objects.
         let reviews = if round % 2 == 0 { json!(["v1"]) } else { json!(["v1", "v1beta1"]) };
         let conversion = json!({
             "strategy": "Webhook",

@@ -1,5 +1,6 @@
-//! GETs beside clients that send requests which cost as much as possible (`pintle_integration::COSTLY_REQUESTS`): the latency
-//! of the GETs, the longest answer of such a request, and the memory that the server takes meanwhile and keeps afterwards.
+//! GETs beside clients that send requests with the highest possible cost (`pintle_integration::COSTLY_REQUESTS`). It
+//! measures the latency of the GETs and the longest response time of a costly request. It also measures the server's
+//! memory during these requests and afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,19 +22,19 @@ use crate::target::Server;
 
 /// The number of connections that send costly requests, one after the other.
 const ATTACKERS: usize = 4;
-/// The budget for the longest answer, in seconds.
+/// The budget for the longest response time, in seconds.
 const MAX_ANSWER_SECONDS: f64 = 5.0;
 /// The budget for the memory afterwards, as a multiple of the memory before.
 const MAX_KEPT: f64 = 1.3;
 /// The pause after the objects of a request were created.
 const SETTLE: Duration = Duration::from_secs(3);
-/// How long the allocator may take to give memory back: mimalloc does so a second after the memory was freed, but only when
-/// one of the server's threads asks it for memory, which an idle server does every few seconds.
+/// How long the allocator may take to give memory back. One second after memory was freed, mimalloc gives it back, but
+/// only when one of the server's threads allocates memory. An idle server does that every few seconds.
 const GIVE_BACK: Duration = Duration::from_secs(15);
-/// The pause between two looks at the memory.
+/// The pause between two measurements of the memory.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What the attackers have seen.
+/// The responses that the attackers have received.
 #[derive(Default)]
 struct Answers {
     longest_millis: AtomicU64,
@@ -91,8 +92,8 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Waits until the resident memory is within its budget, at most for [`GIVE_BACK`]. Returns it as a multiple of the memory
-/// `before`, and how long that took; `None` if the server's memory is not known.
+/// Waits until the resident memory is within its budget, at most for [`GIVE_BACK`]. Returns it as a multiple of the
+/// memory `before`, and how long that took. Returns `None` if the server's memory is not known.
 async fn wait_until_given_back(server: &Server, before: Option<u64>) -> Result<Option<(f64, Duration)>> {
     let started = Instant::now();
     loop {
@@ -124,7 +125,7 @@ fn attack(server: &Server, runtime: &Handle, costly: &'static CostlyRequest, ans
     for _ in 0..ATTACKERS {
         let (server, answers, body) = (server.clone(), answers.clone(), body.clone());
         let attacker = async move {
-            // An error is a connection that the server has closed.
+            // An error means that the server has closed the connection.
             while send_all(&server, costly, &body, &answers).await.is_err() {}
         };
         attackers.spawn_on(attacker, runtime);
@@ -132,8 +133,8 @@ fn attack(server: &Server, runtime: &Handle, costly: &'static CostlyRequest, ans
     attackers
 }
 
-/// Sends the request over one connection again and again, until the connection fails. The client's HTTP/1.1 would refuse an
-/// answer with a hundred warnings, because it takes at most a hundred headers.
+/// Sends the request over one connection again and again, until the connection fails. It uses HTTP/2: the client's
+/// HTTP/1.1 takes at most a hundred headers, so it would refuse a response with a hundred warnings.
 async fn send_all(server: &Server, costly: &CostlyRequest, body: &Bytes, answers: &Answers) -> Result<()> {
     let mut connection = server.endpoint.connect(Protocol::Http2).await?;
     loop {
@@ -146,7 +147,7 @@ async fn send_all(server: &Server, costly: &CostlyRequest, body: &Bytes, answers
         let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         answers.longest_millis.fetch_max(millis, Ordering::Relaxed);
         answers.count.fetch_add(1, Ordering::Relaxed);
-        // The server may refuse what it has no memory for beside the others.
+        // The server may refuse a request if it has no memory for it beside the other requests.
         let is_busy = matches!(code, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
         if !costly.codes.contains(&code.as_u16()) && !is_busy {
             answers.unexpected.fetch_add(1, Ordering::Relaxed);

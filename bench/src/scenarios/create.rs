@@ -1,5 +1,5 @@
-//! Durable creates, each acknowledged after its sync, by 1, 16 and 64 clients. They alternate with measurements of
-//! the disk's sync rate.
+//! Durable creates by 1, 16 and 64 clients. Each create is acknowledged after its sync. The creates alternate with
+//! measurements of the disk's sync rate.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
             row.cheaper_than_go(10.0);
         }
         let row = report.row(format!("{name}: ratio to the disk's sync rate"), median(ratios), "");
-        // More than one write per sync: concurrent writes have to share syncs.
+        // The ratio must be more than one write per sync: concurrent writes must share syncs.
         if clients == 64 {
             row.at_least(1.0);
         }

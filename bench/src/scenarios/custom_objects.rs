@@ -1,4 +1,4 @@
-//! Custom objects: creates, patches and lists of a kind without CEL validation rules, and of one with twenty.
+//! Custom objects: creates, patches and lists of a kind without CEL validation rules, and of a kind with twenty rules.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
             let name = format!("made-{client}-{sent}");
             Some(create(made.as_str(), custom_object(number, &name, sent)))
         });
-        // One round only, because a second would repeat names.
+        // There is only one round, because a second round would repeat names.
         measure(bench, &target.server, &format!("creates {name}"), StatusCode::CREATED, 1, &creates).await?;
         let rounds = bench.plan.rounds;
         let changed = collection.clone();

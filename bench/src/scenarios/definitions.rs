@@ -1,5 +1,5 @@
-//! Many CustomResourceDefinitions: the time until each is established, their memory, the requests that clients send
-//! next, and the start time with all of them.
+//! Many CRDs: the time until each is established, their memory, the requests that clients send next, and the start time
+//! with all CRDs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,15 +24,15 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
-/// The number of concurrent clients that create definitions.
+/// The number of concurrent clients that create CRDs.
 const CLIENTS: usize = 16;
-/// The budget for the time until a definition is established, in milliseconds.
+/// The budget for the time until a CRD is established, in milliseconds.
 const MAX_ESTABLISHED_MS: f64 = 50.0;
-/// The pause between two checks whether a definition is established.
+/// The pause between two checks whether a CRD is established.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// The memory budget of a definition beside its own bytes, in KB.
+/// The memory budget of a CRD in addition to its own bytes, in KB.
 const MAX_KB_PER_DEFINITION: f64 = 40.0;
-/// The budget for the additional start time with all definitions, in milliseconds.
+/// The budget for the additional start time with all CRDs, in milliseconds.
 const MAX_EXTRA_START_MS: f64 = 100.0;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -79,7 +79,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     Ok(())
 }
 
-/// Creates definitions, and measures the time until each is established.
+/// Creates CRDs, and measures the time until each is established.
 async fn create_definitions(server: &Server, numbers: std::ops::Range<u64>, clients: usize) -> Result<Percentiles> {
     let next = Arc::new(AtomicU64::new(numbers.start));
     let work = |mut connection: Connection| {
@@ -109,7 +109,7 @@ async fn create_definitions(server: &Server, numbers: std::ops::Range<u64>, clie
     Ok(Percentiles::of(&durations))
 }
 
-/// Creates a definition and waits until it is established.
+/// Creates a CRD and waits until it is established.
 pub(super) async fn create_definition(connection: &mut Connection, number: u64, rules: usize) -> Result<()> {
     let body = definition(number, rules).to_string();
     connection.execute(with_body(Method::POST, DEFINITIONS, body), StatusCode::CREATED).await?;
@@ -125,8 +125,8 @@ pub(super) async fn create_definition(connection: &mut Connection, number: u64, 
     }
 }
 
-/// Measures the requests that clients send after a kind was added, each once after one more definition. Results are
-/// in milliseconds.
+/// Measures the requests that clients send after a kind was added. Each is measured once after one more CRD was
+/// created. Results are in milliseconds.
 async fn measure_follow_up_requests(server: &Server, count: u64) -> Result<Vec<(&'static str, f64)>> {
     let mut connection = server.connect().await?;
     let mut found: [Vec<f64>; 3] = Default::default();

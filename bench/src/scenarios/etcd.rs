@@ -1,5 +1,5 @@
-//! A server over an etcd that syncs its log. The CPU time is that of the API server alone; etcd's own is a row beside it, and
-//! the same for both servers. The Go API server is measured over an etcd of its own with the same requests.
+//! A server over an etcd that syncs its log. The CPU time is the API server's alone. etcd's own CPU time is a row
+//! beside it, and is the same for both servers. The Go API server is measured over its own etcd with the same requests.
 
 use std::sync::Arc;
 
@@ -35,13 +35,13 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 const WRITERS: usize = 256;
 /// The name of the object that is copied to fill an etcd. The names of the copies have the same length.
 const SEED: &str = "seed-0000000";
-/// The most CPU time of the server for a write, in microseconds.
+/// The maximum CPU time of the server for a write, in microseconds.
 const WRITE_BUDGET: f64 = 60.0;
-/// How much more than over the embedded store a consistent list may take.
+/// The maximum ratio of the CPU time of a consistent list over etcd to its CPU time over the embedded store.
 const LIST_BUDGET: f64 = 1.3;
-/// The most time until the last of 1,000 watchers has an event, in milliseconds.
+/// The maximum time until the last of 1,000 watchers has an event, in milliseconds.
 const DELIVERY_BUDGET: f64 = 30.0;
-/// The most time until a server over an etcd with 300,000 objects is ready, in milliseconds.
+/// The maximum time until a server over an etcd with 300,000 objects is ready, in milliseconds.
 const START_BUDGET: f64 = 6000.0;
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
@@ -60,7 +60,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     measure_start(bench).await
 }
 
-/// Starts an empty etcd on the disk that is measured.
+/// Starts an empty etcd on the measured disk.
 pub(super) fn start_etcd() -> Result<EtcdProcess> {
     let settings = EtcdSettings { syncs: true, quota: 8 << 30, ..EtcdSettings::default() };
     Ok(std::thread::spawn(move || EtcdProcess::with_settings(&settings)).join().map_err(|_| "etcd does not start")?)
@@ -116,7 +116,7 @@ struct ReadCost {
     list: f64,
 }
 
-/// Measures reads over an etcd, or over the embedded store. Only those over etcd are reported.
+/// Measures reads over an etcd, or over the embedded store. Only the reads over etcd are reported.
 async fn measure_reads(bench: &mut ScenarioContext, etcd: Option<&EtcdProcess>) -> Result<ReadCost> {
     let mut target = bench.target_over(etcd.map(EtcdProcess::url).as_deref()).await?;
     let collection = config_maps_path(&target.namespace("etcd-reads").await?);
@@ -147,7 +147,7 @@ async fn measure_start(bench: &mut ScenarioContext) -> Result<()> {
     process.server.connect().await?.execute(seed, StatusCode::CREATED).await?;
     process.stop().await?;
     let compacted = fill_etcd(&etcd.url(), count).await?;
-    // The history of the fill is not to be read at the start.
+    // The start must not read the history of the fill.
     let _ = etcd.call("kv/compaction", &serde_json::json!({"revision": compacted.to_string()}));
     let (mut times, mut memory) = (StartTimes::default(), Vec::new());
     for _ in 0..bench.plan.rounds {
@@ -163,7 +163,7 @@ async fn measure_start(bench: &mut ScenarioContext) -> Result<()> {
     Ok(())
 }
 
-/// Copies the seed object as it is stored until etcd has `count` objects, and returns the last revision.
+/// Copies the seed object in its stored form until etcd has `count` objects, and returns the last revision.
 async fn fill_etcd(url: &str, count: usize) -> Result<u64> {
     let store = Arc::new(EtcdStore::open(EtcdOptions { servers: vec![url.to_owned()], ..EtcdOptions::default() })?);
     let records = store.range(KeyInterval::prefix("/registry/configmaps/default/"), None, None).await?.records;
@@ -194,7 +194,7 @@ async fn fill_etcd(url: &str, count: usize) -> Result<u64> {
     Ok(last.get())
 }
 
-/// Where a text occurs.
+/// The offsets at which a text occurs.
 fn positions(bytes: &[u8], text: &[u8]) -> Vec<usize> {
     bytes.windows(text.len()).enumerate().filter(|(_, window)| *window == text).map(|(at, _)| at).collect()
 }

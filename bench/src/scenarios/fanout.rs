@@ -1,6 +1,6 @@
 //! Watch fan-out: many watchers of one collection, with writers at full speed or at a fixed rate. The CPU time of a
-//! delivered event is the difference to the same creates without watchers. The delivery latency counts from the
-//! scheduled time of a create until the last watcher has its event; the resourceVersions in the responses map creates
+//! delivered event is the difference from the same creates without watchers. The delivery latency counts from the
+//! scheduled time of a create until the last watcher has its event. The resourceVersions in the responses map creates
 //! to events.
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(super) struct Case {
     /// second.
     pub(super) max_cpu_micros_per_event: Option<f64>,
     pub(super) min_events_per_second: Option<f64>,
-    /// True if the Go API server can serve it. At full speed its watches do not keep up, and it closes such watches.
+    /// True if the Go API server can serve the case. At full speed its watches do not keep up, and it closes them.
     pub(super) on_go_api_server: bool,
 }
 
@@ -81,10 +81,10 @@ const OF_1000: Case = Case {
     ..PACED
 };
 
-/// The case with which watches over HTTP/2 are compared, and the one that is compared.
+/// The case over HTTP/1.1, and the case over HTTP/2 that is compared with it.
 const OVER_HTTP1: &str = "1,000 watchers, 10 writes/s";
 const OVER_HTTP2: &str = "1,000 watchers, 10 writes/s, 50 connections of HTTP/2";
-/// How many times the CPU time of an event over HTTP/1.1 one over HTTP/2 may take.
+/// The maximum ratio of the CPU time of an event over HTTP/2 to its CPU time over HTTP/1.1.
 const MAX_HTTP2_RATIO: f64 = 1.2;
 
 const CASES: [Case; 8] = [
@@ -128,7 +128,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let cases = CASES.iter().filter(|case| case.on_go_api_server || !is_on_go_api_server);
     let mut over_http1 = None;
     for (at, case) in cases.enumerate() {
-        // One long round at a fixed rate, or several short ones at full speed.
+        // There is one long round at a fixed rate, or several short rounds at full speed.
         let (rounds, time) = if case.creates_per_second.is_some() {
             (1, bench.plan.open_loop_duration)
         } else {
@@ -160,7 +160,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     target.tear_down().await
 }
 
-/// Measures what an event costs the baseline server, which does nothing but send the same bytes to all watchers.
+/// Measures the cost of an event in the baseline server, which only sends the same bytes to all watchers.
 async fn baseline_event_cost(bench: &mut ScenarioContext, target: &mut Target) -> Result<()> {
     let collection = config_maps_path(&target.namespace("bare").await?);
     let mut connection = target.server.connect().await?;
@@ -260,7 +260,7 @@ impl AnsweredCreate {
     }
 }
 
-/// Opens the watchers of a case, creates objects for a time, and waits until all have arrived.
+/// Opens the watchers of a case, creates objects for a time, and waits until all events have arrived.
 pub(super) async fn fan_out(
     target: &mut Target,
     case: &Case,
@@ -270,7 +270,7 @@ pub(super) async fn fan_out(
 ) -> Result<FanoutRound> {
     let namespace = target.namespace(name).await?;
     let server: &Server = &target.server;
-    // The objects that the server creates in every namespace exist already, so the watch starts after them.
+    // The objects that the server creates in every namespace already exist, so the watch starts after them.
     let list = server.connect().await?.fetch(get(config_maps_path(&namespace)), StatusCode::OK).await?;
     let from = resource_version(&list).ok_or("the list has no resourceVersion")?;
     let path = format!("{}?watch=true&resourceVersion={from}", config_maps_path(&namespace));

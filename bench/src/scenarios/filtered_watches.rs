@@ -1,5 +1,5 @@
-//! Very many watches with narrow selectors: the pods of a namespace, of a name, of a node. Measures their cost while
-//! idle, and the cost of an event that one of them selects.
+//! Very many watches with narrow selectors: the pods of a namespace, of a name or of a node. It measures their cost
+//! while they are idle, and the cost of an event that one of them selects.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
-/// The number of watches that receive events. All others receive none.
+/// The number of watches that receive events. All other watches receive none.
 const ACTIVE_WATCHES: usize = 10;
 
 /// The selector of a watch.
@@ -157,8 +157,8 @@ fn idle_selector(number: usize, shared: &str) -> WatchSelector {
     }
 }
 
-/// Patches the watched pods, each by its own client in a closed loop, and waits until the watchers have received all
-/// events.
+/// Patches the watched pods and waits until the watchers have received all events. Each pod has its own client in a
+/// closed loop.
 async fn events(
     server: &Server,
     watched_pods: &[WatchedPod],
@@ -168,7 +168,7 @@ async fn events(
     let paths: Arc<[String]> = watched_pods.iter().map(|watched_pods| watched_pods.path.clone()).collect();
     let before = watchers.events();
     let workload: Workload = Arc::new(move |client, sent| {
-        // A new value each time, because a write without a change sends no event.
+        // Each value is new, because a write without a change sends no event.
         let body = format!(r#"{{"metadata":{{"annotations":{{"example.com/changed":"{before}-{sent}"}}}}}}"#);
         Some(patch(paths[client].as_str(), "application/merge-patch+json", body))
     });

@@ -1,5 +1,5 @@
-//! GETs of one object, alternating with the baseline server that sends the same bytes. Variants: one connection per
-//! client, many streams on one connection as in client-go, JSON and Protobuf.
+//! GETs of one object, alternating with the baseline server that sends the same bytes. The variants are one connection
+//! per client, many streams on one connection as in client-go, JSON and Protobuf.
 
 use bytes::Bytes;
 use http::StatusCode;

@@ -1,10 +1,11 @@
-//! How cost grows with what a cluster contains: one kind of thing at a time is multiplied by ten and by a hundred, and a GET, a
-//! create and an event of a namespace that has nothing to do with it are measured each time, by a user with RBAC; besides the
-//! memory that each thing takes, and the start with all of them. A second server keeps the fewest things, and is measured in
-//! turns with the first one, so that a machine that becomes slower or faster changes no ratio.
+//! The growth of cost with the content of a cluster. One kind of thing at a time is multiplied by ten and by a hundred.
+//! Each time a GET, a create and an event in an unrelated namespace are measured for a user with RBAC. The memory of
+//! each thing and the start with all things are measured too. A second server keeps the fewest things and is measured
+//! in turn with the first server. So a machine that becomes slower or faster changes no ratio.
 //!
-//! Another scenario counts instructions, which say whether more is done beside more things, on any machine. Times say whether
-//! an operation takes longer, too, for example because memory is slower than caches.
+//! Another scenario counts instructions. They show on any machine whether the server does more work beside more things.
+//! Times also show whether an operation takes longer for other reasons, for example because memory is slower than
+//! caches.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,36 +45,36 @@ pub(crate) const INSTRUCTIONS: Scenario = Scenario {
 
 /// The number of clients.
 const CLIENTS: usize = 16;
-/// The watchers of the events that are measured.
+/// The number of watchers of the measured events.
 const WATCHERS: usize = 20;
-/// The most times to look whether a server is idle.
+/// The maximum number of checks whether a server is idle.
 const MAX_IDLE_WAITS: u32 = 100;
-/// The requests before those whose instructions are counted, those of a part, and the number of parts.
+/// The number of requests before the count, the number of counted requests in a part, and the number of parts.
 const WARM_UP: u32 = 40;
 const COUNTED: u32 = 20;
 const COUNTED_PARTS: u32 = 3;
 const NAMESPACE: &str = "default";
-/// The namespace of objects that have nothing to do with the measured ones.
+/// The namespace of objects that are unrelated to the measured objects.
 const OTHER: &str = "other";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// What is multiplied.
+/// A kind of thing whose number is multiplied.
 struct Dimension {
     name: &'static str,
-    /// The number at first.
+    /// The initial number of things.
     count: u64,
     things: Things,
 }
 
-/// How the n-th thing is made.
+/// The way to create the n-th thing.
 enum Things {
-    /// By requests that create objects; all first ones come before the second ones.
+    /// Requests that create objects. All first requests are sent before the second requests.
     Objects(&'static [fn(u64) -> HttpRequest]),
     /// Dependents of one object.
     Dependents,
-    /// A definition, until it is established.
+    /// A CRD. The scenario waits until it is established.
     Definitions,
-    /// A watch of other things.
+    /// A watch of other objects.
     Watches,
 }
 
@@ -111,17 +112,17 @@ struct Cluster<'d> {
     binary: PathBuf,
     folder: PathBuf,
     process: ServerProcess,
-    /// The server as the user with RBAC sees it.
+    /// The server with the credentials of the user with RBAC.
     user: Server,
     /// The number of things.
     count: u64,
-    /// Watches that are things.
+    /// The open watches, if the things are watches.
     open_watches: Vec<Watchers>,
-    /// How often it was measured.
+    /// The number of measured rounds.
     rounds: usize,
 }
 
-/// The costs that rounds have found, of each operation.
+/// The costs of each operation in the rounds so far.
 type Costs = [Vec<f64>; 3];
 
 async fn grow(bench: &mut ScenarioContext, dimension: &Dimension, binary: PathBuf, folder: PathBuf) -> Result<()> {
@@ -130,7 +131,7 @@ async fn grow(bench: &mut ScenarioContext, dimension: &Dimension, binary: PathBu
     let mut few = Cluster::start(dimension, &binary, &folder.join("few")).await?;
     let mut many = Cluster::start(dimension, &binary, &folder.join("many")).await?;
     few.add_up_to(smallest).await?;
-    // A server that has just started is slower.
+    // The first round is not counted, because a server that has just started is slower.
     few.measure(bench, &mut Costs::default()).await?;
     let (mut all_beside_fewest, mut steps) = (Costs::default(), Vec::new());
     for factor in factors.iter().filter(|factor| **factor > 1) {
@@ -242,7 +243,7 @@ impl<'d> Cluster<'d> {
 
     /// Starts the server again. Returns the milliseconds until it is ready.
     async fn restart(&mut self) -> Result<f64> {
-        // Watches end with the server, which is stopped first, because two cannot have the same data.
+        // Watches end with the server. The old server is stopped first, because two servers cannot have the same data.
         if !std::mem::take(&mut self.open_watches).is_empty() {
             self.count = 0;
         }
@@ -258,15 +259,15 @@ impl<'d> Cluster<'d> {
         Ok(())
     }
 
-    /// The resident memory when the allocator has given back what it can.
+    /// The resident memory after the allocator has given back free memory.
     async fn resident(&self, bench: &ScenarioContext) -> Result<f64> {
-        // Until the controllers have seen the new objects, and their history is packed.
+        // The pause lets the controllers see the new objects, and lets the server pack their history.
         tokio::time::sleep(bench.plan.packing).await;
         Ok(self.process.server.settled_memory(&bench.plan).await?.unwrap_or_default() as f64)
     }
 
-    /// The thousands of instructions that each operation takes, of a server that was started with what is there. The server keeps
-    /// running.
+    /// The thousands of instructions that each operation takes on a server that was started with the present things.
+    /// The server keeps running.
     async fn instructions(&mut self, bench: &ScenarioContext) -> Result<[f64; 3]> {
         self.process.terminate().await?;
         let profiles = self.folder.with_extension("profiles");
@@ -298,7 +299,8 @@ impl<'d> Cluster<'d> {
         Ok([gets, plain, (watched - plain) / WATCHERS as f64].map(|instructions| instructions / 1e3))
     }
 
-    /// Waits until the server does next to nothing. Under valgrind it takes long to read and pack the history of many objects.
+    /// Waits until the server is nearly idle. Under valgrind, reading and packing the history of many objects takes
+    /// long.
     async fn wait_until_idle(&self, bench: &ScenarioContext) -> Result<()> {
         let meter = &self.process.server.meter;
         for _ in 0..MAX_IDLE_WAITS {
@@ -311,7 +313,7 @@ impl<'d> Cluster<'d> {
         Err("the server does not become idle".into())
     }
 
-    /// Opens the watches whose events are measured.
+    /// Opens the watches for the measured events.
     async fn watch(&self) -> Result<Watchers> {
         let maps = config_maps_path(NAMESPACE);
         let list = self.user.connect().await?.fetch(get(format!("{maps}?limit=1")), StatusCode::OK).await?;
@@ -320,7 +322,7 @@ impl<'d> Cluster<'d> {
         WatchOptions::new(Protocol::Http1).open(&self.user, (0..WATCHERS).map(|_| get(path.as_str()))).await
     }
 
-    /// Adds the costs that a round finds.
+    /// Adds the costs of one round.
     async fn measure(&mut self, bench: &ScenarioContext, costs: &mut Costs) -> Result<()> {
         let (user, round) = (&self.user, self.rounds);
         self.rounds += 1;
@@ -343,8 +345,8 @@ impl<'d> Cluster<'d> {
     }
 }
 
-/// The instructions of a request: the median of parts, because the server sometimes does other things. The first requests
-/// fill caches and grow buffers.
+/// The instructions of a request. It is the median of several parts, because the server sometimes does other work. The
+/// first requests fill caches and grow buffers.
 async fn count(
     callgrind: &mut Callgrind,
     user: &Server,
@@ -370,7 +372,7 @@ fn user(binary: &Path, folder: &Path, server: &Server) -> Result<Server> {
 }
 
 impl Dimension {
-    /// Adds things until there are `to`. Returns watches that have to stay open.
+    /// Adds things until there are `to`. Returns the watches that must stay open.
     async fn add(&self, server: &Server, from: u64, to: u64) -> Result<Option<Watchers>> {
         match self.things {
             Things::Objects(requests) => {
@@ -440,7 +442,7 @@ fn role_binding(number: u64) -> HttpRequest {
 }
 
 fn webhook(number: u64) -> HttpRequest {
-    // Nobody is there, but it is not called.
+    // No server listens at this address, but the webhook is not called.
     let webhook = json!({
         "name": "other.example.com",
         "clientConfig": {"url": "https://127.0.0.1:1/"},

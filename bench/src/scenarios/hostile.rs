@@ -1,6 +1,6 @@
-//! GETs beside hostile clients (`pintle_integration::ATTACKS`) and costly requests: the latency of the GETs, and the memory that the server takes
-//! for each connection of an attack. The attackers have a thread of their own, so that they do not delay the client of
-//! the GETs, but they share the machine's processors with it and with the server.
+//! GETs beside hostile clients (`pintle_integration::ATTACKS`) and costly requests. It measures the latency of the
+//! GETs, and the server's memory for each connection of an attack. The attackers have their own thread, so that they do
+//! not delay the client of the GETs. But they share the machine's processors with the client and with the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,20 +24,20 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
-/// The number of clients that send GETs, and the GETs in a second.
+/// The number of clients that send GETs, and the number of GETs per second.
 const CLIENTS: usize = 4;
 const RATE: f64 = 100.0;
 /// The budget for the p99 of the GETs, in milliseconds.
 const MAX_P99_MS: f64 = 50.0;
-/// The budget for the memory of a connection, in MB: 100 streams, each with a full send buffer of 512 KiB and the next
-/// chunk of its response. Such a connection answers no pings, so it is closed after a minute.
+/// The budget for the memory of a connection, in MB. The connection has 100 streams, each with a full send buffer of
+/// 512 KiB and the next chunk of its response. Such a connection answers no pings, so it is closed after a minute.
 const MAX_CONNECTION_MB: f64 = 80.0;
-/// The size of the object that attacks get. A connection keeps each response in memory, so that of 100 streams is within
-/// the budget.
+/// The size of the object that attacks get. A connection keeps each response in memory, so 100 streams with this object
+/// are within the budget.
 const LARGE_OBJECT_BYTES: usize = 512 << 10;
 /// The pause of an attacker before it opens a connection again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// How many connections are opened in each pause.
+/// The number of connections that are opened in each pause.
 const OPENED_AT_ONCE: usize = 20;
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
@@ -97,7 +97,7 @@ impl AttackRuntime {
         self.0.as_ref().map(|runtime| runtime.handle().clone())
     }
 
-    /// Starts an attack. When the server closes a connection, its attacker opens the next one.
+    /// Starts an attack. When the server closes a connection, its attacker opens another connection.
     async fn start_attack(
         &self,
         attack: &'static Attack,
@@ -127,7 +127,7 @@ impl AttackRuntime {
 
 impl Drop for AttackRuntime {
     fn drop(&mut self) {
-        // A runtime that is dropped waits for its threads, which a task must not do.
+        // A runtime that is dropped waits for its threads, and a task must not wait for threads.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }

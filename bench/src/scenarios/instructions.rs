@@ -1,6 +1,6 @@
-//! Instructions per request, counted by valgrind: numbers that depend neither on the machine nor on what else it does, so that
-//! two builds can be compared anywhere. They leave out the kernel, and what memory and branches cost. With `--profiles` the
-//! profiles stay, for `callgrind_annotate`.
+//! Instructions per request, counted by valgrind. The numbers depend neither on the machine nor on its other load, so
+//! two builds can be compared anywhere. They do not include the kernel, or the cost of memory accesses and branches.
+//! With `--profiles` the profiles stay, for `callgrind_annotate`.
 
 use std::path::Path;
 
@@ -27,11 +27,11 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 };
 
 const NAMESPACE: &str = "default";
-/// The requests before the count, which fill caches and grow buffers.
+/// The number of requests before the count. They fill caches and grow buffers.
 const WARM_UP: u32 = 40;
-/// The requests that are counted.
+/// The number of counted requests.
 const COUNTED: u32 = 60;
-/// The watchers of an event.
+/// The number of watchers of an event.
 const WATCHERS: usize = 20;
 
 /// A request whose instructions are counted.
@@ -109,7 +109,7 @@ async fn count_over_etcd(bench: &mut ScenarioContext, profiles: &Path) -> Result
     process.stop().await
 }
 
-/// Creates the roles of a user, whose credentials are returned, and the ConfigMaps that are read.
+/// Creates the roles of a user and the ConfigMaps that are read. Returns the server with the user's credentials.
 async fn set_up(binary: &Path, folder: &Path, server: &Server) -> Result<Server> {
     let mut setup = server.connect().await?;
     bind(&mut setup).await?;
@@ -157,7 +157,8 @@ fn requests(maps: &str, pods: &str) -> Vec<CountedRequest> {
     requests
 }
 
-/// Sends a request again and again, and returns the instructions of one. The profile gets the name of the request.
+/// Sends a request again and again, and returns the instructions of one request. The profile gets the name of the
+/// request.
 async fn count(callgrind: &mut Callgrind, connection: &mut Connection, counted: &CountedRequest) -> Result<f64> {
     for number in 0..WARM_UP {
         connection.execute((counted.request)(u64::from(number)), counted.expect).await?;

@@ -1,5 +1,5 @@
-//! Renewals of node leases at full speed, each acknowledged after its sync, by a user with 50 role bindings: what a cluster of two
-//! hundred thousand nodes sends.
+//! Renewals of node leases at full speed, by a user with 50 role bindings. Each renewal is acknowledged after its sync.
+//! A cluster of two hundred thousand nodes sends as many renewals.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ const CLIENTS: usize = 64;
 /// The number of leases that each client renews in turn.
 const LEASES_PER_CLIENT: u64 = 64;
 const NAMESPACE: &str = "default";
-/// The least number of renewals per second.
+/// The minimum number of renewals per second.
 const RATE_BUDGET: f64 = 20_000.0;
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
@@ -66,7 +66,7 @@ fn node(number: u64) -> String {
     format!("node-{number}")
 }
 
-/// The number of the node whose lease this is.
+/// The number of the node in a lease's JSON.
 fn node_number(json: &[u8]) -> Option<usize> {
     const KEY: &[u8] = br#""name":"node-"#;
     let from = json.windows(KEY.len()).position(|window| window == KEY)? + KEY.len();

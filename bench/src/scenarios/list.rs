@@ -1,4 +1,4 @@
-//! Lists of many small objects: whole in each format, compressed, and in chunks.
+//! Lists of many small objects: whole lists in each format, compressed lists, and lists in chunks.
 
 use std::time::{Duration, Instant};
 
@@ -135,7 +135,7 @@ async fn list_in_chunks(server: &Server, collection: &str, time: Duration) -> Re
     Ok(round)
 }
 
-/// Finds the continue token of a list without parsing it. It is in the metadata, before the items.
+/// Finds the continue token of a list without parsing the list. It is in the metadata, before the items.
 fn continue_token(list: &[u8]) -> Option<String> {
     const KEY: &[u8] = br#""continue":""#;
     let at = list.windows(KEY.len()).take(1 << 10).position(|window| window == KEY)? + KEY.len();

@@ -16,9 +16,10 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
-/// The budget per object beside one and a half times its JSON, in bytes.
+/// The budget per object in addition to one and a half times its JSON, in bytes.
 const OVERHEAD_PER_OBJECT: f64 = 400.0;
-/// The memory of an event in the history beside the objects that it shares, in bytes (as the watch cache counts it).
+/// The memory of an event in the history in addition to the objects that it shares, in bytes. The watch cache counts
+/// with this number.
 const OVERHEAD_PER_EVENT: f64 = 200.0;
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {

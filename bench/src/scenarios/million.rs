@@ -19,7 +19,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 /// The budget of a start with a million objects, in milliseconds.
 const START_LIMIT: f64 = 5000.0;
-/// The memory budget of an object of 1.1 KB, in bytes, its history and the server included.
+/// The memory budget of an object of 1.1 KB, in bytes, including its history and the server.
 const LIMIT_PER_OBJECT: f64 = 1700.0;
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {

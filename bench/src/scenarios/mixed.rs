@@ -1,6 +1,6 @@
-//! The mixed workload of a busy control plane: nodes renew their leases and watch their pods, pods are created,
-//! bound, updated and deleted, controllers watch everything and list now and then. All of it runs concurrently in
-//! open loops with separate rates.
+//! The mixed workload of a busy control plane. Nodes renew their leases and watch their pods. Pods are created, bound,
+//! updated and deleted. Controllers watch all objects and sometimes list them. All of it runs concurrently in open
+//! loops with separate rates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,13 +30,13 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 /// The interval of a node's lease renewals, in seconds.
 const LEASE_RENEWAL_SECONDS: f64 = 10.0;
-/// Pods created and deleted per second for each thousand nodes.
+/// The number of pods created and deleted per second for each thousand nodes.
 const POD_CHURN_PER_1000_NODES: f64 = 20.0;
-/// Long-lived pods per node.
+/// The number of long-lived pods per node.
 const PODS_PER_NODE: u64 = 4;
-/// Lists of 500 pods per second.
+/// The number of lists of 500 pods per second.
 const LISTS_PER_SECOND: f64 = 5.0;
-/// The number of controllers, each with a watch of all pods and one of all leases.
+/// The number of controllers. Each has a watch of all pods and a watch of all leases.
 const CONTROLLERS: usize = 10;
 /// The delay between two stages of a pod's lifecycle.
 const STAGE_DELAY: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ const CLIENTS: usize = 32;
 struct ConcurrentLoop {
     name: &'static str,
     rate: f64,
-    /// The delay of its start.
+    /// The delay of the loop's start.
     delay: Duration,
     expect: StatusCode,
     workload: Workload,

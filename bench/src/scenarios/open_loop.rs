@@ -1,4 +1,4 @@
-//! Latencies at half of saturation: a closed loop finds the maximum throughput, an open loop runs at half of it.
+//! Latencies at half of saturation. A closed loop finds the maximum throughput, and an open loop runs at half of it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 const CLIENTS: usize = 64;
 /// The number of objects that are read and updated in turn.
 const OBJECTS: u64 = 1024;
-/// The budget for the p99 beside the disk's own, in milliseconds.
+/// The budget for the p99 in addition to the disk's own, in milliseconds.
 const MAX_P99_MS: f64 = 10.0;
 
 /// A kind of request.

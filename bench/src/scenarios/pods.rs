@@ -1,5 +1,5 @@
-//! Writes of pods of 2 KiB by a user with 50 role bindings: creates, merge patches, server-side apply, and the status updates of
-//! a kubelet. Pods are the largest objects of which there are many.
+//! Writes of pods of 2 KiB by a user with 50 role bindings: creates, merge patches, server-side apply, and a kubelet's
+//! status updates. Pods are the largest objects that are numerous.
 
 use std::sync::Arc;
 
@@ -24,16 +24,17 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 };
 
 const NAMESPACE: &str = "default";
-/// The seed of all pods that are changed, so that an apply changes nothing but the intended field.
+/// The seed of all changed pods. It is constant, so that an apply changes nothing but the intended field.
 const SEED: u64 = 7;
 
 /// One kind of write.
 pub(super) struct Write {
     pub(super) name: &'static str,
-    /// Creates the request for the n-th write of an object of a collection.
+    /// Creates the request for the n-th write of an object. The arguments are the collection, the object's name and the
+    /// number.
     pub(super) request: fn(&str, &str, u64) -> HttpRequest,
     pub(super) expect: StatusCode,
-    /// The most CPU time, in microseconds.
+    /// The maximum CPU time, in microseconds.
     budget: f64,
 }
 
@@ -92,7 +93,7 @@ async fn measure(bench: &mut ScenarioContext, user: &Server, collection: &str, w
     for round in 0..bench.plan.rounds as u64 {
         let (collection, request) = (collection.to_owned(), write.request);
         let workload: Workload = Arc::new(move |client, sent| {
-            // Unique, and for each object even and odd in turns.
+            // The number is unique, and alternates between even and odd for each object.
             let number = (round << 32) + sent + sent / OBJECTS_PER_CLIENT + 1;
             Some(request(&collection, &name(client as u64, sent % OBJECTS_PER_CLIENT), number))
         });

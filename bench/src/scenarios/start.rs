@@ -1,6 +1,6 @@
-//! The start time of a server, until it prints its URL and until the first response over TLS: with an empty data
-//! directory, with one from an earlier start, and with the store in memory. Also how long it takes to stop, and the memory
-//! and processor time of an idle server.
+//! The start time of a server, until it prints its URL and until the first response over TLS. It is measured with an
+//! empty data directory, with a directory from an earlier start, and with the store in memory. The time to stop, and
+//! the memory and processor time of an idle server, are measured too.
 
 use std::time::{Duration, Instant};
 

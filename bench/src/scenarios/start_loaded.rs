@@ -1,4 +1,4 @@
-//! A start with a store that contains many objects: the time until the server is ready, and its memory then.
+//! A start with a store that contains many objects: the time until the server is ready, and its memory afterwards.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 const SEED: &str = "seed-0000000";
 /// The number of concurrent writers that fill a store.
 const WRITERS: usize = 256;
-/// The memory budget per object beside one and a half times its JSON, in bytes.
+/// The memory budget per object in addition to one and a half times its JSON, in bytes.
 const OVERHEAD_PER_OBJECT: f64 = 400.0;
 /// The server's default limit of the watch history, in bytes.
 const HISTORY_LIMIT: f64 = (256 << 20) as f64;

@@ -1,4 +1,4 @@
-//! Durable updates of existing objects: PUT, each kind of patch, server-side apply.
+//! Durable updates of existing objects: PUT, each kind of patch, and server-side apply.
 
 use http::Method;
 

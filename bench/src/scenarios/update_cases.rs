@@ -20,7 +20,7 @@ pub(crate) struct UpdateCase {
     pub(crate) name: &'static str,
     /// Creates the request for a collection, an object's name and a unique number.
     pub(crate) request: fn(&str, &str, u64) -> HttpRequest,
-    /// The budget: how many times less CPU than in the Go API server it must take.
+    /// The minimum ratio of the Go API server's CPU time to this server's.
     pub(crate) cheaper_than_go: Option<f64>,
 }
 
