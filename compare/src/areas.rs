@@ -1,7 +1,7 @@
 //! The tables of requests in `requests`: a folder for each area, a file for each sequence. A file lists requests as
-//! they are on the wire, each after a line `### NAME`; the method and the path come first, then the headers, then an
-//! empty line and the body. Lines that begin with `//` before a request say what it is for. A body that is not text is
-//! written as `@base64 …`; `@repeat N TEXT` repeats a text.
+//! they are sent, each after a line `### NAME`. The method and the path come first, then the headers, then an empty
+//! line and the body. Lines that begin with `//` before a request describe its purpose. A body that is not text is
+//! written as `@base64 …`. `@repeat N TEXT@` repeats a text.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::sequence::{Request, Sequence, Step};
 pub struct Area {
     /// The name of the folder.
     pub name: &'static str,
-    /// What its requests are about.
+    /// The subject of the area's requests.
     pub description: &'static str,
 }
 
@@ -46,10 +46,10 @@ impl Area {
     }
 }
 
-/// Parses a table. Requests without a name are named by their number.
+/// Parses a table. Requests without a name get their number as a name.
 fn parse(name: &str, text: &str) -> Sequence {
     let mut steps: Vec<Step> = Vec::new();
-    // Nothing but comments may stand before the first request.
+    // Only comments may stand before the first request.
     for (number, part) in text.split("\n###").enumerate() {
         let part = if number == 0 { part.strip_prefix("###").unwrap_or(part) } else { part };
         let (step_name, request) = part.split_once('\n').unwrap_or((part, ""));

@@ -1,8 +1,8 @@
-//! Renders a response body as text that keeps every detail of the encoding: the order of fields, how numbers and
-//! strings are written, and, in binary formats, the wire types.
+//! Renders a response body as text that keeps every detail of the encoding. The details are the order of fields, the
+//! spelling of numbers and strings, and the wire types of binary formats.
 //!
-//! JSON and YAML are text already. CBOR and Protobuf become an indented tree, so that a difference can be read and
-//! values that vary can be found in it.
+//! JSON and YAML are text already. CBOR and Protobuf become an indented tree. So a difference can be read, and values
+//! that vary can be found in the tree.
 
 use std::fmt::Write as _;
 
@@ -33,8 +33,8 @@ fn hex(bytes: &[u8]) -> String {
     }) + "'"
 }
 
-/// Renders a message without its schema: a length-delimited field is text if it is printable, otherwise a message if
-/// it can be read as one, otherwise bytes.
+/// Renders a message without its schema. A length-delimited field is rendered as text if it is printable. Otherwise it
+/// is rendered as a message if it can be read as a message, and else as bytes.
 fn protobuf(body: &[u8]) -> String {
     let mut out = String::new();
     if !message(&mut out, body, 0) {
@@ -43,7 +43,7 @@ fn protobuf(body: &[u8]) -> String {
     out
 }
 
-/// Renders the frames of a watch: each has its length in four bytes in front.
+/// Renders the frames of a watch. Before each frame is its length in four bytes.
 fn protobuf_stream(mut body: &[u8]) -> String {
     let mut out = String::new();
     while let Some((length, rest)) = body.split_first_chunk::<4>() {
@@ -71,7 +71,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Writes the fields of a message. Returns false, with `out` as it was, if the bytes are no message.
+/// Writes the fields of a message. If the bytes are not a message, returns false and leaves `out` unchanged.
 fn message(out: &mut String, mut bytes: &[u8], depth: usize) -> bool {
     let start = out.len();
     while !bytes.is_empty() {
@@ -138,8 +138,8 @@ fn content(out: &mut String, value: &[u8], depth: usize) {
     }
 }
 
-/// Renders one or more CBOR items, one per line, in diagnostic notation. Argument widths that are longer than needed
-/// are shown.
+/// Renders one or more CBOR items, one per line, in diagnostic notation. It shows argument widths that are longer than
+/// needed.
 fn cbor(body: &[u8]) -> String {
     let (mut out, mut rest) = (String::new(), body);
     while !rest.is_empty() {
@@ -247,7 +247,8 @@ mod tests {
     fn protobuf_bodies_become_trees() {
         let body = b"k8s\0\x0a\x04\x0a\x02v1\x12\x03\x08\x96\x01";
         let found = render("application/vnd.kubernetes.protobuf", body);
-        // Nested messages are tried only for bytes that are no text: four bytes with a control character are not.
+        // Nested messages are tried only for bytes that are not text, such as these four bytes with a control
+        // character.
         assert_eq!(found, "1: \"\\n\\u{2}v1\"\n2: \n 1: 150\n".replace("\"\\n\\u{2}v1\"", "\n 1: \"v1\""));
     }
 

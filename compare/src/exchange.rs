@@ -14,14 +14,14 @@ use crate::normal::Symbols;
 use crate::sequence::Request;
 use crate::server::{Servers, Side};
 
-/// Headers that say nothing about the answer, or vary with the length of what varies in the body.
+/// Headers that say nothing about the answer, or that vary with the length of varying values in the body.
 const IGNORED_HEADERS: &[&str] = &["audit-id", "content-length", "date", "connection", "transfer-encoding"];
-/// How long the events of a watch are waited for.
+/// How long to wait for the events of a watch.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
-/// A watch without a new event for this long has no more.
+/// A watch without a new event for this long is complete.
 const WATCH_QUIET: Duration = Duration::from_millis(60);
 
-/// An answer. A watch goes on receiving.
+/// An answer. The answer to a watch continues to receive events.
 pub(crate) struct Answer {
     status: u16,
     media_type: String,
@@ -36,7 +36,7 @@ enum Body {
     Failed(String),
 }
 
-/// Receives a watch, until this is dropped.
+/// Receives a watch until this value is dropped.
 struct Receiver {
     received: Arc<Mutex<Received>>,
     task: JoinHandle<()>,
@@ -44,22 +44,22 @@ struct Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // A connection has a limit of streams.
+        // The task is aborted, because a connection has a limit of streams.
         self.task.abort();
     }
 }
 
-/// What a watch has received.
+/// The data that a watch has received.
 #[derive(Default)]
 struct Received {
     bytes: Vec<u8>,
     ended: bool,
 }
 
-/// How often a request is sent again while a server prepares the storage of a changed definition.
+/// How often a request is sent again while a server prepares the storage of a changed CRD.
 const RETRIES: usize = 40;
 
-/// Sends a request in which all placeholders are replaced.
+/// Sends a request whose placeholders are all replaced.
 pub(crate) async fn send(servers: &Servers, side: Side, request: &Request) -> Answer {
     let mut answer = send_once(servers, side, request).await;
     for _ in 0..RETRIES {
@@ -110,7 +110,7 @@ fn shown_headers(headers: &http::HeaderMap) -> (Vec<(String, String)>, String) {
         .filter(|(name, _)| !IGNORED_HEADERS.contains(&name.as_str()))
         .map(|(name, value)| (name.as_str().to_owned(), text(value)))
         .collect();
-    // The order of different headers means nothing; the order of equal ones does.
+    // The order of different headers means nothing; the order of headers with the same name matters.
     shown.sort_by(|a, b| a.0.cmp(&b.0));
     (shown, headers.get("content-type").map(text).unwrap_or_default())
 }
@@ -128,7 +128,7 @@ fn receive(mut stream: ResponseStream) -> Receiver {
 }
 
 impl Answer {
-    /// True if the storage of the resource is not ready. The answer to a HEAD does not tell why.
+    /// True if the storage of the resource is not ready. The answer to a HEAD does not contain the reason.
     fn is_initializing(&self) -> bool {
         let Body::Whole(body) = &self.body else { return false };
         let may_be_initializing =
@@ -141,7 +141,7 @@ impl Answer {
         self.status
     }
 
-    /// The body as JSON, if it is.
+    /// The body as JSON, if it is JSON.
     pub(crate) fn json(&self) -> Option<Value> {
         match &self.body {
             Body::Whole(body) => serde_json::from_slice(body).ok(),
@@ -153,7 +153,7 @@ impl Answer {
         matches!(self.body, Body::Stream(_))
     }
 
-    /// Renders the answer with symbols in place of what varies.
+    /// Renders the answer with symbols in place of varying values.
     pub(crate) async fn render(&self, symbols: &mut Symbols) -> String {
         let mut text = format!("{}\n", self.status);
         for (name, value) in &self.headers {
@@ -173,7 +173,7 @@ impl Answer {
     }
 }
 
-/// Removes bookmarks that were sent because of the time that passed.
+/// Removes bookmarks that were sent only because time has passed.
 fn without_bookmarks(events: &str) -> String {
     let is_kept =
         |line: &&str| !line.starts_with(r#"{"type":"BOOKMARK""#) || line.contains("k8s.io/initial-events-end");
@@ -185,7 +185,7 @@ fn without_bookmarks(events: &str) -> String {
     events.split_inclusive('\n').filter(is_kept).collect()
 }
 
-/// Waits until two watches have received the same number of events and nothing more arrives.
+/// Waits until two watches have received the same number of events and no more events arrive.
 pub(crate) async fn wait_for_events(pintle: &Answer, go: &Answer) {
     let media_type = &go.media_type;
     let (Body::Stream(pintle), Body::Stream(go)) = (&pintle.body, &go.body) else { return };
@@ -199,7 +199,7 @@ pub(crate) async fn wait_for_events(pintle: &Answer, go: &Answer) {
         if lengths != last {
             (last, since) = (lengths, Instant::now());
         }
-        // Events in other encodings are not counted, but waited for longer.
+        // Events in other encodings are not counted, but the wait is longer.
         let is_complete = if is_json { a == b } else { since.elapsed() > 4 * WATCH_QUIET };
         if is_complete && since.elapsed() > WATCH_QUIET {
             return;

@@ -1,4 +1,4 @@
-//! What Pintle does otherwise by choice, or what the Go API server cannot show because it is not a whole
+//! Pintle's intended differences, and the differences that exist because the Go API server is not a whole
 //! kube-apiserver. Each entry has its reason.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ static SCHEME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"in scheme\s+\\*"
 /// The package of a Go type.
 static GO_PACKAGE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\((\*?)\w+\.").expect("a valid pattern"));
 
-/// The status and the headers, without the values of those that depend on the bytes of the body or its time.
+/// The status and the headers. Headers that depend on the bytes of the body or on its time are without their values.
 fn head(text: &str) -> Vec<&str> {
     const VARYING: [&str; 5] = ["etag: ", "location: ", "content-range: ", "last-modified: ", "expires: "];
     let varies = |line: &str| VARYING.iter().any(|name| line.starts_with(name));
@@ -31,7 +31,7 @@ fn documents(text: &str) -> Option<Vec<Unordered>> {
         .collect()
 }
 
-/// A value whose members, and conditions, are sorted.
+/// A value with sorted members and sorted conditions.
 fn sorted(value: Value) -> Unordered {
     match value {
         Value::Array(mut items) if items.iter().all(|item| item.get("lastTransitionTime").is_some()) => {
@@ -46,7 +46,7 @@ fn sorted(value: Value) -> Unordered {
     }
 }
 
-/// A JSON value that does not know the order of members.
+/// A JSON value that ignores the order of members.
 #[derive(PartialEq)]
 enum Unordered {
     Object(BTreeMap<String, Unordered>),
@@ -54,7 +54,7 @@ enum Unordered {
     Scalar(Value),
 }
 
-/// Sorts the managers of every object in a value. Nothing else changes its place.
+/// Sorts the managers of every object in a value. All other values keep their places.
 fn sort_managers(value: &mut Value) {
     match value {
         Value::Array(items) => {
@@ -83,7 +83,8 @@ fn without_descriptions(document: Unordered) -> Unordered {
     }
 }
 
-/// The parts of an answer with a list of errors, sorted. YAML breaks its lines between words, so there they are words.
+/// The sorted parts of an answer with a list of errors. YAML breaks its lines between words, so the parts of a YAML
+/// answer are words.
 fn parts(text: &str) -> Vec<&str> {
     let is_yaml = text.contains("content-type: application/yaml");
     let is_end = |c: char| "[],{}\n".contains(c) || (is_yaml && c == ' ');
@@ -94,10 +95,11 @@ fn parts(text: &str) -> Vec<&str> {
 
 /// An accepted difference.
 struct Known {
-    /// Why it is accepted.
+    /// The reason why the difference is accepted.
     #[allow(dead_code, reason = "for the reader")]
     reason: &'static str,
-    /// True if the difference between these two answers, in this order Pintle's and the Go API server's, is this one.
+    /// True if the difference between two answers is this one. The first answer is Pintle's, and the second is the Go
+    /// API server's.
     is_this: fn(&Request, &str, &str) -> bool,
 }
 
@@ -267,7 +269,7 @@ const KNOWN: &[Known] = &[
     },
 ];
 
-/// True if the answers to a request differ in an accepted way only.
+/// True if the answers to a request differ only in an accepted way.
 pub(crate) fn is_known(request: &Request, pintle: &str, go: &str) -> bool {
     KNOWN.iter().any(|known| (known.is_this)(request, pintle, go))
 }

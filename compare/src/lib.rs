@@ -1,9 +1,10 @@
-//! The differential test behind `cargo xtask compare`: sends the same requests to Pintle and to a Go API server made of
-//! upstream's libraries (`tools/apiserver`), and compares the whole answers.
+//! The differential test behind `cargo xtask compare`. It sends the same requests to Pintle and to a Go API server made
+//! of upstream's libraries (`tools/apiserver`), and compares the whole answers.
 //!
 //! A `sequence` is a list of requests. `areas` has tables of them, and `random` makes them from a seed. `run` sends a
-//! sequence to both servers and compares each answer as text (`exchange`, `dump`), after what varies was replaced by
-//! symbols (`normal`). `shrink` shortens a sequence that shows a difference. `known_differences` says what may differ. `suite` runs it all.
+//! sequence to both servers and compares each answer as text (`exchange`, `dump`), with symbols in place of varying
+//! values (`normal`). `shrink` shortens a sequence that shows a difference. `known_differences` has the accepted
+//! differences. `suite` runs it all.
 
 mod areas;
 mod dump;

@@ -1,6 +1,6 @@
-//! Replaces what differs between two equal servers: unique identifiers, revisions, times and generated names. Each
-//! value becomes a symbol that tells when it was first seen, so that two answers are equal only if the same values
-//! are equal in both.
+//! Replaces values that differ between two equal servers: unique identifiers, revisions, times and generated names.
+//! Each value becomes a symbol that tells when the value was first seen. So two answers are equal only if equal values
+//! are at the same places in both.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ static LIST_REVISION: LazyLock<Regex> = LazyLock::new(|| {
 });
 static BOOKMARK_REVISION: LazyLock<Regex> =
     LazyLock::new(|| regex(r#"("type":"BOOKMARK","object":\{.*"resourceVersion":")(\d+)(")"#));
-/// In Protobuf: between the self link and the continue token.
+/// The same in Protobuf: between the self link and the continue token.
 static PROTOBUF_LIST_REVISION: LazyLock<Regex> =
     LazyLock::new(|| regex("(?m)^(  1: \"\"\n  2: \")(\\d+)(\"\n  3: \")"));
 static YAML_LIST_REVISION: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?m)^(  resourceVersion: ")(\d+)(")"#));
@@ -40,7 +40,7 @@ static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r#""\d{1,3}s""#));
 /// Seconds since 1970 in Protobuf.
 static SECONDS: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^( +1: )(\d{10})$"));
 static TOO_OLD: LazyLock<Regex> = LazyLock::new(|| regex(r"(old resource version: )\d+ \(\d+\)"));
-/// Numbers in messages: revisions that the request did not choose, and how long something took.
+/// Numbers in messages: revisions that the request did not choose, and durations.
 static MESSAGE_REVISION: LazyLock<Regex> = LazyLock::new(|| {
     regex(
         r"(ResourceVersion in object meta: |current: |ResourceVersion in precondition: |in\s+record\s+\(|in\s+the\s+precondition\s+\()(\d+)",
@@ -49,12 +49,12 @@ static MESSAGE_REVISION: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The symbols of one server in one run of a sequence.
 pub(crate) struct Symbols {
-    /// What is replaced literally: names of this run by their placeholders.
+    /// The literal replacements: names of this run and their placeholders.
     literals: Vec<(String, &'static str)>,
     uids: HashMap<String, usize>,
     revisions: HashMap<String, usize>,
     names: HashMap<String, usize>,
-    /// True if values are not told apart any more.
+    /// True if different values get the same symbol.
     is_loose: bool,
 }
 
@@ -63,12 +63,12 @@ impl Symbols {
         Self { literals, uids: HashMap::new(), revisions: HashMap::new(), names: HashMap::new(), is_loose: false }
     }
 
-    /// From now on values are not told apart: after answers that differ, so do the values that follow.
+    /// From now on different values get the same symbol. After answers that differ, later values differ too.
     pub(crate) fn loosen(&mut self) {
         self.is_loose = true;
     }
 
-    /// Replaces what varies in a rendered body or a header.
+    /// Replaces varying values in a rendered body or a header.
     pub(crate) fn replace(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
         for (from, to) in &self.literals {
@@ -117,7 +117,7 @@ fn symbol(known: &mut HashMap<String, usize>, kind: &str, value: &str, is_loose:
     format!("<{kind}-{}>", known.entry(value.to_owned()).or_insert(next))
 }
 
-/// How far a time may be from now to count as made by the server, in seconds.
+/// The maximum distance from now, in seconds, of a time that counts as made by the server.
 const NEAR: i64 = 24 * 3600;
 
 fn now() -> i64 {

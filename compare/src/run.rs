@@ -16,20 +16,20 @@ use crate::normal::Symbols;
 use crate::sequence::{Request, Sequence, Step};
 use crate::server::{Servers, Side};
 
-/// The number of the next run. Each run has names of its own, so that runs do not meet.
+/// The number of the next run. Each run has its own names, so that runs do not affect each other.
 static RUN: AtomicUsize = AtomicUsize::new(1);
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// The name of the step that creates the namespace.
 const NAMESPACE: &str = "namespace";
-/// The Go API server delays creates for two seconds after a definition was established. Waiting for that keeps the
-/// times of both servers together.
+/// The Go API server delays creates for two seconds after a CRD was established. Waiting for that keeps the times of
+/// both servers together.
 const ESTABLISHED: Duration = Duration::from_millis(2050);
-/// How long a change of a definition may take to have its effect. The Go API server waits for seconds before it looks
-/// again whether a definition that is to go has no objects left.
+/// How long a change of a CRD may take to have its effect. When a CRD is deleted, the Go API server checks only every
+/// few seconds whether it has objects left.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// What is waited after the conditions of a definition are there: the Go API server hears of a change of a definition
-/// through an informer.
+/// The additional wait after the conditions of a CRD are set. The Go API server learns about a change of a CRD through
+/// an informer.
 const SETTLE: Duration = Duration::from_millis(400);
 
 /// A step whose answers differ.
@@ -57,7 +57,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What a server told in this run.
+/// The values that a server returned in this run.
 struct Session {
     symbols: Symbols,
     /// The metadata of the response to each step, if it was JSON with metadata.
@@ -82,7 +82,7 @@ impl Session {
                         "rv" => "resourceVersion",
                         other => other,
                     };
-                    // A step without such a value stands for the namespace.
+                    // If a step has no such value, the namespace's value is used.
                     let of = |step: &str| self.metadata.get(step)?[field].as_str();
                     of(&found[2]).or_else(|| of(NAMESPACE)).unwrap_or_default().to_owned()
                 })
@@ -166,7 +166,7 @@ async fn send_all(servers: &Servers, sequence: &Sequence, stop_at_first: bool) -
         let found = compare(step, (&from_pintle, &mut pintle), (&from_go, &mut go)).await;
         let is_known = found.is_none() && from_pintle.status() != from_go.status() && sequence.is_random();
         differences.extend(found);
-        // After a known difference only one of the servers may have done what was asked, which watches show too.
+        // After a known difference only one of the servers may have executed the request, and watches show that too.
         if is_known {
             watches.clear();
             break;
@@ -196,8 +196,8 @@ async fn send_all(servers: &Servers, sequence: &Sequence, stop_at_first: bool) -
     differences
 }
 
-/// Deletes a definition with its objects. Their finalizers go first: five objects that stay keep the Go API server from
-/// ending any other definition for a minute.
+/// Deletes a CRD with its objects. Their finalizers are removed first. Otherwise five remaining objects would keep the
+/// Go API server from finishing the deletion of any other CRD for a minute.
 async fn remove_definition(servers: &Servers, side: Side, name: &str) {
     let path = format!("{DEFINITIONS}/{name}");
     let definition = send(servers, side, &Request::new("GET", &path)).await.json().unwrap_or_default();
@@ -236,7 +236,7 @@ async fn compare(
     (go, go_session): (&Answer, &mut Session),
 ) -> Option<Difference> {
     let (pintle, go) = (pintle.render(&mut pintle_session.symbols).await, go.render(&mut go_session.symbols).await);
-    // How a connection ends is not told in the same words by both.
+    // The two servers report the end of a connection in different words.
     let no_answer = pintle.starts_with("0\n") && go.starts_with("0\n");
     if pintle == go || no_answer || is_known(&step.request, &pintle, &go) {
         return None;
@@ -246,7 +246,7 @@ async fn compare(
     Some(Difference { step: step.clone(), pintle, go })
 }
 
-/// The name of the definition that a request has changed.
+/// The name of the CRD that a request has changed.
 fn definition_name(request: &Request, answer: &Answer) -> Option<String> {
     let path = request.path.split('?').next()?;
     match path.strip_prefix(DEFINITIONS)?.strip_prefix('/') {
@@ -255,7 +255,7 @@ fn definition_name(request: &Request, answer: &Answer) -> Option<String> {
     }
 }
 
-/// Waits until a definition is established, refused or gone.
+/// Waits until a CRD is established, refused or gone.
 async fn settle(servers: &Servers, side: Side, name: &str) {
     let get = Request::new("GET", format!("{DEFINITIONS}/{name}"));
     let deadline = Instant::now() + SETTLE_TIMEOUT;
@@ -276,8 +276,8 @@ async fn settle(servers: &Servers, side: Side, name: &str) {
     }
 }
 
-/// Waits until the watch caches of a definition's versions are ready. Upstream makes them at the first request, and
-/// answers some requests otherwise before.
+/// Waits until the watch caches of a CRD's versions are ready. Upstream creates them at the first request, and answers
+/// some requests differently before.
 async fn wait_for_watch_caches(servers: &Servers, side: Side, definition: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&definition["spec"]["group"]), text(&definition["spec"]["names"]["plural"]));

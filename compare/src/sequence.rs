@@ -1,5 +1,5 @@
-//! A sequence of requests. It names no server, revision or unique identifier: placeholders stand for what differs
-//! between the servers, so a part of a sequence is a sequence too.
+//! A sequence of requests. It names no server, revision or unique identifier: placeholders stand for values that differ
+//! between the servers. So a part of a sequence is a sequence too.
 //!
 //! | placeholder | value |
 //! |---|---|
@@ -26,10 +26,10 @@ pub(crate) struct Request {
     pub(crate) headers: Vec<(String, String)>,
     /// The body. Placeholders are replaced in text only.
     pub(crate) body: Bytes,
-    /// If more than one: how many clients send the request at the same moment. Who of them is first is open, so only
-    /// the status codes of their answers are compared, sorted. A later step shows what they left.
+    /// The number of clients that send the request at the same moment, if more than one. Their order is not known, so
+    /// only the sorted status codes of their answers are compared. A later step shows their common result.
     pub(crate) clients: usize,
-    /// The body is sent in CBOR, although it stands here in JSON.
+    /// True if the body is sent in CBOR, although it is JSON here.
     pub(crate) in_cbor: bool,
 }
 
@@ -87,7 +87,7 @@ impl Request {
         self.method == "GET" && (path.contains("/watch/") || parameters.any(|value| !matches!(value, "0" | "false")))
     }
 
-    /// True if the request may change a definition.
+    /// True if the request may change a CRD.
     #[must_use]
     pub(crate) fn changes_definition(&self) -> bool {
         self.method != "GET" && self.path.starts_with("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
@@ -127,14 +127,14 @@ pub(crate) struct Step {
 /// A sequence of requests that is sent to both servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
-    /// What the sequence is for: the area and, for a random one, its seed.
+    /// The name: the area and, for a random sequence, its seed.
     pub(crate) name: String,
     /// The steps. Their names differ.
     pub(crate) steps: Vec<Step>,
 }
 
 impl Sequence {
-    /// A sequence of these requests, which are named by their numbers.
+    /// A sequence of these requests, whose names are their numbers.
     #[must_use]
     pub(crate) fn new(name: impl Into<String>, requests: impl IntoIterator<Item = Request>) -> Self {
         let requests = requests.into_iter().enumerate();

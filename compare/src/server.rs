@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 /// The bearer token of an administrator of both servers.
 pub(crate) const TOKEN: &str = "bench";
 
-/// The Go API server and its etcd. Both end when this is dropped.
+/// The Go API server and its etcd. Both end when this value is dropped.
 struct GoServer {
     client: Client,
     /// The server ends when its standard input is closed.
@@ -65,7 +65,7 @@ impl Servers {
     /// Starts both servers with empty stores.
     ///
     /// # Panics
-    /// Panics if one of them does not start.
+    /// Panics if a server does not start.
     pub(crate) async fn start(cbor: bool) -> Self {
         let tokens = format!("{TOKEN},admin,1,\"system:masters\"\n");
         let settings = [(Feature::CBOR.name().to_owned(), cbor)].into();

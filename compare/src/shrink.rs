@@ -1,17 +1,17 @@
-//! Shortens a sequence as long as it still shows a difference.
+//! Shortens a sequence while it still shows a difference.
 
 use crate::run::{Difference, run};
 use crate::sequence::Sequence;
 use crate::server::Servers;
 
-/// How many runs a shrink may take.
+/// The maximum number of runs of a shrink.
 const RUNS: usize = 150;
 
 /// Returns the shortest sequence found, and its difference.
 pub(crate) async fn shrink(servers: &Servers, sequence: &Sequence, difference: Difference) -> (Sequence, Difference) {
     let mut best = sequence.clone();
     let mut shown = difference;
-    // What follows the difference does not matter, except to a watch.
+    // The steps after the difference do not matter, except to a watch.
     if !shown.step.request.is_watch() {
         let shown = best.steps.iter().position(|step| step.name == shown.step.name);
         best.steps.truncate(shown.map_or(best.steps.len(), |at| at + 1));

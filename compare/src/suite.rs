@@ -1,4 +1,4 @@
-//! Runs the tables and random sequences, several at a time, and collects what differs.
+//! Runs the tables and random sequences, several at a time, and collects the differences.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,29 +11,30 @@ use crate::sequence::{RANDOM, Sequence};
 use crate::server::Servers;
 use crate::shrink::shrink;
 
-/// What is compared.
+/// The scope of a comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The seed of the first random sequence. The next ones follow.
+    /// The seed of the first random sequence. The next seeds follow.
     pub seed: u64,
-    /// How long random sequences begin.
+    /// How long new random sequences are started.
     pub duration: Duration,
-    /// How many random sequences begin at most.
+    /// The maximum number of random sequences.
     pub limit: u64,
     /// The areas. Empty means all.
     pub only: Vec<String>,
-    /// Goes on after the first difference, and reports all differences of a table.
+    /// True to go on after the first difference, and to report all differences of a table.
     pub keep_going: bool,
-    /// Lets both servers serve CBOR (the feature gate `CBORServingAndStorage`), and random sequences use it.
+    /// True to let both servers serve CBOR (the feature gate `CBORServingAndStorage`), and to use it in random
+    /// sequences.
     pub cbor: bool,
     /// Called with the text of each difference when it is found.
     pub report: fn(&str),
 }
 
-/// What was compared.
+/// The result of a comparison.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The number of requests that each server got, without those that shorten sequences.
+    /// The number of requests that each server received, without the requests that shorten sequences.
     pub requests: usize,
     /// The number of sequences.
     pub sequences: usize,
@@ -41,18 +42,18 @@ pub struct Outcome {
     pub differences: Vec<String>,
 }
 
-/// How many sequences run at the same time. The Go API server delays the first create after a definition by two
+/// The number of sequences that run at the same time. The Go API server delays the first create after a CRD by two
 /// seconds.
 const WORKERS: usize = 8;
 
-/// The sequences that are to be run, and what was found. All workers share it.
+/// The sequences to run, and the results. All workers share this struct.
 struct Run {
     servers: Servers,
     tables: Mutex<Vec<Sequence>>,
     next_seed: AtomicU64,
-    /// When no more random sequence begins.
+    /// The time after which no random sequence begins.
     end: Instant,
-    /// The seed after the last one.
+    /// The seed after the last seed.
     last_seed: u64,
     keep_going: bool,
     cbor: bool,
@@ -80,7 +81,8 @@ impl Run {
             self.sequences.fetch_add(1, Ordering::Relaxed);
             self.requests.fetch_add(sequence.steps.len(), Ordering::Relaxed);
             let mut found = run_to_the_end(&self.servers, &sequence).await;
-            // A difference counts if it can be shown again, twice: a second may have passed at a bad moment.
+            // A difference counts only if two more runs show it: the wall clock may have passed a second at a bad
+            // moment.
             for _ in 0..2 {
                 if found.is_empty() {
                     break;
@@ -92,7 +94,8 @@ impl Run {
         }
     }
 
-    /// Reports the differences of a sequence: all of a table, the first of a random sequence after it was shortened.
+    /// Reports the differences of a sequence: all differences of a table, or the first difference of a random sequence
+    /// after shortening it.
     async fn report(&self, sequence: &Sequence, differences: Vec<Difference>) {
         let Some(first) = differences.first() else { return };
         if self.keep_going && !sequence.is_random() {

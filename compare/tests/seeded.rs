@@ -1,6 +1,6 @@
-//! The part of the differential test that runs in the suite: all tables, and random sequences for about a minute. Their
-//! number is fixed, so that every machine sends the same requests. The tables of definitions are compared by hand: upstream
-//! writes their conditions in a race, and a loaded machine shows it.
+//! The part of the differential test that runs in the suite: all tables, and random sequences for about a minute. The
+//! number of sequences is fixed, so that every machine sends the same requests. The tables of CRDs are compared by
+//! hand: upstream writes the conditions of CRDs in a race, and a loaded machine shows it.
 
 use std::time::Duration;
 

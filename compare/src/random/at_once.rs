@@ -1,4 +1,4 @@
-//! Requests that several clients send at the same moment. What they leave does not depend on who is first.
+//! Requests that several clients send at the same moment. Their common result does not depend on which client is first.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::random::resources::Resource;
 use crate::random::{one_in, pick, with};
 use crate::sequence::Request;
 
-/// A request of several clients to one object, what has to come before it, and a list that shows what they left.
+/// A request of several clients to one object, the requests that must come before it, and a list that shows the result.
 pub(crate) fn at_once(rng: &mut Rng, resource: &Resource, name: &str, step: usize) -> Vec<Request> {
     let path = format!("{}/{name}", resource.collection);
     let patch = |media_type: &str, patch: Value| Request::new("PATCH", &path).body(media_type, patch.to_string());
@@ -24,7 +24,7 @@ pub(crate) fn at_once(rng: &mut Rng, resource: &Resource, name: &str, step: usiz
         ),
         4 | 5 => {
             let mut applied = resource.applied(rng, name);
-            // Only one of several applies can create the object.
+            // Only one of several applies can create the object, so an earlier apply creates it.
             let first = patch("application/apply-patch+yaml", applied.clone());
             requests.push(with(first, "fieldManager=alice&force=true"));
             applied["metadata"]["annotations"] = json!({"client-{client}": "x"});

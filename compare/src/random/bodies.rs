@@ -31,7 +31,7 @@ pub(crate) fn metadata(rng: &mut Rng, resource: &Resource, name: Option<&str>) -
     if one_in(rng, 20) {
         let (key, value) = match rng.usize(..7) {
             0 => ("labels", json!({"app": "not valid!"})),
-            // The Go API server does not know the rule of built-in kinds.
+            // The Go API server does not have this rule for built-in kinds.
             1 if resource.is_custom => ("finalizers", json!(["nodomain"])),
             2 => ("annotations", json!({"-": "x"})),
             3 => ("ownerReferences", json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "o"}])),
@@ -44,8 +44,8 @@ pub(crate) fn metadata(rng: &mut Rng, resource: &Resource, name: Option<&str>) -
     metadata
 }
 
-/// A value of any type. The Go API server writes an object with a negative zero again at its next chance, because it
-/// reads it without its sign.
+/// A value of any type. Negative zero is left out: the Go API server reads it without its sign, so it writes the object
+/// again at its next chance.
 fn scalar(rng: &mut Rng) -> Value {
     match rng.usize(..11) {
         0 => Value::Null,
@@ -59,7 +59,7 @@ fn scalar(rng: &mut Rng) -> Value {
     }
 }
 
-/// Text, rarely something else.
+/// A text, or rarely another value.
 fn text(rng: &mut Rng) -> Value {
     if one_in(rng, 10) { scalar(rng) } else { json!(pick(rng, &["x", "y", "", "long text"])) }
 }
@@ -172,7 +172,7 @@ pub(crate) fn secret(rng: &mut Rng) -> Value {
     object
 }
 
-/// An Event in which every default is written.
+/// An Event with explicit values for all defaults.
 pub(crate) fn event(rng: &mut Rng) -> Value {
     let mut object = json!({
         "involvedObject": {"kind": "Pod", "namespace": "{ns}", "name": pick(rng, &["a", "b"])},
@@ -187,7 +187,7 @@ pub(crate) fn event(rng: &mut Rng) -> Value {
     object
 }
 
-/// A Pod in which every default is written. It may change only its image.
+/// A Pod with explicit values for all defaults. Only its image may change.
 pub(crate) fn pod(rng: &mut Rng) -> Value {
     let mut object = json!({"spec": {
         "containers": [{
@@ -204,7 +204,7 @@ pub(crate) fn pod(rng: &mut Rng) -> Value {
     object
 }
 
-/// A Deployment in which every default is written, because the Go API server has no defaults for it.
+/// A Deployment with explicit values for all defaults, because the Go API server has no defaults for it.
 pub(crate) fn deployment(rng: &mut Rng) -> Value {
     let container = |rng: &mut Rng, name: &str| {
         let mut container = json!({
@@ -214,7 +214,7 @@ pub(crate) fn deployment(rng: &mut Rng) -> Value {
         if rng.bool() {
             container["env"] = json!([{"name": "A", "value": pick(rng, &["1", "2"])}, {"name": "B", "value": "x"}]);
         }
-        // Upstream's strategy warns of a port that two containers have.
+        // Upstream's strategy warns about a port that two containers have.
         if rng.bool() && name == "main" {
             container["ports"] = json!([{"containerPort": 80, "protocol": "TCP", "name": pick(rng, &["web", "http"])}]);
         }
@@ -319,7 +319,7 @@ pub(crate) fn json_patch(rng: &mut Rng, resource: &Resource) -> Value {
             match rng.usize(..9) {
                 0..=2 => json!({"op": "add", "path": path, "value": value(rng, path)}),
                 3 | 4 => json!({"op": "replace", "path": path, "value": value(rng, path)}),
-                // The Go API server has no default for what is removed from a Deployment, and no rules for Pods.
+                // The Go API server has no defaults for removed fields of a Deployment, and no rules for Pods.
                 5 if !matches!(path, "/spec/replicas" | "/spec/containers/0/image") => {
                     json!({"op": "remove", "path": path})
                 }

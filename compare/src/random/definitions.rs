@@ -1,4 +1,4 @@
-//! Random definitions, and random changes of a definition while its objects exist.
+//! Random CRDs, and random changes of a CRD while its objects exist.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::sequence::Request;
 const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const OBJECT: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.{group}";
 
-/// A definition with the versions `v1`, which is stored, and `v2`.
+/// A CRD with the versions `v1`, which is stored, and `v2`.
 pub(crate) fn definition(rng: &mut Rng, is_namespaced: bool) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -22,7 +22,7 @@ pub(crate) fn definition(rng: &mut Rng, is_namespaced: bool) -> Value {
     })
 }
 
-/// A request that creates a definition.
+/// A request that creates a CRD.
 pub(crate) fn create(definition: &Value) -> Request {
     Request::new("POST", COLLECTION).json(definition.to_string())
 }
@@ -67,13 +67,14 @@ fn columns(rng: &mut Rng) -> Value {
     ])
 }
 
-/// A request that changes the definition, removes it or creates it again. Not every one is valid.
+/// A request that changes the CRD, deletes it or creates it again. Some of these requests are invalid.
 pub(crate) fn change(rng: &mut Rng, is_namespaced: bool) -> Request {
     let merge = |patch: Value| Request::new("PATCH", OBJECT).body("application/merge-patch+json", patch.to_string());
     let replace = |patch: Value| Request::new("PATCH", OBJECT).body("application/json-patch+json", patch.to_string());
     let index = rng.usize(..2);
     match rng.usize(..24) {
-        // Whole versions: schemas, columns, subresources, selectable fields; one more, one fewer, another one stored.
+        // Whole versions with new schemas, columns, subresources and selectable fields. A version may be added, removed
+        // or become the stored one.
         0..=7 => {
             let names: &[&str] = match rng.usize(..6) {
                 0 => &["v1"],
@@ -108,7 +109,7 @@ pub(crate) fn change(rng: &mut Rng, is_namespaced: bool) -> Request {
                 pick(rng, &["subresources", "additionalPrinterColumns", "selectableFields", "deprecated", "schema"]);
             replace(json!([{"op": "remove", "path": format!("/spec/versions/{index}/{member}")}]))
         }
-        // Nothing listens there.
+        // No server listens at this address.
         16 => merge(json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
             "conversionReviewVersions": [pick(rng, &["v1", "v1beta1", "v9"])], "clientConfig": {"url": "https://127.0.0.1:1/convert"}
         }}}})),
@@ -131,7 +132,7 @@ pub(crate) fn change(rng: &mut Rng, is_namespaced: bool) -> Request {
     }
 }
 
-/// A request whose answer depends on the definition.
+/// A request whose answer depends on the CRD.
 pub(crate) fn read_after_change(rng: &mut Rng, collection: &str) -> Request {
     match rng.usize(..6) {
         0 => Request::new("GET", OBJECT),

@@ -59,7 +59,8 @@ const PARAMETERS: &[&str] = &[
     "fieldSelector=a%3D%5C,b",
     "gracePeriodSeconds=1.5",
     "propagationPolicy=foreground",
-    // The Go API server has no garbage collector, which would end the deletion of an object that orphans others.
+    // The Go API server has no garbage collector, which would end the deletion of an object that orphans its
+    // dependents.
     "orphanDependents=x&dryRun=All",
     "timeoutSeconds=-1",
     "pretty=x",
@@ -114,8 +115,8 @@ pub(crate) fn damage(rng: &mut Rng, resource: &Resource, mut request: Request) -
 
 /// Changes some bytes: text may become other text, or no text at all.
 fn damage_body(rng: &mut Rng, body: &mut Vec<u8>) {
-    // Error messages quote the body. Revisions, identifiers and generated names are replaced there by their names, which
-    // must not be damaged.
+    // Error messages quote the body. Symbols replace revisions, identifiers and generated names in these messages, so
+    // such values must not be damaged.
     if body.is_empty()
         || [b"{rv:".as_slice(), b"{uid:", GENERATED.as_bytes()]
             .iter()
@@ -133,7 +134,7 @@ fn damage_body(rng: &mut Rng, body: &mut Vec<u8>) {
             let byte = body[at];
             body.insert(at, byte);
         }
-        // One more member, which may have been there.
+        // Adds a member, which the object may already have.
         3 => {
             let Some(open) = (0..=at).rev().find(|at| body[*at] == b'{') else { return };
             let member = pick(
@@ -149,7 +150,7 @@ fn damage_body(rng: &mut Rng, body: &mut Vec<u8>) {
             );
             body.splice(open + 1..open + 1, member.bytes());
         }
-        // Another value.
+        // Replaces a value.
         4 | 5 => {
             let Some(colon) = (0..=at).rev().find(|at| body[*at] == b':') else { return };
             let end = (colon + 1..body.len()).find(|at| matches!(body[*at], b',' | b'}')).unwrap_or(body.len());

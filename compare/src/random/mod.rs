@@ -1,4 +1,4 @@
-//! Sequences made from a seed: requests of every verb to the objects of one resource, with all parameters.
+//! Sequences made from a seed: requests with every verb for the objects of one resource, with all parameters.
 
 mod at_once;
 mod bodies;
@@ -16,7 +16,7 @@ use bodies::{change, json_patch, metadata};
 use malformed::damage;
 use resources::{Resource, choose_resource};
 
-/// How many requests a sequence has, at most.
+/// The maximum number of requests in a sequence.
 const MAX_STEPS: usize = 22;
 const NAMES: &[&str] = &["a", "b", "c"];
 const MANAGERS: &[&str] = &["alice", "bob", "carol"];
@@ -35,8 +35,7 @@ const SELECTORS: &[&str] = &[
     "a/b/c=d",
 ];
 
-/// What a sequence has beside the requests of every sequence. Each of these would make the answers to the others depend
-/// on chance.
+/// The special requests of a sequence. With two kinds of them in one sequence, answers would depend on chance.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SequenceKind {
     /// Watches.
@@ -45,9 +44,9 @@ enum SequenceKind {
     DeleteCollections,
     /// Requests of several clients at the same moment.
     AtOnce,
-    /// Changes of the definition of the resource.
+    /// Changes of the resource's CRD.
     Definition,
-    /// Requests that cannot be read.
+    /// Malformed requests.
     Malformed,
 }
 
@@ -64,7 +63,7 @@ impl SequenceKind {
     }
 }
 
-/// The sequence of a seed. With `has_cbor`, it has requests and responses in CBOR.
+/// Makes the sequence of a seed. With `has_cbor`, it has requests and responses in CBOR.
 #[must_use]
 pub(crate) fn random_sequence(seed: u64, has_cbor: bool) -> Sequence {
     let mut rng = Rng::with_seed(seed);
@@ -107,7 +106,7 @@ pub(crate) fn random_sequence(seed: u64, has_cbor: bool) -> Sequence {
     Sequence::new(format!("{RANDOM}/{seed} ({})", resource.name), requests)
 }
 
-/// The request with its body, its answer or both in CBOR.
+/// Changes a request so that its body, its answer or both are in CBOR.
 fn in_cbor(rng: &mut Rng, mut request: Request) -> Request {
     for (name, value) in &mut request.headers {
         let media_type = match value.as_str() {
@@ -182,7 +181,7 @@ fn write_options(rng: &mut Rng, mut request: Request) -> Request {
     request
 }
 
-/// The body in one of the encodings of objects.
+/// Sets the body in one of the encodings of objects.
 fn encode(rng: &mut Rng, request: Request, object: &Value) -> Request {
     if one_in(rng, 12) {
         return request.body("application/yaml", object.to_string());
@@ -194,7 +193,7 @@ fn create(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
     let name = (!one_in(rng, 12)).then(|| pick(rng, NAMES));
     let mut object = resource.object(rng, name);
     if name.is_none() && rng.bool() {
-        // The order of lists does not depend on the generated part.
+        // The step number keeps the order of lists independent of the generated part.
         object["metadata"]["generateName"] = format!("{GENERATED}{step:02}-").into();
     }
     let request = write_options(rng, Request::new("POST", &resource.collection));
@@ -215,7 +214,7 @@ fn update(rng: &mut Rng, resource: &Resource, name: &str, step: usize) -> Reques
     encode(rng, request, &object)
 }
 
-/// A revision that an earlier response told, or another one.
+/// A revision from an earlier response, or another revision.
 fn revision(rng: &mut Rng, step: usize) -> String {
     match rng.usize(..12) {
         0 => "0".to_owned(),
@@ -387,7 +386,7 @@ fn watch(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
             ),
         );
     }
-    // The Go API server ends a watch of partial lists without a word.
+    // The Go API server silently ends a watch of partial lists.
     let accepts: Vec<&str> = accepts(resource).iter().copied().filter(|accept| !accept.contains("List")).collect();
     if one_in(rng, 3) { request.header("accept", pick(rng, &accepts)) } else { request }
 }
@@ -395,7 +394,8 @@ fn watch(rng: &mut Rng, resource: &Resource, step: usize) -> Request {
 fn delete_options(rng: &mut Rng, request: Request, step: usize) -> Request {
     match rng.usize(..4) {
         0 | 1 => request,
-        // The Go API server has no garbage collector, which would end the deletion of an object that orphans others.
+        // The Go API server has no garbage collector, which would end the deletion of an object that orphans its
+        // dependents.
         2 => with(
             request,
             pick(

@@ -1,4 +1,4 @@
-//! The resources of random sequences: some built-in kinds, and custom resources of random definitions.
+//! The resources of random sequences: some built-in kinds, and custom resources of random CRDs.
 
 use fastrand::Rng;
 use serde_json::Value;
@@ -8,9 +8,9 @@ use crate::random::definitions::{create, definition};
 use crate::random::{one_in, pick, random_metadata};
 use crate::sequence::Request;
 
-/// What a sequence is about.
+/// The resource of a sequence.
 pub(crate) struct Resource {
-    /// For the name of the sequence.
+    /// The part of the sequence's name.
     pub(crate) name: &'static str,
     pub(crate) api_version: String,
     pub(crate) kind: &'static str,
@@ -21,9 +21,9 @@ pub(crate) struct Resource {
     /// The subresources with the object's own kind.
     pub(crate) subresources: &'static [&'static str],
     pub(crate) field_selectors: &'static [&'static str],
-    /// Requests that come first.
+    /// The requests that come first in a sequence.
     pub(crate) prepare: Vec<Request>,
-    /// Makes the members beside the metadata.
+    /// Makes the members other than the metadata.
     content: fn(&mut Rng) -> Value,
 }
 
@@ -56,12 +56,12 @@ impl Resource {
         object
     }
 
-    /// The members beside metadata and type.
+    /// The members other than metadata and type.
     pub(crate) fn content(&self, rng: &mut Rng) -> Value {
         (self.content)(rng)
     }
 
-    /// Sets apiVersion and kind: rarely wrong, and sometimes left out where that is allowed.
+    /// Sets apiVersion and kind. They are rarely wrong, and sometimes left out where that is allowed.
     fn set_type(&self, rng: &mut Rng, object: &mut Value) {
         let (api_version, kind) = match rng.usize(..40) {
             0 => (Some("v9"), Some(self.kind)),
@@ -81,7 +81,7 @@ impl Resource {
     }
 }
 
-/// Chooses what a sequence is about.
+/// Chooses the resource of a sequence.
 pub(crate) fn choose_resource(rng: &mut Rng) -> Resource {
     match rng.usize(..14) {
         0 | 1 => built_in("configmaps", "v1", "ConfigMap", "/api/v1", config_map),
@@ -128,7 +128,7 @@ fn built_in(
     }
 }
 
-/// A custom resource of a definition with random features.
+/// A custom resource of a CRD with random features.
 fn custom(rng: &mut Rng) -> Resource {
     let is_namespaced = !one_in(rng, 4);
     let definition = definition(rng, is_namespaced);
