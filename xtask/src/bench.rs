@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds the benchmark (`bench/`) in release mode, and the server unless another one is
-//! measured, and runs the benchmark. If Go is installed, it also builds the Go programs to compare with.
+//! `cargo xtask bench`: builds the benchmark (`bench/`) in release mode and runs it. Also builds the server unless
+//! another server is measured. If Go is installed, it also builds the Go programs to compare with.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,8 +11,8 @@ use crate::{go_tools, print_status};
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let contains = |option: &str| arguments.iter().any(|argument| argument == option);
     let is_external = contains("--kubeconfig") || contains("--binary");
-    // Built separately, so that the features which the benchmark enables in shared dependencies do not change the
-    // server.
+    // The packages are built separately. So the features that the benchmark enables in shared dependencies do not
+    // change the server.
     for package in if is_external { &["pintle-bench"][..] } else { &["pintle", "pintle-bench"] } {
         run_command(&mut cargo(&["build", "--release", "--package", package]))?;
     }
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         Err(error) => print_status(&format!("measuring without {option}: {error}\n")),
     };
     compare_with("--go-codecs", go_tools::codec_timings());
-    // The server of a kubeconfig may be on another machine, so the Go API server has to be asked for.
+    // The server of a kubeconfig may be on another machine, so the Go API server is measured only on request.
     if !contains("--kubeconfig") && !contains("--go-apiserver") {
         compare_with("--go-apiserver", go_tools::api_server());
     }

@@ -1,6 +1,6 @@
-//! `cargo xtask test`: the checks of CI. Prepares the tools, then checks format, lints and tests, those of controller-runtime
-//! and of a scaffolded project at last. Each step is a command that can be run alone. After a failed step the other steps
-//! still run.
+//! `cargo xtask test`: the checks of CI. It prepares the tools and then checks format, lints and tests. Last it runs
+//! the tests of controller-runtime and of a scaffolded project. Each step is a command that can be run alone. After a
+//! failed step the other steps still run.
 
 use std::process::Command;
 use std::time::Instant;
@@ -15,7 +15,7 @@ const STEPS: &[&[&str]] = &[
     &["xtask", "envtest", "--built"],
 ];
 
-/// Runs every step and reports which ones failed.
+/// Runs every step and reports the failed steps.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(unexpected) = arguments.first() {
         return Err(format!("unexpected argument {unexpected:?}; use cargo test to run single tests"));
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     Err(format!("{} of {} steps failed:\n  {}", failed.len(), STEPS.len(), failed.join("\n  ")))
 }
 
-/// Runs cargo, if possible the one that started this program. Returns true if it succeeded.
+/// Runs the cargo that started this program, or else cargo from the path. Returns true if it succeeded.
 fn cargo(arguments: &[&str]) -> std::io::Result<bool> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     Ok(Command::new(cargo).args(arguments).current_dir(root()).status()?.success())

@@ -12,7 +12,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     cargo
 }
 
-/// The folder of builds.
+/// The target directory of builds.
 pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -20,7 +20,7 @@ pub(crate) fn target_folder() -> PathBuf {
 /// Runs a command.
 ///
 /// # Errors
-/// It cannot be run, or fails.
+/// The command cannot be run, or fails.
 pub(crate) fn run_command(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().display().to_string();
     match command.status() {

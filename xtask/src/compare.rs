@@ -3,7 +3,7 @@
 use crate::commands::cargo;
 use crate::go_tools;
 
-/// Builds everything and runs the test with these arguments.
+/// Builds all programs and runs the test with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     go_tools::api_server()?;
     match cargo(&["run", "--quiet", "--package", "pintle-compare", "--"]).args(arguments).status() {

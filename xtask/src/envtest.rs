@@ -1,5 +1,6 @@
-//! `cargo xtask envtest`: runs the test suite of controller-runtime, as published, and that of a project which kubebuilder
-//! has just scaffolded, with the programs of `pintle envtest` instead of kube-apiserver and etcd.
+//! `cargo xtask envtest`: runs two test suites with the programs of `pintle envtest` instead of kube-apiserver and
+//! etcd. One is controller-runtime's published suite, and the other belongs to a project that kubebuilder has just
+//! scaffolded.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +17,8 @@ const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime@v0.24.1";
 /// The release that scaffolds projects for this controller-runtime.
 const KUBEBUILDER: &str = "sigs.k8s.io/kubebuilder/v4@v4.15.0";
 
-/// What the author of the project asks kubebuilder for: a kind in two versions, with a controller and all webhooks.
+/// The project's contents, as its author would request them from kubebuilder: a kind in two versions, with a controller
+/// and all webhooks.
 const SCAFFOLD: [&str; 4] = [
     "init --domain example.org --repo example.org/fleet --skip-go-version-check",
     "create api --group crew --version v1 --kind Sailor --resource --controller --make=false",
@@ -28,11 +30,12 @@ const SCAFFOLD: [&str; 4] = [
 /// The packages that use the server most.
 const CORE: [&str; 6] = ["builder", "client", "controller", "envtest", "manager/internal/integration", "webhook"];
 
-/// A package that downloads an older kube-apiserver by itself.
+/// A package whose tests download an older kube-apiserver.
 const NEEDS_DOWNLOADS: &str = "/pkg/client/apiutil";
 
-/// Runs the core packages of controller-runtime, or all with `--all`, and the scaffolded project. `--built` takes the server
-/// that is there: tests of the workspace have built it with features of which a build of its own would make another one.
+/// Runs the core packages of controller-runtime, or all with `--all`, and the scaffolded project. `--built` uses the
+/// existing server binary. The tests of the workspace have built it with other features, so building it again would
+/// replace it.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let (mut all, mut built) = (false, false);
     for argument in arguments {
@@ -62,7 +65,7 @@ fn controller_runtime(assets: &Path, all: bool) -> Result<(), String> {
     go_test(CONTROLLER_RUNTIME, &source, assets, &packages)
 }
 
-/// Scaffolds a project, and runs its tests and one of ours, which does what its author would.
+/// Scaffolds a project, and runs its tests and a test of ours that does what an author of such a project would do.
 fn scaffolded_project(assets: &Path) -> Result<(), String> {
     let project = root().join("target/envtest/fleet");
     let error = |error: std::io::Error| format!("{}: {error}", project.display());
@@ -86,10 +89,11 @@ fn scaffolded_project(assets: &Path) -> Result<(), String> {
 /// Runs the tests of Go packages with the folder of `pintle envtest`.
 fn go_test(name: &str, source: &Path, assets: &Path, packages: &[String]) -> Result<(), String> {
     let started = Instant::now();
-    // Compile on all processors, which a test of one package at a time does not.
+    // Compile on all processors first. Testing one package at a time would not do that.
     output(go()?.args(["list", "-export", "-deps", "-test", "-f", ""]).args(packages).current_dir(source))?;
     let compiled = started.elapsed().as_secs();
-    // One package at a time: the tests of several listen on the same ports. To vet them is their authors' business.
+    // The packages run one at a time, because the tests of several packages listen on the same ports. Vetting is left
+    // to the authors.
     let mut command = go()?;
     command.args(["test", "-count=1", "-p=1", "-vet=off", "-timeout=10m"]).args(packages);
     command.current_dir(source).env("KUBEBUILDER_ASSETS", assets);
@@ -144,7 +148,8 @@ fn ignore_missing(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-/// Copies a folder. Files can be written, and scripts run: a module has no permissions.
+/// Copies a folder, and makes its files writable and its scripts executable: the files of a module have no such
+/// permissions.
 fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -168,14 +173,14 @@ fn go() -> Result<Command, String> {
     Ok(command)
 }
 
-/// The flags of all Go commands: those of the user, and the one with which the tools are built, so that both share what is
-/// compiled.
+/// The flags of all Go commands: the user's flags, and the flag with which the tools are built. So the commands and the
+/// tools share compiled packages.
 fn go_flags() -> Result<String, String> {
     let flags = output(Command::new("go").args(["env", "GOFLAGS"]).current_dir(root()))?;
     Ok(format!("{} -trimpath", flags.trim_end()))
 }
 
-/// What a command prints.
+/// Runs a command and returns its output.
 fn output(command: &mut Command) -> Result<String, String> {
     let result = command.stderr(Stdio::inherit()).output();
     let result = result.map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;

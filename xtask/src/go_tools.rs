@@ -1,6 +1,6 @@
-//! Builds the Go programs in `tools`: kubectl from its published module, test clients on client-go and
-//! controller-runtime, services that are asked about access, and the timing of Go's serializers. Each `go.mod` pins the
-//! versions, so that nothing depends on what a machine has installed.
+//! Builds the Go programs in `tools`. They are kubectl from its published module, test clients on client-go and
+//! controller-runtime, services that answer access reviews, and the timing of Go's serializers. Each `go.mod` pins the
+//! versions, so that the programs do not depend on the machine's installed versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     api_server().map(drop)
 }
 
-/// Builds the Go API server that answers and measurements are compared with, and its etcd beside it.
+/// Builds the Go API server with which answers and measurements are compared, and its etcd beside it.
 pub(crate) fn api_server() -> Result<PathBuf, String> {
     build("apiserver", STRIP_SYMBOLS)?;
     build_package("etcd", "apiserver", "go.etcd.io/etcd/server/v3", STRIP_SYMBOLS)?;

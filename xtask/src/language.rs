@@ -1,5 +1,6 @@
-//! `cargo xtask language [PATH ...]`: finds sentences in comments and documents that break the rules of CONTRIBUTING.md: a pronoun or
-//! a clause where a noun belongs ("those of clients", "what was written"), or more than 25 words.
+//! `cargo xtask language [PATH ...]`: finds sentences in comments and documents that break the rules of
+//! CONTRIBUTING.md. Such a sentence has a pronoun or a clause where a noun belongs ("those of clients", "what was
+//! written"), or more than 25 words.
 
 mod prose;
 
@@ -13,7 +14,7 @@ const MAX_WORDS: usize = 25;
 /// The folders and files that are checked, from the root of the repository.
 const CHECKED: &[&str] =
     &["crates", "docs", "bench", "compare", "packages", "xtask", "ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"];
-/// Folders of generated files and of files from elsewhere.
+/// Folders of generated files and of foreign files.
 const SKIPPED_FOLDERS: &[&str] = &["target", "node_modules", ".venv", "build", "dist"];
 
 /// Words after which "what" begins a clause that stands for a noun.
@@ -27,7 +28,7 @@ const AFTER_WHAT: &[&str] = &["is", "are", "was", "were", "has", "have", "had"];
 const AFTER_PRONOUN: &[&str] =
     &["that", "which", "who", "whose", "whom", "with", "without", "in", "from", "at", "for", "to", "by", "on"];
 
-/// Checks the given paths, or everything.
+/// Checks the given paths, or all folders and files of [`CHECKED`].
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let paths: Vec<PathBuf> = match arguments {
         [] => CHECKED.iter().map(|path| root().join(path)).collect(),
@@ -75,7 +76,7 @@ fn collect_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with a sentence.
+/// The problems of a sentence.
 fn problems(sentence: &str) -> Vec<String> {
     let words = prose::words(sentence);
     let mut problems = Vec::new();

@@ -1,4 +1,4 @@
-//! The project's commands. `cargo xtask` lists them; each is a module.
+//! The project's commands. `cargo xtask` lists them; each command is a module.
 
 mod bench;
 mod catalog;

@@ -1,7 +1,7 @@
-//! `cargo xtask optimize`: builds the server with profile-guided optimization. An instrumented build serves the requests of the
-//! benchmark and counts which way each branch goes and who calls whom; the compiler places and inlines code by these counts
-//! (<https://doc.rust-lang.org/rustc/profile-guided-optimization.html>). The profile belongs to the source that it was made
-//! from, so it is not kept in the repository.
+//! `cargo xtask optimize`: builds the server with profile-guided optimization. An instrumented build serves the
+//! requests of the benchmark and counts branches and calls. The compiler places and inlines code by these counts
+//! (<https://doc.rust-lang.org/rustc/profile-guided-optimization.html>). A profile belongs to the source from which it
+//! was made, so it is not kept in the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,17 +54,18 @@ fn llvm_profdata() -> Result<PathBuf, String> {
     }
 }
 
-/// Builds the server with a flag for the compiler. It is not for build scripts and macros, so the target is named.
+/// Builds the server with a flag for the compiler. The target is named, so that the flag does not apply to build
+/// scripts and macros.
 fn build(folder: &Path, flag: &str) -> Result<PathBuf, String> {
     let version = rustc(&["-vV"])?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
     let mut build = cargo(&["build", "--release", "--package", "pintle", "--target", host, "--target-dir"]);
-    // In this variable a flag may have spaces, and it takes precedence over others.
+    // In this variable a flag may have spaces, and the variable takes precedence over others.
     run_command(build.arg(folder).env("CARGO_ENCODED_RUSTFLAGS", flag))?;
     Ok(folder.join(host).join("release/pintle"))
 }
 
-/// What the compiler says to these arguments.
+/// Runs the compiler with these arguments and returns its output.
 fn rustc(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new("rustc").args(arguments).current_dir(root()).output();
     let output = output.map_err(|error| format!("cannot run rustc: {error}"))?;

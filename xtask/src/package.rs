@@ -12,10 +12,10 @@ use crate::{print_status, root};
 
 const USAGE: &str = "usage: cargo xtask package [--release | --binary PATH] [--test]";
 
-/// What builds and tests leave in a package's folder. It is not copied.
+/// Files that builds and tests leave in a package's folder. They are not copied.
 const LEFTOVERS: [&str; 7] = [".mypy_cache", ".pytest_cache", ".venv", "__pycache__", "bin", "node_modules", "target"];
 
-/// A package: its folder, where its licence and the binary go, and the functions that build and test it.
+/// A package: its folder, the paths of the licence and the binary in it, and the functions that build and test it.
 struct Package {
     folder: &'static str,
     licence: &'static str,
@@ -24,7 +24,7 @@ struct Package {
     test: fn(&Build<'_>, &Path) -> Result<(), String>,
 }
 
-/// The folders of a build: the copy of the package with the binary, and the one for the result.
+/// The folders of a build: the copy of the package with the binary, and the folder for the result.
 struct Build<'a> {
     source: PathBuf,
     output: &'a Path,
@@ -54,7 +54,7 @@ const PACKAGES: [Package; 3] = [
     },
 ];
 
-/// Builds all packages into `target/packages`. With `--test` it installs each into an environment of its own and runs
+/// Builds all packages into `target/packages`. With `--test` it installs each package into a new environment and runs
 /// the package's tests there.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let (mut release, mut binary, mut test) = (false, None, false);
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             print_status(&format!("{}: tests passed, {} s\n", package.folder, started.elapsed().as_secs()));
         }
     }
-    // It stays after a failure.
+    // After a failure the folder stays.
     remove_folder(&builds)
 }
 
@@ -155,13 +155,13 @@ fn test_python(build: &Build<'_>, wheel: &Path) -> Result<(), String> {
 fn build_javascript(build: &Build<'_>) -> Result<PathBuf, String> {
     let mut command = Command::new("npm");
     command.args(["pack", "--silent", "--pack-destination"]).arg(build.output).current_dir(&build.source);
-    // It prints the name of the file.
+    // The command prints the name of the file, which is not needed.
     run_command(command.stdout(Stdio::null()))?;
     file_with_extension(build.output, "tgz")
 }
 
 fn test_javascript(build: &Build<'_>, tarball: &Path) -> Result<(), String> {
-    // A project that installs the package: in the package's own folder its name would mean that folder.
+    // The test needs a project that installs the package: in the package's own folder its name would mean that folder.
     let project = build.output.join("build/javascript-test");
     let failed = |error: std::io::Error| format!("{}: {error}", project.display());
     copy_folder(&build.source.join("test"), &project.join("test")).map_err(failed)?;
@@ -237,7 +237,7 @@ fn remove_folder(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Runs tests of an installed package. They use the binary that it carries.
+/// Runs tests of an installed package. They use the binary in the package.
 fn run_test(command: &mut Command) -> Result<(), String> {
     run_command(command.env_remove("PINTLE_BINARY"))
 }

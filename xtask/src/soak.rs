@@ -1,6 +1,7 @@
-//! `cargo xtask soak`: long runs in release mode of the consistency test (`crates/pintle/tests/consistency`): one with many
-//! changes, one in which the process of the server is killed again and again, and one with several servers over an etcd
-//! that fails; and of the test with hostile inputs (`crates/pintle/tests/hostile_inputs`).
+//! `cargo xtask soak`: long runs in release mode of two tests. The consistency test (`crates/pintle/tests/consistency`)
+//! has a run with many changes, and a run in which the server's process is killed again and again. It also has a run
+//! with several servers over an etcd that fails. The other test sends hostile inputs
+//! (`crates/pintle/tests/hostile_inputs`).
 
 use crate::commands::{cargo, run_command};
 use crate::print_status;
@@ -14,8 +15,8 @@ const ETCD_ROUNDS: u64 = 1000;
 /// The default number of seconds of hostile inputs.
 const HOSTILE_SECONDS: u64 = 3600;
 
-/// Runs the tests. Arguments: `[[--writes] N] [--kills [N]] [--etcd [N]] [--hostile [SECONDS]] [--seed N]`. Without the first
-/// four, all run.
+/// Runs the tests. Arguments: `[[--writes] N] [--kills [N]] [--etcd [N]] [--hostile [SECONDS]] [--seed N]`. Without any
+/// of the first four, all tests run.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let number = |text: &String| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
     let (mut writes, mut kills, mut rounds, mut hostile, mut seed) = (None, None, None, None, None);

@@ -1,7 +1,7 @@
-//! Compares the catalog with data that was extracted by other means: a JSON file whose `types` contain, per struct,
-//! its fields with `n` name, `t` Go type, `p` Protobuf number, `oe`/`oz` omitted when empty or zero, `r` required,
-//! `lt`/`lk` list type and keys, `mt` map type, `ps`/`pk` patch strategy and key, `d` default, `in`line, `nj` not in
-//! JSON.
+//! Compares the catalog with data that was extracted by other means. The data is a JSON file whose `types` contain the
+//! fields of each struct. The properties of a field are `n` name, `t` Go type, `p` Protobuf number, and `oe`/`oz`
+//! omitted when empty or zero. Others are `r` required, `lt`/`lk` list type and keys, `mt` map type, `ps`/`pk` patch
+//! strategy and key, and `d` default. The last are `in` inline and `nj` not in JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 

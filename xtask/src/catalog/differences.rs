@@ -1,5 +1,6 @@
-//! What another version of Kubernetes changes in the types of the API: kinds, types, fields and what is known of each field,
-//! and the values of enums. It is the list that somebody reads before the catalog moves on (`docs/new-kubernetes-version.md`).
+//! The changes that another version of Kubernetes makes to the types of the API. They concern kinds, types, fields, the
+//! facts of each field, and the values of enums. A developer reads this list before the catalog moves to that version
+//! (`docs/new-kubernetes-version.md`).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +10,7 @@ use super::compare::Facts;
 /// Facts that other changes imply: the position of a field changes with every field before it.
 const IMPLIED: [&str; 1] = ["index"];
 
-/// The differences as text, a section for each sort of facts. Sections without differences are left out.
+/// The differences as text, with a section for each sort of facts. Sections without differences are left out.
 pub(super) fn list(older: &Facts, newer: &Facts) -> String {
     let mut text = String::new();
     let paths: BTreeSet<&str> = older.keys().chain(newer.keys()).map(String::as_str).collect();
@@ -26,7 +27,7 @@ pub(super) fn list(older: &Facts, newer: &Facts) -> String {
     text
 }
 
-/// What a path is about.
+/// The sort of facts that a path belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Kind,
@@ -61,9 +62,10 @@ fn changes(paths: &BTreeSet<&str>, older: &Facts, newer: &Facts, sort: Sort) -> 
         .collect()
 }
 
-/// The changes of fields, a line for each. Those of types that only one side has are not listed: they are new or gone with them.
+/// The changes of fields, a line for each. Fields of a type that only one side has are not listed: the type is new or
+/// gone.
 fn fields(paths: &BTreeSet<&str>, older: &Facts, newer: &Facts) -> Vec<String> {
-    // The facts of a field: "struct TYPE FIELD" and then the fact's name, which may be of two words.
+    // The facts of a field: "struct TYPE FIELD" and then the fact's name, which may have two words.
     let field_of = |path: &str| path.match_indices(' ').nth(2).map(|(end, _)| path[..end].to_owned());
     let names: BTreeSet<String> =
         paths.iter().filter(|path| sort_of(path) == Sort::Field).filter_map(|path| field_of(path)).collect();

@@ -1,6 +1,6 @@
 //! `cargo xtask import-catalog`: runs the importer (a Go program in `xtask/import` that reads the published API
-//! modules) and stores its output. `--check` only checks that the stored files are up to date; `--against VERSION` lists what
-//! another version of the modules changes.
+//! modules) and stores its output. `--check` only checks that the stored files are up to date. `--against VERSION`
+//! lists the changes of another version of the modules.
 
 mod compare;
 mod differences;
@@ -13,7 +13,7 @@ use pintle_catalog::facts::parse;
 use crate::{print_status, root};
 
 const TYPES: &str = "crates/catalog/data/types.txt";
-/// The modules that the importer reads. They are published together, with one version.
+/// The modules that the importer reads. They are published together and have the same version.
 const MODULES: [&str; 5] = [
     "k8s.io/api",
     "k8s.io/apiextensions-apiserver",
@@ -71,7 +71,7 @@ fn import(arguments: &[PathBuf]) -> Result<String, String> {
     run_go(Command::new("go").args(["run", "."]).args(arguments).current_dir(root().join("xtask/import")))
 }
 
-/// Prints how the types of another version of the modules, such as `v0.37.2`, differ from the stored ones.
+/// Prints the differences of the types in another version of the modules, such as `v0.37.2`, from the stored types.
 fn print_differences(version: &str) -> Result<(), String> {
     let folder = std::env::temp_dir().join(format!("pintle-import-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -84,7 +84,7 @@ fn print_differences(version: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the importer with another version of the modules. `folder` is for its module file.
+/// Runs the importer with another version of the modules. `folder` is for the temporary module file.
 fn import_version(version: &str, folder: &Path) -> Result<String, String> {
     let importer = root().join("xtask/import");
     for file in ["go.mod", "go.sum"] {

@@ -1,9 +1,9 @@
-//! The prose of a file: paragraphs of comments and of Markdown, their sentences and words. Headings, tables, links' addresses and code are
-//! left out.
+//! The prose of a file: paragraphs of comments and of Markdown, their sentences and words. Headings, tables, addresses
+//! of links and code are left out.
 
 /// Consecutive lines of prose.
 pub(super) struct Paragraph {
-    /// The first line, from one.
+    /// The number of the first line, from one.
     pub(super) line: usize,
     /// The lines, joined by spaces.
     pub(super) text: String,
