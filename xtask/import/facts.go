@@ -36,7 +36,8 @@ func (e *extractor) reportf(format string, args ...any) {
 	e.problems = append(e.problems, fmt.Sprintf(format, args...))
 }
 
-// shortName returns the name of a package in the catalog: the last two path elements if the last one is a version.
+// shortName returns the name of a package in the catalog: the last path element, or the last two if the last is a
+// version.
 func shortName(path string) string {
 	parts := strings.Split(path, "/")
 	last := parts[len(parts)-1]
@@ -180,12 +181,12 @@ func (e *extractor) declareStruct(src *source, decl *declaration, obj *types.Typ
 	}
 }
 
-// checkNumbers compares the numbers in the tags with those in the Protobuf definition. Types with custom JSON may
+// checkNumbers compares the numbers in the tags with the numbers in the Protobuf definition. Types with custom JSON may
 // have other fields there.
 func (e *extractor) checkNumbers(decl *declaration) {
 	published, isRead := e.messages[decl.pkg+"."+decl.name]
 	if src, err := e.loader.load(decl.pkg); !isRead && err == nil {
-		// The type belongs to a version that is not imported itself, but that one of the others refers to.
+		// The type belongs to a version that is not imported itself, but another version refers to it.
 		if err := e.findMessages(src); err != nil {
 			e.reportf("%s: %s", decl.pkg, err)
 		}
@@ -216,7 +217,7 @@ func (e *extractor) declareCopy(decl *declaration, obj *types.TypeName, syntax *
 	e.reportf("%s.%s: cannot follow its definition", decl.pkg, decl.name)
 }
 
-// copied returns the struct of another package that a declaration names, and nil if there is none.
+// copied returns the struct of another package that a declaration names, or nil if it names none.
 func (e *extractor) copied(syntax *ast.SelectorExpr, file *ast.File) (*source, *ast.StructType) {
 	qualifier, _ := syntax.X.(*ast.Ident)
 	for _, imported := range file.Imports {
@@ -262,7 +263,8 @@ func (e *extractor) field(src *source, decl *declaration, field *types.Var, tag 
 	if !field.Exported() || name == "-" && number == "" {
 		return ""
 	}
-	// The fields of a type with custom JSON are for Protobuf only. Embedded structs without a number are in neither.
+	// The fields of a type with custom JSON are for Protobuf only. Embedded structs without a number are in neither
+	// encoding.
 	if src.hasCustomJSON(decl.name) && !tagged {
 		if inline && number == "" {
 			return ""

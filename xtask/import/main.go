@@ -1,7 +1,7 @@
-// Command import prints the facts of the stable Kubernetes API types in the format of the catalog, which the head of
-// its output describes. It reads the modules that go.mod pins with Go's parser and type checker. With "optional" and the file
-// of resources, it prints the types of the versions that are off by default, with "stored" those of the versions that are only
-// stored.
+// Command import prints the facts of the stable Kubernetes API types in the format of the catalog. The head of its
+// output describes the format. It reads the modules that go.mod pins with Go's parser and type checker. With "optional"
+// and the file of resources, it prints the types of the versions that are off by default. With "stored" and this file,
+// it prints the types of the versions that are only stored.
 package main
 
 import (
@@ -51,7 +51,7 @@ var otherPackages = []string{
 	"k8s.io/apimachinery/pkg/types",
 }
 
-// extraRoots are types that are served or stored, but not registered in a group of their own.
+// extraRoots are types that are served or stored, but not registered in their own group.
 var extraRoots = map[string][]string{
 	"k8s.io/apimachinery/pkg/runtime": {"RawExtension", "TypeMeta", "Unknown"},
 }

@@ -36,8 +36,8 @@ func (m markers) first(name string) string {
 	return ""
 }
 
-// markersOf returns the markers of a declaration: those of its doc comment, and of the comment block one blank line
-// above it, which Kubernetes' generators read too.
+// markersOf returns the markers of a declaration: the markers in its doc comment, and in the comment block one blank
+// line above it, which Kubernetes' generators read too.
 func (s *source) markersOf(l *loader, doc *ast.CommentGroup, declared ast.Node, file *ast.File) markers {
 	found := markers{}
 	found.parse(doc)

@@ -63,7 +63,7 @@ func packagePath(text string) string {
 // A typePair is a type of a stored version and the type at the same place in the served version, which may be nil.
 type typePair struct{ stored, served *types.TypeName }
 
-// A storedExtractor declares the types of stored versions that differ from those of the served versions.
+// A storedExtractor declares the types of stored versions that differ from the types of the served versions.
 type storedExtractor struct {
 	*extractor
 	// The packages of the stored versions with those of their served versions.
@@ -124,13 +124,13 @@ func writeStored(out *bufio.Writer, modules map[string]string, versions []string
 	return nil
 }
 
-// A storedField is what decoding needs of a field.
+// A storedField has the facts of a field that decoding needs.
 type storedField struct {
 	name, omit, number, value string
 	goType                    types.Type
 }
 
-// fields returns the fields of a struct in declaration order. Those without a name in JSON are named after their type.
+// fields returns the fields of a struct in declaration order. Fields without a name in JSON are named after their type.
 func (e *storedExtractor) fields(obj *types.TypeName) []storedField {
 	src, err := e.loader.load(obj.Pkg().Path())
 	if err != nil {
@@ -174,8 +174,8 @@ func (e *storedExtractor) fields(obj *types.TypeName) []storedField {
 	return fields
 }
 
-// isSame returns true if a type of a stored version can be decoded as the one of the served version: the latter has all its
-// fields, with the same names, numbers, types and defaults.
+// isSame returns true if a type of a stored version can be decoded as the served version's type. The served type must
+// have all its fields, with the same names, numbers, types and defaults.
 func (e *storedExtractor) isSame(stored, served types.Type, assumed map[typePair]bool) bool {
 	switch stored := types.Unalias(stored).(type) {
 	case *types.Pointer:
@@ -224,7 +224,8 @@ func (e *storedExtractor) isSame(stored, served types.Type, assumed map[typePair
 	return types.Identical(stored, served)
 }
 
-// isCustom returns true if a type has JSON of its own. The served version must have it, too: types.txt cannot tell more.
+// isCustom returns true if a type has its own JSON encoding. The served version must have one too: types.txt cannot
+// express more.
 func (e *storedExtractor) isCustom(obj *types.TypeName) bool {
 	src, err := e.loader.load(obj.Pkg().Path())
 	return err == nil && src.hasCustomJSON(obj.Name())
@@ -269,7 +270,8 @@ func (e *storedExtractor) declareStored(pair typePair) {
 	e.checkNumbers(decl)
 }
 
-// storedType formats the type of a field. A struct that is the same in the served version is that one; others are declared.
+// storedType formats the type of a field. A struct that is the same in the served version is the served struct; other
+// structs are declared.
 func (e *storedExtractor) storedType(from string, stored, served types.Type) string {
 	if served != nil {
 		served = types.Unalias(served)
@@ -309,8 +311,8 @@ func (e *storedExtractor) storedType(from string, stored, served types.Type) str
 	return e.typeText(from, stored, new([]*types.TypeName))
 }
 
-// partner returns the type of the served version that may be the same as one of a stored version: that of the same field, or the
-// one with the same name.
+// partner returns the type of the served version that may be the same as a type of a stored version. It is the type of
+// the same field, or else the type with the same name.
 func (e *storedExtractor) partner(obj *types.TypeName, served types.Type) *types.TypeName {
 	if other, ok := served.(*types.Named); ok {
 		return other.Obj()

@@ -300,7 +300,7 @@ impl Cache {
         self.shared.progress.wait_until_fresh(revision).await;
     }
 
-    /// Starts or stops caching encodings of objects and events. The server stops it while memory is short.
+    /// Caches encodings of objects and events, or gives them up. The server gives them up while memory is short.
     pub fn set_encodings_cached(&self, cached: bool) {
         self.encoding_cache.set_enabled(cached);
         self.shared.history.lock().frame_budget.set_small(!cached);

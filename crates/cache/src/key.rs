@@ -7,8 +7,8 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The key of an object: `namespace/name`, or `name` if the kind is cluster-scoped. All versions and events of an object
-/// share its text.
+/// The key of an object: `namespace/name`, or `name` if the kind is cluster-scoped. All versions and events of an
+/// object share its text.
 #[derive(Clone)]
 pub struct Key {
     /// The key, or a store key that ends with it.

@@ -80,7 +80,7 @@ impl Future for Wait<'_> {
         waiters.next_number = waiters.next_number.max(number + 1);
         let replaced = waiters.wakers.insert((self.revision, number), context.waker().clone());
         drop(waiters);
-        // Dropping the waker may drop a future that waits for this lock.
+        // Dropping the old waker may drop another waiting future, and its drop takes this lock.
         drop(replaced);
         self.number = Some(number);
         Poll::Pending

@@ -1,5 +1,5 @@
-//! The messages of etcd's API that the engine uses (etcd: `api/etcdserverpb/rpc.proto`, `api/mvccpb/kv.proto`). They are
-//! written by hand, so that no compiler of Protobuf is needed and values are not copied.
+//! The messages of etcd's API that the engine uses (etcd: `api/etcdserverpb/rpc.proto`, `api/mvccpb/kv.proto`). They
+//! are written by hand. So no compiler of Protobuf is needed, and values are not copied.
 
 use bytes::Bytes;
 

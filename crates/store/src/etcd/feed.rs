@@ -18,8 +18,8 @@ use crate::{ChangeBatch, ChangeFeed, Error, Key, KeyInterval, Revision, StoreFut
 /// The shortest time between two requests for a progress notification (upstream: `progressRequestPeriod`).
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 
-/// How often a feed checks whether it has missed a change that this process has committed. No request is made for such
-/// a change, because its event comes by itself.
+/// How often a feed checks whether it has missed a change that this process has committed. Such a change does not wake
+/// the feed, because its event comes by itself.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a member may be silent after a request for a progress notification. Then another member is watched.
