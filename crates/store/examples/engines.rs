@@ -1,6 +1,6 @@
-//! Measures the storage engines:
-//! `cargo run --release -p pintle-store --example engines [-- [ENGINE…] [--folder DIR] [--scale PERCENT]]`. The engines
-//! are `embedded`, `memory` and `raw`. `raw` appends the same bytes and calls fdatasync, which is the upper bound.
+//! Measures the storage engines: `cargo run --release -p pintle-store --example engines [-- [ENGINE…] [--folder DIR]
+//! [--scale PERCENT]]`. The engines are `embedded`, `memory` and `raw`. `raw` appends the same bytes and calls
+//! fdatasync, which is the upper bound.
 
 #![allow(clippy::print_stdout, reason = "this program's purpose is to print")]
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop where it is")]
