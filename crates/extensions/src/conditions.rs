@@ -1,9 +1,9 @@
-//! The conditions in the status of a CustomResourceDefinition (upstream: apiextensions' `apihelpers`).
+//! The conditions in the status of a CRD (upstream: apiextensions' `apihelpers`).
 
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
-/// A condition of a definition.
+/// A condition of a CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// The type (`Established`).
@@ -31,18 +31,18 @@ fn find_condition<'v>(definition: &'v Value, kind: &str) -> Option<&'v Value> {
     definition.items_at(&["status", "conditions"]).iter().find(|condition| condition.str_at(&["type"]) == kind)
 }
 
-/// True if the definition has the condition with status `True`.
+/// True if the CRD has the condition with status `True`.
 #[must_use]
 pub fn is_condition_true(definition: &Value, kind: &str) -> bool {
     find_condition(definition, kind).is_some_and(|condition| condition.str_at(&["status"]) == "True")
 }
 
-/// True if the definition has the condition with any status.
+/// True if the CRD has the condition with any status.
 pub(crate) fn has_condition(definition: &Value, kind: &str) -> bool {
     find_condition(definition, kind).is_some()
 }
 
-/// True if the definition already has this condition with the same status, reason and message.
+/// True if the CRD already has this condition with the same status, reason and message.
 pub(crate) fn is_current_condition(definition: &Value, condition: &Condition) -> bool {
     find_condition(definition, condition.kind).is_some_and(|found| {
         found.str_at(&["status"]) == condition.text()

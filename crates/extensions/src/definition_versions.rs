@@ -1,4 +1,4 @@
-//! The versions of a CustomResourceDefinition, served or not, and the conversion between them.
+//! The versions of a CRD, served or not, and the conversion between them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use pintle_value::{Str, Value, ValueKey};
 use crate::lazy_schema::{self, LazySchema};
 use crate::schema::to_types;
 
-/// All versions of a definition.
+/// All versions of a CRD.
 pub(crate) struct DefinitionVersions {
     versions: Vec<DefinitionVersion>,
     stored: Str,
@@ -17,21 +17,21 @@ pub(crate) struct DefinitionVersions {
     since: u64,
 }
 
-/// One version of a definition.
+/// One version of a CRD.
 pub(crate) struct DefinitionVersion {
     /// The name as in `apiVersion`.
     name: Str,
     pub(crate) schema: Arc<LazySchema>,
     /// The index of the first version with the same schema.
     schema_index: usize,
-    /// The subresources that it has.
+    /// The subresources of the version.
     subresources: Vec<&'static str>,
     /// The types for server-side apply, built on first use ([`MultiVersion::types`]).
     pub(crate) types: pintle_schema::LazySchema,
 }
 
 impl DefinitionVersions {
-    /// Reads the versions of a definition.
+    /// Reads the versions of a CRD.
     ///
     /// # Errors
     /// Returns an error if no version is the storage version.
@@ -121,7 +121,7 @@ impl MultiVersion for DefinitionVersions {
     }
 }
 
-/// Formats a version of a definition as in `apiVersion`.
+/// Formats a version of a CRD as in `apiVersion`.
 pub(crate) fn api_version(definition: &Value, version: &str) -> String {
     format!("{}/{version}", definition.str_at(&["spec", "group"]))
 }

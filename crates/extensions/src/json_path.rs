@@ -5,8 +5,8 @@ use std::cell::Cell;
 
 use pintle_value::{Str, Value};
 
-/// The number of values that one evaluation visits. Without a limit, each recursive descent of a path would multiply the
-/// work by the depth of the object, as it does upstream.
+/// The maximum number of values that one evaluation visits. Without a limit, each recursive descent of a path would
+/// multiply the work by the depth of the object, as it does upstream.
 const MAX_VISITS: usize = 1_000_000;
 
 /// A parsed JSONPath.
@@ -55,7 +55,8 @@ impl JsonPath {
         parser.rest.is_empty().then_some(path)
     }
 
-    /// Returns the values at the path, in order. There are none if a step cannot be taken, or if there are too many.
+    /// Returns the values at the path, in order. Returns no values if a step cannot be taken, or if there are too many
+    /// values.
     #[must_use]
     pub fn find<'v>(&self, root: &'v Value) -> Vec<&'v Value> {
         self.walk(root, &Visits(Cell::new(MAX_VISITS))).unwrap_or_default()
@@ -71,10 +72,10 @@ impl JsonPath {
     }
 }
 
-/// A step cannot be taken from a value, or values cannot be compared: nothing is found then.
+/// A step cannot be taken from a value, or values cannot be compared. Then nothing is found.
 struct NotApplicable;
 
-/// The visits that are left.
+/// The number of visits that are left.
 struct Visits(Cell<usize>);
 
 impl Visits {
@@ -144,7 +145,7 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Appends the objects and arrays at any depth that are not empty.
+/// Appends the non-empty objects and arrays at any depth.
 fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>, visits: &Visits) -> Result<(), NotApplicable> {
     visits.add(1)?;
     let children = children(value);
@@ -169,7 +170,7 @@ fn is_match(
 ) -> Result<bool, NotApplicable> {
     visits.add(1)?;
     let Some((operator, right)) = operator else {
-        // A path that cannot be followed counts as one that exists.
+        // A path that cannot be followed counts as an existing path.
         return Ok(left.values(item, visits).map_or(true, |found| !found.is_empty()));
     };
     let Some(left) = left.only_value(item, visits)? else { return Ok(false) };
@@ -201,7 +202,7 @@ impl Operand {
         }
     }
 
-    /// The value that is compared.
+    /// The value for a comparison.
     fn only_value<'v>(&'v self, item: &'v Value, visits: &Visits) -> Result<Option<&'v Value>, NotApplicable> {
         match *self.values(item, visits)? {
             [] => Ok(None),
@@ -419,7 +420,7 @@ mod tests {
         let deep = (0..500).fold(Value::Int(1), |value, _| object! { "a": value });
         let find = |path: &str| JsonPath::parse(path).map(|path| path.find(&deep).len());
         assert_eq!(find("..a"), Some(500));
-        // Each further descent multiplies what is found.
+        // Each further descent multiplies the number of found values.
         assert_eq!(find(&"..a".repeat(2)), Some(500 * 499 / 2));
         assert_eq!(find(&"..a".repeat(40)), Some(0));
     }

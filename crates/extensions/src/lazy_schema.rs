@@ -1,4 +1,4 @@
-//! Lazily parsed schemas of definitions: most custom resources of most clusters have no objects.
+//! Lazily parsed schemas of CRDs. In most clusters, most custom resources have no objects.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,7 +7,7 @@ use pintle_value::{Str, object};
 
 use crate::schema::StructuralSchema;
 
-/// The schema of a version, parsed from its definition on first use.
+/// The schema of a version, parsed from its CRD on first use.
 pub(crate) type LazySchema = LazyLock<StructuralSchema, Box<dyn FnOnce() -> StructuralSchema + Send>>;
 
 /// Returns the lazily parsed schema of a version. A version without a schema accepts every object.
@@ -21,8 +21,8 @@ pub(crate) fn schema(source: &Arc<dyn DefinitionSource>, version: &str) -> Arc<L
             None => None,
         };
         if let Some(error) = failed {
-            // Definitions are validated before they are stored. If parsing fails nevertheless, all fields of its
-            // objects are preserved.
+            // CRDs are validated before they are stored. If parsing fails nevertheless, all fields of its objects are
+            // preserved.
             tracing::error!(%error, definition = source.fingerprint(), %version, "Failed to parse schema of CustomResourceDefinition");
         }
         let anything = object! { "type": "object", "x-kubernetes-preserve-unknown-fields": true };

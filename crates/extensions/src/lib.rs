@@ -1,5 +1,5 @@
-//! CustomResourceDefinitions: name acceptance, status conditions, and the registry resources that serve custom
-//! resources. Pure: the server calls it and stores the results. This crate does not know about HTTP or storage.
+//! CustomResourceDefinitions (CRDs): name acceptance, status conditions, and the registry resources that serve custom
+//! resources. The crate is pure: the server calls it and stores the results. It does not know about HTTP or storage.
 
 mod conditions;
 pub mod conversion;

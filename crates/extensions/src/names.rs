@@ -1,4 +1,4 @@
-//! Name acceptance: a definition gets the names that no other definition of its group uses (upstream:
+//! Name acceptance: a CRD gets the names that no other CRD of its group uses (upstream:
 //! `controller/status/naming_controller.go`).
 
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use crate::{Condition, is_condition_true, set_condition};
 const REQUESTED_NAMES: [&str; 2] = ["spec", "names"];
 const ACCEPTED_NAMES: [&str; 2] = ["status", "acceptedNames"];
 
-/// The accepted names of the definitions of a group.
+/// The accepted names of the CRDs of a group.
 struct NamesInUse<'v> {
     resources: HashSet<&'v str>,
     kinds: HashSet<&'v str>,
@@ -31,7 +31,7 @@ impl<'v> NamesInUse<'v> {
         in_use
     }
 
-    /// Returns the conflict of a name, or of all short names. `accepted` are the names that the definition already has.
+    /// Returns the conflict of a name, or of all short names. `accepted` are the names that the CRD already has.
     fn conflict(&self, key: &str, requested: &Value, accepted: &Value) -> Option<(&'static str, String)> {
         let one = |in_use: &HashSet<&str>| {
             let wanted = requested.str_at(&[key]);
@@ -65,8 +65,8 @@ fn in_use_message(name: &str) -> String {
     format!("{} is already in use", print::quote(name))
 }
 
-/// Accepts the requested names of a definition unless another of `definitions` uses them. Returns the definition with
-/// its new status, or `None` if the status does not change.
+/// Accepts the requested names of a CRD unless another item of `definitions` uses them. Returns the CRD with its new
+/// status, or `None` if the status does not change.
 pub(crate) fn accept_names(definition: &Value, definitions: &[Arc<Value>], now: Time) -> Option<Value> {
     let requested = definition.at(&REQUESTED_NAMES)?;
     let none = Value::object();

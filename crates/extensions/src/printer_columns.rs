@@ -12,12 +12,12 @@ use crate::json_path::JsonPath;
 /// The table of a custom resource.
 pub(crate) struct PrinterColumns {
     columns: Vec<Column>,
-    /// The paths of all columns but the name.
+    /// The paths of all columns except the name.
     paths: Vec<JsonPath>,
 }
 
 impl PrinterColumns {
-    /// Returns the table of a version. If it declares no columns, it has the age.
+    /// Returns the table of a version. If the version declares no columns, the table has the column of the age.
     pub(crate) fn of(version: &Value) -> Box<dyn TableConvertor> {
         let asked = version.items_at(&["additionalPrinterColumns"]);
         let mut table = Self { columns: vec![Column::NAME], paths: Vec::new() };
@@ -64,9 +64,9 @@ impl TableConvertor for PrinterColumns {
     }
 }
 
-/// Truncates a number as Go's conversion to `int64` does on amd64: what does not fit becomes the lowest integer.
+/// Truncates a number as Go's conversion to `int64` does on amd64. A number out of range becomes the lowest integer.
 fn truncate(number: f64) -> i64 {
-    // Both ends are powers of two, which are exact.
+    // Both ends are powers of two, which floats represent exactly.
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
     if fits { number as i64 } else { i64::MIN }
 }

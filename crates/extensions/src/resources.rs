@@ -1,4 +1,4 @@
-//! The registry resources of a CustomResourceDefinition, one per version.
+//! The registry resources of a CRD, one per version.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::selectable_fields::SelectableFields;
 use crate::strategy::CustomResourceStrategy;
 use crate::version_priority::version_order;
 
-/// The prefix of the storage keys of a definition's objects, after the root.
+/// The prefix of the storage keys of a CRD's objects, after the root.
 #[must_use]
 pub fn key_prefix(definition: &Value) -> Str {
     format!("{}/{}", definition.str_at(&["spec", "group"]), definition.str_at(&["spec", "names", "plural"])).into()
 }
 
-/// Builds the resources of all served versions of a definition. Returns none if its names are not accepted, or if it
-/// cannot be served. Data that is rarely needed is read from `source`.
+/// Builds the resources of all served versions of a CRD. Returns no resources if the CRD's names are not accepted, or
+/// if it cannot be served. Rarely needed data is read from `source`.
 #[must_use]
 pub fn build_resources(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Vec<Arc<Resource>> {
     build_matching_resources(definition, source, |version| version.bool_at(&["served"]))
@@ -152,7 +152,7 @@ fn subresources(version: &Value, kind: &GroupVersionKind) -> Vec<Subresource> {
     subresources
 }
 
-/// The fields that a write resets, and so does not own (upstream: the strategies' `GetResetFields`).
+/// The fields that a write resets, so that it does not own them (upstream: the strategies' `GetResetFields`).
 fn reset_field_filters(status: bool) -> Vec<(Str, pintle_registry::Filter)> {
     if !status {
         return Vec::new();
@@ -161,8 +161,8 @@ fn reset_field_filters(status: bool) -> Vec<(Str, pintle_registry::Filter)> {
     filters.into_iter().filter_map(|(name, fields)| Some((name.into(), fields.filter()?))).collect()
 }
 
-/// The warning of a deprecated version. The default one names the preferred of the later versions that are served and
-/// not deprecated (upstream: `defaultDeprecationWarning`).
+/// The warning of a deprecated version. The default warning names the preferred version among the later versions that
+/// are served and not deprecated (upstream: `defaultDeprecationWarning`).
 fn deprecation(definition: &Value, version: &Value, kind: &GroupVersionKind) -> Option<Str> {
     if !version.bool_at(&["deprecated"]) {
         return None;

@@ -1,10 +1,10 @@
-//! Validation of the scale subresource's fields in custom resources: replicas must be valid counts and the selector
+//! Validation of the scale subresource's fields in custom resources. Replicas must be valid counts, and the selector
 //! must be a string (upstream: `ValidateScaleSpec` and `ValidateScaleStatus` of `registry/customresource`).
 
 use pintle_value::print::{self, go_type};
 use pintle_value::{Errors, FieldPath, Str, Value};
 
-/// The paths of the scale's fields, as in the definition (`.spec.replicas`).
+/// The paths of the scale's fields, as in the CRD (`.spec.replicas`).
 #[derive(Debug)]
 pub(crate) struct ScaleValidator {
     replicas: Str,

@@ -1,5 +1,4 @@
-//! Validation of the defaults and the CEL rules in CustomResourceDefinitions with the code that validates custom
-//! resources.
+//! Validation of the defaults and the CEL rules in CRDs with the code that validates custom resources.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::schema::{MalformedObject, StructuralSchema};
 /// The field of the wrapper object that holds a default during validation.
 const FIELD: &str = "default";
 
-/// Replaces the strategy of CustomResourceDefinitions by one that validates defaults and compiles CEL rules.
+/// Replaces the strategy of CRDs by a strategy that validates defaults and compiles CEL rules.
 pub fn install_definition_validation(resources: &mut [Arc<Resource>]) {
     let definitions = |resource: &&mut Arc<Resource>| {
         resource.group == "apiextensions.k8s.io" && resource.plural == "customresourcedefinitions"
@@ -109,7 +108,7 @@ impl SchemaValidator for StructuralSchemaValidator {
                 path,
             )
         };
-        // A default must be valid on update of an object that already has it and on create.
+        // A default must be valid on create, and on update of an object that already has it.
         let CelResult { errors, remaining_budget: left, .. } = validate(Some(value));
         if !errors.is_empty() {
             return (errors, left);

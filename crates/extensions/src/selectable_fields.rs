@@ -1,5 +1,5 @@
 //! Selectable fields of custom resources (upstream: `registry/customresource/strategy.go`). Each version declares its
-//! own; the values of a stored object are indexed for the fields of all versions together.
+//! own fields. The values of a stored object are indexed for the fields of all versions together.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pintle_value::{Str, Value, print};
 
 use crate::json_path::JsonPath;
 
-/// The selectable fields of all versions of a definition.
+/// The selectable fields of all versions of a CRD.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SelectableFields {
     fields: Arc<[Field]>,
@@ -24,7 +24,7 @@ struct Field {
 }
 
 impl SelectableFields {
-    /// Collects the selectable fields of a definition.
+    /// Collects the selectable fields of a CRD.
     pub(crate) fn of(definition: &Value) -> Self {
         let mut fields: Vec<Field> = Vec::new();
         for asked in definition.items_at(&["spec", "versions"]).iter().flat_map(paths) {
@@ -56,7 +56,7 @@ impl SelectableFields {
         self.fields.iter().map(value).collect()
     }
 
-    /// The paths that [`SelectableFields::values`] reads. Definitions may not use brackets in them.
+    /// The paths that [`SelectableFields::values`] reads. CRDs may not use brackets in these paths.
     pub(crate) fn sources(&self) -> Vec<&str> {
         self.fields.iter().map(|field| field.name.as_str()).collect()
     }

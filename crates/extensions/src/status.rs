@@ -1,5 +1,5 @@
-//! The status of a definition, one update after the other (upstream: the controllers `status`, `apiapproval` and
-//! `establish` of apiextensions-apiserver, each of which makes its own update).
+//! The status of a CRD, one update after the other. Upstream's controllers `status`, `apiapproval` and `establish` of
+//! apiextensions-apiserver make one update each.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::conditions::is_current_condition;
 use crate::names::accept_names;
 use crate::{Condition, is_condition_true, set_condition};
 
-/// The definition with the next update of its status, or `None` if the status is up to date. `others` are the group and
-/// the accepted names of the other definitions of the group.
+/// The CRD with the next update of its status, or `None` if the status is up to date. `others` are the group and the
+/// accepted names of the other CRDs of the group.
 #[must_use]
 pub fn next_status(definition: &Value, others: &[Arc<Value>], now: Time) -> Option<Value> {
     let next = || {
@@ -30,7 +30,7 @@ pub fn is_approval_current(definition: &Value) -> bool {
     approval_condition(definition).is_none()
 }
 
-/// The new condition about the API approval of a definition, `None` if it does not change.
+/// The new condition about the API approval of a CRD, `None` if it does not change.
 fn approval_condition(definition: &Value) -> Option<Condition> {
     let (approval, description) = api_approval(definition)?;
     let (status, reason) = match approval {
@@ -43,8 +43,8 @@ fn approval_condition(definition: &Value) -> Option<Condition> {
     (!is_current_condition(definition, &condition)).then_some(condition)
 }
 
-/// The new condition `Established`, `None` if it does not change. A definition whose names were accepted is served even
-/// if it is not established.
+/// The new condition `Established`, `None` if it does not change. A CRD whose names were accepted is served even if it
+/// is not established.
 fn established_condition(definition: &Value) -> Option<Condition> {
     if !is_condition_true(definition, "NamesAccepted") || is_condition_true(definition, "Established") {
         return None;
@@ -65,7 +65,7 @@ mod tests {
 
     const NOW: Time = Time::from_seconds(1_700_000_000);
 
-    /// Applies all updates. Returns the condition that each of them sets last.
+    /// Applies all updates. Returns the condition that each update sets last.
     fn updates(definition: &mut Value, kind: &str) -> Vec<String> {
         let mut found = Vec::new();
         while let Some(next) = next_status(definition, &[], NOW) {

@@ -68,8 +68,8 @@ impl CustomResourceValidator {
     }
 }
 
-/// Removes what a version without a schema does not know: everything but the type and the metadata. Such an object is
-/// refused, but upstream names its unknown fields first.
+/// Removes the fields that a version without a schema does not know: everything except the type and the metadata. Such
+/// an object is refused, but upstream first names its unknown fields.
 fn prune_all(object: &mut Value) -> Vec<String> {
     let is_known = |key: &str| matches!(key, "apiVersion" | "kind" | "metadata");
     let unknown: Vec<String> =
@@ -252,7 +252,7 @@ impl SubresourceStrategy for StatusStrategy {
     }
 }
 
-/// Reports duplicates in lists unless the old object has some.
+/// Reports duplicates in lists unless the old object has duplicates.
 fn validate_changed_lists(schema: &StructuralSchema, object: &Value, old: &Value) -> Errors {
     if schema.validate_lists(old).is_empty() { schema.validate_lists(object) } else { Errors::new() }
 }
@@ -270,7 +270,8 @@ fn differs_beyond_metadata(a: &Value, b: &Value) -> bool {
     rest(a) != rest(b) || a.entries_at(&[]).any(|(key, value)| key != "metadata" && b.get(key) != Some(value))
 }
 
-/// Returns the warnings about a finalizer name that may conflict with others (upstream: `validateKubeFinalizerName`).
+/// Returns the warnings about a finalizer name that may conflict with other names (upstream:
+/// `validateKubeFinalizerName`).
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
     let path = FieldPath::new("metadata");
     let (path, shown) = (path.child("finalizers").to_string(), pintle_value::field::quote(finalizer));

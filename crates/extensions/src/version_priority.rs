@@ -1,5 +1,5 @@
-//! The priority of versions in a group (upstream: `version.CompareKubeAwareVersionStrings`): stable versions before
-//! betas before alphas, higher before lower, and other names last, by name.
+//! The priority of versions in a group (upstream: `version.CompareKubeAwareVersionStrings`). Stable versions come
+//! before betas, and betas before alphas. Higher versions come before lower ones. Other names come last, by name.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -12,7 +12,7 @@ pub fn discovery_order(a: &Resource, b: &Resource) -> Ordering {
     a.group.cmp(&b.group).then_with(by_version).then_with(|| a.plural.cmp(&b.plural))
 }
 
-/// The order of preference of two versions: preferred ones are less.
+/// The order of preference of two versions. The preferred version is less.
 #[must_use]
 pub fn version_order(a: &str, b: &str) -> Ordering {
     preference(a).cmp(&preference(b))

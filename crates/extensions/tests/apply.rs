@@ -1,4 +1,4 @@
-//! Server-side apply of custom resources: operations of several managers on an object, one per line, followed by the
+//! Server-side apply of custom resources: operations of several managers on an object, one per line, and then the
 //! object and its managed fields. The scenarios are in `apply.txt` and read top to bottom. `UPDATE_EXPECT=1` updates
 //! the file.
 //!

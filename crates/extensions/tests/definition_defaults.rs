@@ -1,5 +1,5 @@
-//! The errors of kube-apiserver 1.36 for defaults in definitions. A row of `definition_defaults.txt` has a title, the
-//! old schema (`was`) if any, the schema, and the sorted errors (`!`).
+//! The errors of kube-apiserver 1.36 for defaults in CRDs. A row of `definition_defaults.txt` has a title, the old
+//! schema (`was`) if any, the schema, and the sorted errors (`!`).
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn context() -> StrategyContext {
     StrategyContext::for_user("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
-/// Creates a definition with this schema.
+/// Creates a CRD with this schema.
 fn definition(strategy: &dyn Strategy, schema: &str) -> Value {
     let version = object! {
         "name": "v1", "served": true, "storage": true, "schema": object! { "openAPIV3Schema": json(schema) },

@@ -1,4 +1,4 @@
-//! Properties of CEL rules of all schemas over all values: nothing panics, and errors of unchanged values are
+//! Properties of the CEL rules of all schemas over all values: nothing panics, and errors of unchanged values are
 //! ratcheted.
 
 mod generators;
@@ -28,7 +28,7 @@ fn definitions() -> Arc<dyn Strategy> {
 fn validate(kind: &Resource, new: &Value, old: Option<&Value>) -> (Errors, Vec<String>) {
     let mut errors = Errors::new();
     let warnings = kind.strategy.validate_expensive(new, old, &mut errors, CostBudget::Unlimited).unwrap_or_default();
-    // With a limited budget the result is the same, or there is none.
+    // With a limited budget, the result is the same, or there is no result.
     let mut quick = Errors::new();
     if let Some(found) = kind.strategy.validate_expensive(new, old, &mut quick, CostBudget::Limited) {
         assert_eq!((format!("{quick:?}"), found), (format!("{errors:?}"), warnings.clone()));

@@ -1,11 +1,13 @@
-//! CEL validation rules: the validation of definitions and of objects. The tables are in `rules/*.txt` and read top to
-//! bottom; they contain the answers of kube-apiserver 1.36 (`tools/cel-rules`). `UPDATE_EXPECT=1` updates the files.
+//! CEL validation rules: the validation of CRDs and of objects. The tables are in `rules/*.txt` and are read from top
+//! to bottom. They contain the answers of kube-apiserver 1.36 (`tools/cel-rules`). `UPDATE_EXPECT=1` updates the files.
 //!
 //! `schema {...}` is the schema of an object. Alternatively, `field {...}` is the schema of its only field `a`, and
 //! `rule ...` is one rule of the object (`rules [...]` several). A preceding `was {...}` is the schema that it
-//! replaces, `scale {...}` the definition's scale subresource. `new {...}` is an object, `val ...` a value of the
-//! field; `from {...}` or `before ...` is the object that it replaces; `status {...}` updates it through the status
-//! subresource. The indented lines that follow are the sorted errors of the definition or object, and warnings.
+//! replaces. `scale {...}` is the CRD's scale subresource.
+//!
+//! `new {...}` is an object, and `val ...` is a value of the field. `from {...}` or `before ...` is the object that it
+//! replaces. `status {...}` updates it through the status subresource. The indented lines that follow are the sorted
+//! errors of the CRD or object, and warnings.
 
 mod served;
 mod tables;
@@ -48,7 +50,7 @@ struct TableState {
 }
 
 impl TableState {
-    /// Validates a definition. Returns its errors.
+    /// Validates a CRD. Returns its errors.
     fn define(&mut self, schema: &Value) -> Vec<String> {
         let scale = self.scale.take();
         let new = definition(schema.clone(), scale.as_ref());

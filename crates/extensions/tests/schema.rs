@@ -70,7 +70,8 @@ fn nodes_return_what_is_declared() {
     assert!(node("e").is_embedded_resource() && node("e").preserves_unknown());
 }
 
-/// The status is validated by its own schema: errors have its path, but paths in their texts begin below it.
+/// The status is validated by its own schema. Errors have the path of the status, but paths in their texts begin below
+/// it.
 #[test]
 fn a_node_validates_a_single_field() {
     let schema = schema(

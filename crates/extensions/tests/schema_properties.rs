@@ -51,7 +51,7 @@ proptest! {
     fn unchanged_values_add_no_errors(tree in schemas(), value in values()) {
         if let Ok(schema) = StructuralSchema::parse(&tree) {
             let new = schema.validate(&value);
-            // An update has no errors that a new object would not have.
+            // Each error of an update is an error of the same new object, too.
             for error in &schema.validate_update(&value, &value) {
                 prop_assert!(new.iter().any(|other| other == error), "{}", error);
             }

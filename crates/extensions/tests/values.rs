@@ -1,11 +1,14 @@
-//! Decoding, defaulting and validation of values by schemas. The tables are in `values/*.txt` and read top to bottom;
-//! they contain the behavior of kube-apiserver 1.36. `UPDATE_EXPECT=1` updates the files.
+//! Decoding, defaulting and validation of values by schemas. The tables are in `values/*.txt` and are read from top to
+//! bottom. They contain the behavior of kube-apiserver 1.36. `UPDATE_EXPECT=1` updates the files.
 //!
-//! `schema {...}` is the schema of an object, `field {...}` that of its only field `a`. `new {...}` is an object, `val
-//! ...` a value of the field; a preceding `from {...}` is the object that it replaces. The indented lines that follow
-//! are: `unknown` fields, the decoded and defaulted object (`is`) if it differs or the decoding error (`malformed`),
-//! and the errors of the original object: by the schema (`error`, or `type` for a wrong type), in embedded resources,
-//! and in lists.
+//! `schema {...}` is the schema of an object, and `field {...}` is the schema of its only field `a`. `new {...}` is an
+//! object, and `val ...` is a value of the field. A preceding `from {...}` is the object that it replaces. The indented
+//! lines that follow are the results:
+//!
+//! - `unknown`: an unknown field.
+//! - `is`: the decoded and defaulted object, if it differs; or `malformed`: the decoding error.
+//! - `error`, `embedded` and `list`: an error of the original object by the schema, in an embedded resource, or in a
+//!   list. An error about a wrong type has the word `type` instead.
 
 mod tables;
 

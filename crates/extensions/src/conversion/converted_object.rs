@@ -86,7 +86,7 @@ fn restore_metadata(original: &Value, mut converted: Value) -> Result<Value, Str
     Ok(converted)
 }
 
-/// Validates labels or annotations. Only changed ones must be valid.
+/// Validates labels or annotations. Only changed entries must be valid.
 fn validate_string_map(field: &str, before: Option<&Value>, texts: &Value) -> Result<(), String> {
     let Some(entries) = texts.as_object() else {
         return Err(format!("invalid metadata.{field} of type {} in converted object", print::go_type(texts)));

@@ -1,5 +1,5 @@
-//! Parsing and validation of a webhook's `ConversionReview` response. Messages follow the decoder that upstream uses
-//! (upstream: `getConvertedObjectsFromResponse`).
+//! Parsing and validation of a webhook's `ConversionReview` response. Messages follow upstream's decoder (upstream:
+//! `getConvertedObjectsFromResponse`).
 
 use pintle_codec::{json, yaml};
 use pintle_registry::GroupVersion;
@@ -11,7 +11,7 @@ use super::{ConversionError, ConversionErrorType, format_kind, format_kind_of};
 const GROUP: &str = "apiextensions.k8s.io";
 const REVIEW: &str = "ConversionReview";
 
-/// The other kinds, of all versions, that upstream's decoder knows.
+/// The other kinds that upstream's decoder knows, of all versions.
 const OTHER_KINDS: [&str; 9] = [
     "CustomResourceDefinition",
     "CustomResourceDefinitionList",
@@ -24,7 +24,7 @@ const OTHER_KINDS: [&str; 9] = [
     "PatchOptions",
 ];
 
-/// Returns the converted objects in a response body, as many as were sent.
+/// Returns the converted objects in a response body, as many as the request has.
 ///
 /// # Errors
 /// Returns an error if the body is not a response to the request, reports a failure, or has another number of objects.

@@ -53,7 +53,7 @@ impl ConversionReview<'_> {
         };
         let mut out = Vec::with_capacity(512 + objects.iter().map(|object| object.len() + 1).sum::<usize>());
         json::encode_into(&head, &mut out);
-        // Members are sorted: `request` is the last one, so that removing its closing braces leaves it open for the
+        // Members are sorted. `request` is the last member, so removing its closing braces leaves it open for the
         // objects.
         out.truncate(out.len() - 2);
         out.extend_from_slice(b",\"objects\":[");

@@ -45,7 +45,7 @@ impl ValidationWalker {
                 // A transition rule needs an old value.
                 continue;
             }
-            // If no rule of the node uses `oldSelf`, it is not bound, optional or not.
+            // If no rule of the node uses `oldSelf`, neither the plain nor the optional `oldSelf` is bound.
             let own = optional.as_ref().filter(|_| rule.optional_old_self && validator.use_old_self);
             let own = own.map_or(&bindings[..], |optional| &optional[..]);
             let invocation = RuleInvocation { rule, text, program, bindings: own, message_bindings: &bindings };

@@ -8,7 +8,7 @@ use pintle_value::Value;
 
 use super::decl_type::{DeclType, DeclTypeProvider};
 
-/// The CEL libraries for rules. All of them are older than the oldest version that 1.36 is compatible with, so that
+/// The CEL libraries for rules. All libraries are older than the oldest version with which 1.36 is compatible. So
 /// stored and new rules use the same environment.
 static LIBRARIES: LazyLock<Env> = LazyLock::new(Env::kubernetes);
 
@@ -19,14 +19,14 @@ const OLD_SELF: &str = "oldSelf";
 pub(super) struct RuleEnvironments {
     decl_type: Arc<DeclType>,
     plain: Env,
-    /// With an optional `oldSelf`.
+    /// The environment with an optional `oldSelf`.
     optional: Env,
 }
 
 /// A compiled expression.
 pub(super) struct CompiledExpression {
     pub(super) program: Program,
-    /// True if it uses `oldSelf`.
+    /// True if the expression uses `oldSelf`.
     pub(super) uses_old_self: bool,
     /// The estimated maximum cost.
     pub(super) cost: u64,
@@ -46,7 +46,7 @@ impl RuleEnvironments {
         if rule.bool_at(&["optionalOldSelf"]) { &self.optional } else { &self.plain }
     }
 
-    /// Compiles the rule's expression. Returns `None` if it is empty.
+    /// Compiles the rule's expression. Returns `None` if the expression is empty.
     ///
     /// # Errors
     /// Returns upstream's message.

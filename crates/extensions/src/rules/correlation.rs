@@ -13,11 +13,11 @@ pub(super) struct CorrelatedObject<'a> {
     node: SchemaNode<'a>,
     new: &'a Value,
     old: &'a Value,
-    /// True if both are equal. Computed on first use.
+    /// True if both values are equal. This is computed on first use.
     same: OnceCell<bool>,
 }
 
-/// The correlation of the value that the walk is at.
+/// The correlation of the walk's current value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RatchetingOptions<'a> {
     /// The current value, if it is correlated.

@@ -1,5 +1,5 @@
 //! The CEL types of a schema, with size limits for cost estimation (upstream: `SchemaDeclType` of
-//! `apiserver/pkg/cel/common`). They are only needed to compile rules, and dropped afterwards.
+//! `apiserver/pkg/cel/common`). They are only needed to compile rules, and are dropped afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ pub(super) fn is_meta_field(name: &str) -> bool {
     matches!(name, "kind" | "apiVersion" | "metadata")
 }
 
-/// True if a schema declares all fields that every resource has, so that none are added.
+/// True if a schema declares all fields that every resource has, so that no fields are added.
 pub(super) fn declares_all_meta_fields(node: SchemaNode<'_>) -> bool {
     let is =
         |node: SchemaNode<'_>, name: &str, ty| node.property(name).is_some_and(|property| property.ty() == Some(ty));

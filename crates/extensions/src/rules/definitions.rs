@@ -1,4 +1,4 @@
-//! Compiles the rules of a definition to validate them and estimate their cost.
+//! Compiles the rules of a CRD to validate them and estimate their cost.
 
 use std::sync::Arc;
 
@@ -51,11 +51,10 @@ fn compile_rule(rule: &Value, environments: &RuleEnvironments, cardinality: u64)
     compiled
 }
 
-/// Resolves the CEL types of schema nodes. The type of a node is the one seen from its outermost ancestor that has
-/// rules.
+/// Resolves the CEL types of schema nodes. The type of a node is its type as its outermost ancestor with rules sees it.
 struct NodeTypes<'s, 'r> {
     schema: &'s StructuralSchema,
-    /// The most recently used outermost node with rules, and its type. All nodes within it are visited consecutively.
+    /// The last outermost node with rules, and its type. All nodes within it are visited consecutively.
     outermost: Option<(&'r [SchemaStep<'r>], Arc<DeclType>)>,
 }
 

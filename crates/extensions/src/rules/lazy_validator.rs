@@ -1,5 +1,4 @@
-//! Compiles the rules of a custom resource when its first object is validated: most definitions of a cluster have no
-//! objects.
+//! Compiles the rules of a custom resource when its first object is validated. Most CRDs of a cluster have no objects.
 
 use std::sync::OnceLock;
 
@@ -23,7 +22,7 @@ pub(crate) struct LazyCelValidator(OnceLock<Option<CelValidator>>);
 
 impl LazyCelValidator {
     /// Validates an object with the rules, unless a preceding error blocks them. Returns the warnings of ratcheted
-    /// errors, or `None` if the limited budget does not suffice.
+    /// errors, or `None` if the limited budget is not enough.
     pub(crate) fn validate(
         &self,
         schema: &StructuralSchema,

@@ -9,8 +9,8 @@ const MAX_LENGTH: usize = 5 * 1024;
 
 /// The result of a message expression.
 pub(super) struct MessageResult {
-    /// The message, or `None` if the expression fails or its result is unusable, so that the default is used. An error
-    /// ends the evaluation of rules.
+    /// The message. `None` if the expression fails or its result is unusable; then the default message is used. An
+    /// error ends the evaluation of rules.
     pub(super) message: Result<Option<String>, String>,
     /// The remaining cost budget.
     pub(super) remaining_budget: i64,

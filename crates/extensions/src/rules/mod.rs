@@ -1,8 +1,8 @@
-//! CEL validation rules (`x-kubernetes-validations`): compilation, cost estimation and evaluation. Behaves as
-//! kube-apiserver 1.36 does (apiextensions-apiserver's `pkg/apiserver/schema/cel`).
+//! CEL validation rules (`x-kubernetes-validations`): compilation, cost estimation and evaluation. They behave as in
+//! kube-apiserver 1.36 (apiextensions-apiserver's `pkg/apiserver/schema/cel`).
 //!
-//! The rules of a schema are compiled once into a [`CelValidator`], a tree parallel to the schema, with types from
-//! [`decl_type`] that exist only during compilation. Evaluation reads objects in place through a [`value_adapter`]; the
+//! The rules of a schema are compiled once into a [`CelValidator`], a tree parallel to the schema. Its types, from
+//! [`decl_type`], exist only during compilation. Evaluation reads objects in place through a [`value_adapter`]. The
 //! [`walker`] visits an object and evaluates the rules of each node ([`apply`]).
 
 mod apply;

@@ -1,4 +1,4 @@
-//! Strings that CEL sees as other types: timestamps, durations, bytes. Parsed like kube-openapi's `strfmt`.
+//! Strings that CEL sees as other types: timestamps, durations, bytes. They are parsed as in kube-openapi's `strfmt`.
 
 use pintle_cel::{CelBytes, Timestamp, Value};
 use pintle_value::time::Time;

@@ -36,15 +36,15 @@ pub(super) struct Rule {
     pub(super) uses_old_self: bool,
     /// True if `oldSelf` is optional.
     pub(super) optional_old_self: bool,
-    /// The message expression. `None` also if it does not compile.
+    /// The message expression. It is `None`, too, if it does not compile.
     pub(super) message: Option<Program>,
     /// The relative path of the field that errors refer to (`fieldPath`).
     pub(super) field: Option<Box<str>>,
 }
 
 impl CelValidator {
-    /// Compiles the rules of a schema node. Returns `None` if there are none. `resource` is true for the root and for
-    /// embedded resources.
+    /// Compiles the rules of a schema node. Returns `None` if there are no rules. `resource` is true for the root and
+    /// for embedded resources.
     pub(crate) fn of(node: SchemaNode<'_>, resource: bool) -> Option<Self> {
         if !node.has_rules_within() {
             return None;
@@ -52,7 +52,7 @@ impl CelValidator {
         Self::node(node, resource, DeclType::of(node, resource), None)
     }
 
-    /// `adapter` is the node's adapter, if the parent has one for it.
+    /// `adapter` is the node's adapter, if the parent has it.
     fn node(
         node: SchemaNode<'_>,
         resource: bool,

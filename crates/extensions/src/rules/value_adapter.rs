@@ -1,4 +1,4 @@
-//! CEL values over custom resources, read in place by their schema (upstream: `UnstructuredToVal` of
+//! CEL values over custom resources, which are read in place by their schema (upstream: `UnstructuredToVal` of
 //! `apiserver/pkg/cel/common`).
 
 use std::borrow::Cow;
@@ -107,7 +107,7 @@ impl ValueAdapter {
         }
     }
 
-    /// Returns the adapter one step further, if it equals the adapter of that node alone.
+    /// Returns the adapter one step further, if it equals the adapter that the node would have alone.
     pub(super) fn step(&self, step: SchemaStep<'_>) -> Option<Arc<Self>> {
         match (step, &self.kind) {
             // Meta fields have fixed types within a resource, and the types of the schema otherwise.

@@ -15,7 +15,7 @@ pub(crate) struct CelResult {
     pub(crate) errors: Errors,
     /// Ratcheted errors, which are returned to the client as warnings.
     pub(crate) warnings: Vec<String>,
-    /// The remaining cost budget. Negative if it was exceeded.
+    /// The remaining cost budget. It is negative if the budget was exceeded.
     pub(crate) remaining_budget: i64,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct CostLimits {
 }
 
 impl CostLimits {
-    /// Uses a total budget and upstream's limit per evaluation.
+    /// Uses a total budget, and upstream's limit for each evaluation.
     pub(crate) fn of(budget: i64) -> Self {
         Self { budget, per_call: PER_CALL_COST_LIMIT }
     }
@@ -68,7 +68,7 @@ impl CelValidator {
     }
 }
 
-/// The node and the value that the walk is at.
+/// The current node and value of the walk.
 pub(super) struct NodeContext<'a> {
     pub(super) node: SchemaNode<'a>,
     pub(super) new: &'a Json,

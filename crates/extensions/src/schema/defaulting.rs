@@ -7,7 +7,7 @@ use super::model::{Flags, StructuralSchema};
 use super::node::{Additional, SchemaNode};
 
 impl StructuralSchema {
-    /// Applies defaults to fields that are absent, or null where null is not allowed. Idempotent.
+    /// Applies defaults to fields that are absent, or null where null is not allowed. This is idempotent.
     pub fn default(&self, object: &mut Value) {
         fill(object, self.root());
     }
@@ -21,7 +21,7 @@ impl StructuralSchema {
 }
 
 fn fill(value: &mut Value, node: SchemaNode<'_>) {
-    // Most nodes have no defaults within.
+    // Most nodes have no defaults below them.
     if !node.has(Flags::DEFAULTS_WITHIN) {
         return;
     }
@@ -56,7 +56,7 @@ fn fill_absent(object: &mut Object, node: SchemaNode<'_>) {
         let is_absent = object.get(name).is_none_or(|value| value.is_null() && !node.is_nullable());
         is_absent.then_some((name, default))
     });
-    // Nested objects repeat a large default many times.
+    // Nested objects may repeat a large default many times.
     let affordable = absent.map_while(|(name, default)| {
         budget::charge(default.held_bytes()).ok().map(|()| (Str::from(name), default.clone()))
     });

@@ -1,4 +1,4 @@
-//! `apiVersion`, `kind` and `metadata` of the object and of embedded resources. They are decoded as for built-in kinds,
+//! `apiVersion`, `kind` and `metadata` of the object and of embedded resources. They are decoded as in built-in kinds,
 //! whatever the schema declares (upstream: `schema/objectmeta`, and the decoding in `customresource_handler`).
 
 use pintle_catalog::shared;
@@ -13,7 +13,7 @@ use super::node::{Additional, SchemaNode};
 /// The reason why an object cannot be decoded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MalformedObject {
-    /// Its metadata is malformed. The message is that of Go's decoder.
+    /// The metadata of the object is malformed. The message is Go's decoder's message.
     #[error("{0}")]
     Metadata(String),
     /// The metadata of an embedded resource is malformed.
@@ -21,7 +21,7 @@ pub enum MalformedObject {
     Embedded(FieldError),
 }
 
-/// How nulls are handled that are not allowed.
+/// How forbidden nulls are handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nulls {
     Drop,
@@ -31,16 +31,16 @@ enum Nulls {
 /// How malformed metadata fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InvalidMetadata {
-    /// The first one is an error.
+    /// The first malformed field is an error.
     Reject,
-    /// They are dropped.
+    /// Malformed fields are dropped.
     Drop,
 }
 
 impl StructuralSchema {
     /// Decodes an object: normalises its metadata, prunes undeclared fields, and drops nulls that are not allowed.
-    /// Returns the paths of unknown fields in the order in which strict field validation reports them: those of the
-    /// metadata, of the object, and of the metadata of embedded resources.
+    /// Returns the paths of unknown fields, in the order in which strict field validation reports them. Fields of the
+    /// metadata come first, then fields of the object, then fields of the metadata of embedded resources.
     ///
     /// # Errors
     /// Returns an error if the metadata of the object or of an embedded resource has a value of the wrong type.
@@ -48,8 +48,8 @@ impl StructuralSchema {
         self.read(object, InvalidMetadata::Reject, Nulls::Drop)
     }
 
-    /// Decodes an object that an apply has merged. Upstream does not decode it before it is stored: validation finds
-    /// nulls that are not allowed, and malformed metadata fields count as missing.
+    /// Decodes an object that an apply has merged. Upstream does not decode a merged object before it is stored.
+    /// Validation finds forbidden nulls, and malformed metadata fields count as missing.
     ///
     /// # Errors
     /// Returns an error if the metadata of an embedded resource has a value of the wrong type.
@@ -94,8 +94,8 @@ impl StructuralSchema {
         }
     }
 
-    /// Decodes an object of another kind or group, of which only the metadata is known. Returns the paths of its unknown
-    /// fields.
+    /// Decodes an object of another kind or group, whose schema is known only for the metadata. Returns the paths of
+    /// its unknown fields.
     ///
     /// # Errors
     /// Returns an error if the metadata has a value of the wrong type.
@@ -123,8 +123,8 @@ impl StructuralSchema {
         Ok(unknown)
     }
 
-    /// Normalises the metadata of embedded resources, and with `resource` that of the object itself. Returns the paths
-    /// of unknown fields.
+    /// Normalises the metadata of embedded resources, and with `resource` also the metadata of the object itself.
+    /// Returns the paths of unknown fields.
     pub(super) fn coerce(
         &self,
         object: &mut Value,

@@ -1,4 +1,4 @@
-//! Finds values in long enums without a look at all of them: a list of many values may have a long enum.
+//! Finds values in long enums without a comparison with each enum value. A list of many values may have a long enum.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -7,7 +7,7 @@ use pintle_value::{Value, ValueKey};
 
 use super::model::{IndexRange, to_index};
 
-/// Enums that are no longer than this are searched from the start.
+/// Enums of at most this length are searched from the start.
 const SHORT: u32 = 16;
 
 /// The values of the long enums of a schema.

@@ -1,4 +1,4 @@
-//! Uniqueness of list items: sets by value, maps by keys (upstream: `schema/listtype`).
+//! Uniqueness of list items. Items of sets differ by value, items of maps by keys (upstream: `schema/listtype`).
 
 use pintle_value::{Errors, FieldError, FieldPath, Object, Value, print};
 

@@ -1,5 +1,5 @@
-//! Structural schemas (`openAPIV3Schema` of a CustomResourceDefinition): pruning, defaulting and validation of custom
-//! resources, and the types for server-side apply. Behaves as kube-apiserver 1.36 does (`apiextensions-apiserver` and
+//! Structural schemas (`openAPIV3Schema` of a CRD): pruning, defaulting and validation of custom resources, and the
+//! types for server-side apply. The behavior matches kube-apiserver 1.36 (`apiextensions-apiserver` and
 //! `kube-openapi`).
 //!
 //! ```

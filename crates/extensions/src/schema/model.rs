@@ -12,9 +12,9 @@ use super::formats::Format;
 #[derive(Debug, Default)]
 pub struct StructuralSchema {
     pub(super) nodes: Vec<NodeData>,
-    /// The properties of all nodes; those of one node are sorted by name.
+    /// The properties of all nodes. The properties of one node are sorted by name.
     pub(super) properties: Vec<Property>,
-    /// The keywords of all nodes; those of one node are in validation order.
+    /// The keywords of all nodes. The keywords of one node are in validation order.
     pub(super) keywords: Vec<Keyword>,
     /// Every name, once.
     pub(super) names: Vec<Str>,
@@ -34,7 +34,7 @@ pub(super) struct NodeId(pub(super) u32);
 
 impl NodeId {
     pub(super) const ROOT: Self = Self(0);
-    /// No node. The root is never a child, so its index can stand for none.
+    /// No node. The root is never a child, so its index can stand for a missing node.
     pub(super) const NONE: Self = Self(0);
 }
 
@@ -63,7 +63,7 @@ impl IndexRange {
     }
 }
 
-/// Converts an index to its stored form. A definition is at most a few megabytes.
+/// Converts an index to its stored form. A CRD is at most a few megabytes.
 pub(super) fn to_index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
@@ -145,7 +145,7 @@ pub(super) enum Keyword {
     MaxLength(i64),
     MinLength(i64),
     Pattern(u32),
-    /// A format and its name; `None` for a format that is unknown for the type, which is ignored.
+    /// A format and its name. `None` for a format that is unknown for the type; it is ignored.
     Format(NameId, Option<Format>),
     MultipleOf(f64),
     Minimum(f64, Bound),
@@ -217,7 +217,7 @@ impl Type {
     }
 }
 
-/// A regular expression, compiled on first use: compiled expressions are large, and most are never used.
+/// A regular expression, which is compiled on first use. Compiled expressions are large, and most are never used.
 #[derive(Debug)]
 pub(super) struct Pattern {
     pub(super) text: Str,
@@ -229,7 +229,7 @@ impl Pattern {
         Self { text: Str::from(text), compiled: OnceLock::new() }
     }
 
-    /// True if the text has a match. The error is Go's message, or tells that the search would take too long.
+    /// True if the text has a match. The error is Go's message, or says that the search would take too long.
     pub(super) fn is_match(&self, text: &str) -> Result<bool, String> {
         let compiled = self.compiled.get_or_init(|| pintle_cel::compile_pattern(&self.text));
         Ok(compiled.as_ref().map_err(String::clone)?.searching(text)?.is_match(text))
@@ -247,7 +247,7 @@ impl StructuralSchema {
         self.nodes.len()
     }
 
-    /// True if there are no nodes; never of a parsed schema.
+    /// True if there are no nodes. A parsed schema always has nodes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()

@@ -6,7 +6,7 @@ use pintle_value::{Str, Value};
 use super::formats::Format;
 use super::model::{Flags, IndexRange, Keyword, NameId, NodeData, NodeId, Property, StructuralSchema, Type};
 
-/// A node of a schema: that of the object, of a property, or of the items of a list.
+/// A node of a schema: the schema of the object, of a property, or of the items of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct SchemaNode<'s> {
     pub(super) schema: &'s StructuralSchema,
@@ -16,7 +16,7 @@ pub struct SchemaNode<'s> {
 /// The `additionalProperties` of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Additional<'s> {
-    /// Not declared.
+    /// The keyword is not declared.
     Undeclared,
     /// `false`: other properties are forbidden.
     None,
@@ -37,7 +37,7 @@ pub enum ListType {
     Map,
 }
 
-/// Up to this many properties are searched linearly: comparing names is cheap, because most differ in length.
+/// Up to this many properties are searched linearly. Comparing names is cheap, because most names differ in length.
 const LINEAR_SEARCH_MAX: usize = 16;
 
 static EMPTY_NODE: NodeData = NodeData {
@@ -63,7 +63,7 @@ impl StructuralSchema {
 }
 
 impl<'s> SchemaNode<'s> {
-    /// The declared type. Absent if any value, or an integer or string, is allowed.
+    /// The declared type. It is absent if any value, or an integer or string, is allowed.
     #[must_use]
     pub fn ty(self) -> Option<Type> {
         self.node.ty
@@ -177,7 +177,7 @@ impl<'s> SchemaNode<'s> {
         self.schema.values.get(at as usize).filter(|value| !value.is_null())
     }
 
-    /// The CEL rules (`x-kubernetes-validations`), as in the definition.
+    /// The CEL rules (`x-kubernetes-validations`), as in the CRD.
     #[must_use]
     pub fn rules(self) -> &'s [Value] {
         let rules = self.keyword(|keyword| if let Keyword::Rules(range) = keyword { Some(*range) } else { None });

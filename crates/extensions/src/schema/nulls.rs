@@ -1,4 +1,4 @@
-//! Dropping nulls that are not allowed and have no default (upstream: `PruneNonNullableNullsWithoutDefaults`).
+//! Dropping forbidden nulls of fields without a default (upstream: `PruneNonNullableNullsWithoutDefaults`).
 
 use pintle_value::Value;
 
@@ -6,8 +6,8 @@ use super::model::StructuralSchema;
 use super::node::SchemaNode;
 
 impl StructuralSchema {
-    /// Drops null fields that are not nullable. Fields with a default stay, because defaulting replaces them; list
-    /// items stay too.
+    /// Drops null fields that are not nullable. Fields with a default stay, because defaulting replaces them. List
+    /// items stay, too.
     pub fn drop_nulls(&self, object: &mut Value) {
         walk(object, self.root());
     }

@@ -9,7 +9,7 @@ use super::model::{
     Bound, Flags, IndexRange, Keyword, NameId, NodeData, NodeId, Pattern, Property, StructuralSchema, Type, to_index,
 };
 
-/// The reason why a schema is not structural. The validation of definitions rejects such schemas.
+/// The reason why a schema is not structural. The validation of CRDs rejects such schemas.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// A JSON Schema field that structural schemas do not support.
@@ -28,8 +28,8 @@ const UNSUPPORTED: [&str; 7] =
     ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
 
 impl StructuralSchema {
-    /// Parses the schema of a version of a valid definition. Values of the wrong type are ignored. Defaults are pruned
-    /// with the schema itself.
+    /// Parses the schema of a version of a valid CRD. Values of the wrong type are ignored. The schema itself prunes
+    /// its defaults.
     ///
     /// # Errors
     /// Returns an error if the schema is not structural.
@@ -208,7 +208,7 @@ fn check_supported(tree: &Value) -> Result<(), ParseError> {
     for field in UNSUPPORTED {
         let set = match tree.get(field) {
             None => false,
-            // This field must not be present at all.
+            // The field `additionalItems` must not be present at all.
             Some(_) if field == "additionalItems" => true,
             Some(value) => !value.is_empty(),
         };

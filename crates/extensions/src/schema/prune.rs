@@ -12,7 +12,7 @@ pub(super) const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 impl StructuralSchema {
     /// Drops undeclared fields, except `apiVersion`, `kind` and `metadata` of the object and of embedded resources.
     /// Returns the sorted paths of the dropped fields (`spec.ports[0].nope`), which strict field validation reports as
-    /// unknown. Idempotent.
+    /// unknown. This is idempotent.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut pruner = Pruner { dropped: Vec::new() };
         let root = self.root();

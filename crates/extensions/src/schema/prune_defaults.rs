@@ -1,5 +1,5 @@
-//! Prunes defaults once when a schema is parsed, so that defaulting never adds what pruning would drop (upstream:
-//! `PruneDefaults`).
+//! Prunes defaults once when a schema is parsed, so that defaulting never adds fields that pruning would drop
+//! (upstream: `PruneDefaults`).
 
 use pintle_value::{Object, Str, Value};
 

@@ -1,5 +1,5 @@
-//! Converts a structural schema to the types of server-side apply: merge behavior, list map keys and atomic values
-//! (upstream: kube-openapi's `schemaconv`, applied to the OpenAPI document of the definition).
+//! Converts a structural schema to the types of server-side apply, with merge behavior, list map keys and atomic
+//! values. Upstream applies kube-openapi's `schemaconv` to the OpenAPI document of the CRD.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
@@ -89,7 +89,7 @@ fn copy(from: &Types, id: TypeId, into: &mut Types, done: &mut HashMap<TypeId, T
     place
 }
 
-/// The parts of a type in which those that a definition can have many of differ.
+/// The hashed parts of a type. Types that a CRD can have in large numbers differ in these parts.
 struct TypeKey<'t>(&'t ApplyType);
 
 impl Hash for TypeKey<'_> {
@@ -121,7 +121,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// Adds a type, or returns an equal existing one: definitions often repeat the same schema.
+    /// Adds a type, or returns an equal existing type. CRDs often repeat the same schema.
     fn add(&mut self, ty: ApplyType) -> TypeId {
         let alike = self.known.entry(self.hashes.hash_one(TypeKey(&ty))).or_default();
         if let Some(same) = alike.iter().find(|id| self.types.get(**id) == &ty) {

@@ -40,7 +40,7 @@ impl<'a> ValuePath<'a> {
         ValuePath { parent: Some(self), step, silent: self.silent }
     }
 
-    /// Returns the path with errors suppressed: validation then only determines whether the value is valid.
+    /// Returns the path with errors suppressed. Validation then only determines whether the value is valid.
     pub(super) const fn silently(self) -> Self {
         ValuePath { silent: true, ..self }
     }

@@ -6,7 +6,7 @@ use pintle_extensions::build_resources;
 use pintle_registry::{DefinitionSource, Resource};
 use pintle_value::{Value, object};
 
-/// Creates a definition whose names are accepted.
+/// Creates a CRD whose names are accepted.
 pub(crate) fn definition(schema: Value, scale: Option<&Value>) -> Value {
     let mut version = object! {
         "name": "v1", "served": true, "storage": true, "subresources": object! { "status": object! {} },
@@ -29,7 +29,7 @@ pub(crate) fn definition(schema: Value, scale: Option<&Value>) -> Value {
     }
 }
 
-/// Builds the resource of a definition, if it can be served.
+/// Builds the resource of a CRD, if it can be served.
 pub(crate) fn kind(definition: &Value) -> Option<Arc<Resource>> {
     let schema = definition
         .items_at(&["spec", "versions"])
@@ -39,7 +39,7 @@ pub(crate) fn kind(definition: &Value) -> Option<Arc<Resource>> {
     build_resources(definition, &source).into_iter().next()
 }
 
-/// The source of the definition's schema.
+/// The source of the CRD's schema.
 struct Source(Option<Value>);
 
 impl DefinitionSource for Source {

@@ -27,7 +27,7 @@ pub(super) fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// True for a date, `t` or `T`, and a time with an offset. Text after a second `t` is ignored, as upstream.
+/// True for a date, `t` or `T`, and a time with an offset. Text after a second `t` is ignored, as in upstream.
 pub(super) fn is_date_time(text: &str) -> bool {
     let mut parts = text.split(['t', 'T']);
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };

@@ -51,11 +51,11 @@ pub enum Format {
     Ssn,
     /// A hexadecimal color.
     HexColor,
-    /// A color as `rgb(255, 0, 0)`.
+    /// A color in the form `rgb(255, 0, 0)`.
     RgbColor,
     /// Base64.
     Byte,
-    /// Anything.
+    /// Any text.
     Password,
     /// A date.
     Date,

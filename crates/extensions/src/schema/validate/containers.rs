@@ -57,7 +57,7 @@ pub(super) fn check_object(
     path: &ValuePath<'_>,
 ) -> ValidationResult {
     let mut result = ValidationResult::default();
-    // The kind of the object is the same before and after, whatever version was requested.
+    // An update never changes the kind of the object, whatever version was requested.
     let is_type = |name: &str| path.is_root() && matches!(name, "apiVersion" | "kind");
     let old_field = |name: &str| old.filter(|_| !is_type(name)).and_then(|old| old.field(name));
     check_size(node, fields, path, &mut result);

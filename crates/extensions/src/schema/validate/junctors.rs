@@ -1,5 +1,5 @@
-//! Validation of `anyOf`, `oneOf`, `allOf` and `not` (upstream: `schemaPropsValidator`). Their schemas are validated
-//! without an old value, so without ratcheting.
+//! Validation of `anyOf`, `oneOf`, `allOf` and `not` (upstream: `schemaPropsValidator`). Values are validated with
+//! their schemas without an old value, so there is no ratcheting.
 
 use std::fmt;
 
@@ -47,7 +47,8 @@ impl Branches<'_> {
         branches.map(move |branch| check_value(self.node.schema.node(*branch), self.value, None, path))
     }
 
-    /// Returns the result with the most matches, the first of equal ones. Used if all branches fail.
+    /// Returns the result with the most matches, or the first of several such results. This is used if all branches
+    /// fail.
     fn best_failure(&self, path: &ValuePath<'_>) -> Option<ValidationResult> {
         let better = |best: ValidationResult, other: ValidationResult| {
             if other.match_count() > best.match_count() { other } else { best }
@@ -60,7 +61,8 @@ fn add_junctor_error(result: &mut ValidationResult, path: &ValuePath<'_>, what: 
     result.add_without_path(path, format_args!("{} {what}", print::quote(&path.to_string())));
 }
 
-/// Branches are first tried with errors suppressed: usually one is valid, and the errors of the others are not needed.
+/// Branches are first tried with errors suppressed. Usually one branch is valid, and the errors of the others are not
+/// needed.
 fn any_of(branches: &Branches<'_>, path: &ValuePath<'_>, result: &mut ValidationResult) {
     if let Some(valid) = branches.outcomes(&path.silently()).find(ValidationResult::is_valid) {
         return result.merge(valid);

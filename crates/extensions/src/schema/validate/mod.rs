@@ -1,5 +1,5 @@
-//! Validation of values like kube-openapi's `validation/validate`, reported like apiextensions' `validation`: with the
-//! same order, paths, kinds and texts, but sorted where upstream iterates over Go maps.
+//! Validation of values like kube-openapi's `validation/validate`, reported like apiextensions' `validation`. Errors
+//! have the same order, paths, kinds and texts. They are sorted where upstream iterates over Go maps.
 
 mod containers;
 mod junctors;
@@ -33,14 +33,14 @@ impl StructuralSchema {
 }
 
 impl SchemaNode<'_> {
-    /// Validates a value against this node alone. `field` is its path in the object (`status`): errors have it in their
-    /// path, but paths in their texts begin at the value, as upstream.
+    /// Validates a value against this node alone. `field` is its path in the object (`status`). Errors have it in their
+    /// path, but paths in their texts begin at the value, as in upstream.
     #[must_use]
     pub fn validate(self, field: Option<&str>, value: &Value) -> Errors {
         check(self, value, None, &ValuePath::ROOT).errors(field)
     }
 
-    /// Validates a value that replaces another.
+    /// Validates a value that replaces another value.
     #[must_use]
     pub fn validate_update(self, field: Option<&str>, value: &Value, old: Option<&Value>) -> Errors {
         let result = check(self, value, None, &ValuePath::ROOT);

@@ -1,5 +1,5 @@
-//! Validation of numbers (upstream: `numberValidator`). Two integers are compared as integers, with limits truncated
-//! like Go's conversions.
+//! Validation of numbers (upstream: `numberValidator`). Two integers are compared as integers. Limits are truncated as
+//! in Go's conversions.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -32,7 +32,7 @@ pub(super) fn check(node: SchemaNode<'_>, value: &Value, path: &ValuePath<'_>) -
             Keyword::Maximum(max, _) => (*max, "Maximum boundary"),
             _ => continue,
         };
-        // A limit that the type cannot represent is reported and then used as it is.
+        // A limit that the type cannot represent is reported, and then used as it is.
         let native = numeric_type.check_fits(&Value::Float(limit), what, path, &mut result);
         let number = match value {
             Value::Int(i) if native => Number::Int(*i),
@@ -80,7 +80,8 @@ impl NumericType {
 }
 
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
-/// The lowest float that fits. Upstream parses the shortest decimal of a float, and that of -2^63 is below it.
+/// The lowest float that fits. Upstream parses the shortest decimal of a float, and the shortest decimal of -2^63 is
+/// below -2^63.
 const ABOVE_MINUS_TWO_63: f64 = -9_223_372_036_854_774_784.0;
 
 /// True for an integer in `low..end`.
@@ -184,7 +185,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// Converts like Go on amd64: a number out of range becomes the smallest integer.
+/// Converts a float as Go does on amd64: a number out of range becomes the smallest integer.
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn to_int(x: f64) -> i64 {
     if (-TWO_63..TWO_63).contains(&x) { x as i64 } else { i64::MIN }

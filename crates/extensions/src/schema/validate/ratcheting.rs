@@ -8,7 +8,7 @@ use pintle_value::{Value, print};
 use crate::schema::model::Type;
 use crate::schema::node::{ListType, SchemaNode};
 
-/// The old value that is correlated with a new one.
+/// The old value that is correlated with a new value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OldValue<'v>(pub(crate) &'v Value);
 
@@ -74,7 +74,7 @@ pub(crate) struct OldItems<'v, K> {
 }
 
 impl<'v, K: Fn(&Value) -> Option<String>> OldItems<'v, K> {
-    /// Returns the old item with the keys of a new one.
+    /// Returns the old item with the keys of a new item.
     pub(crate) fn correlated_item(&self, item: &Value) -> Option<OldValue<'v>> {
         self.by_key.get(&(self.key)(item)?).copied().map(OldValue)
     }

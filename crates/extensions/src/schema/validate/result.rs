@@ -14,11 +14,11 @@ const LINEAR_SEARCH_MAX: usize = 32;
 /// The result of validating a value.
 #[derive(Debug, Default)]
 pub(super) struct ValidationResult {
-    /// True if the value is invalid. The only information if errors are suppressed.
+    /// True if the value is invalid. This is the only information if errors are suppressed.
     failed: bool,
-    /// Boxed, because a result is created for every value and most have no errors.
+    /// The errors. They are boxed, because a result is created for every value and most results have no errors.
     failures: Option<Box<ValidationErrors>>,
-    /// The number of successful checks. If all alternatives fail, the one with the most matches is reported.
+    /// The number of successful checks. If all alternatives fail, the alternative with the most matches is reported.
     match_count: usize,
 }
 
@@ -28,14 +28,14 @@ struct ValidationErrors {
     list: Vec<ValidationError>,
     /// The texts, indexed once there are many.
     known: HashSet<String>,
-    /// How long the texts and values are together, in bytes.
+    /// The length of all texts and values, in bytes.
     bytes: usize,
-    /// How many further errors were found.
+    /// The number of further errors that were found.
     omitted: usize,
 }
 
 impl ValidationErrors {
-    /// Whether further errors are only counted, as [`Errors`] does.
+    /// Whether further errors are only counted, as in [`Errors`].
     fn is_full(&self) -> bool {
         self.list.len() >= MAX_ERRORS || self.bytes >= MAX_ERROR_BYTES
     }
@@ -73,7 +73,7 @@ struct ValidationError {
     /// The path of the value; `None` if upstream has none.
     path: Option<String>,
     kind: ValidationErrorKind,
-    /// The message, which identifies the error: the same text is not reported twice.
+    /// The message, which identifies the error. The same text is not reported twice.
     text: String,
     value: Option<Value>,
 }

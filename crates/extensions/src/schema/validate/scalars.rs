@@ -71,7 +71,7 @@ pub(super) fn check_enum(
     }
 }
 
-/// Go converts the value to the type of the enum value first: 1.5 becomes 1, and 65 becomes "A". Null never matches.
+/// Go first converts the value to the type of the enum value: 1.5 becomes 1, and 65 becomes "A". Null never matches.
 #[allow(clippy::cast_precision_loss)]
 fn is_listed(schema: &StructuralSchema, range: IndexRange, value: &Value) -> bool {
     let has = |value: Value| schema.enums.contains(range, &schema.values, &value);

@@ -8,7 +8,7 @@ use crate::schema::model::Type;
 use crate::schema::node::SchemaNode;
 use crate::schema::value_path::ValuePath;
 
-/// The expected types: any, one, or those of `x-kubernetes-int-or-string`.
+/// The expected types: any type, one type, or the types of `x-kubernetes-int-or-string`.
 #[derive(Clone, Copy)]
 enum ExpectedType {
     Any,
@@ -72,7 +72,7 @@ pub(super) fn check(node: SchemaNode<'_>, value: &Value, path: &ValuePath<'_>) -
         if !has_text && !is_expected && actual_format != format {
             return Some(type_mismatch(path, format, actual_format));
         }
-        // A format takes precedence over the type; lists pass because formats do not apply to them.
+        // A format takes precedence over the type. Lists pass, because formats do not apply to them.
         if has_text && !expected.has(Type::Number) && !expected.has(Type::Integer) {
             return Some(type_match());
         }
