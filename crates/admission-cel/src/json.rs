@@ -65,7 +65,7 @@ pub fn json_patch(value: &Value<'_>) -> Result<Json, String> {
     operations.iter().map(convert_operation).collect::<Result<Vec<Json>, String>>().map(Json::Array)
 }
 
-/// Converts an integer, or to a text if it is too large for a number of the target.
+/// Converts an integer to a number, or to a text if it is too large for a number of the target.
 fn integer(value: i128, target: Target) -> Json {
     let is_exact = value.unsigned_abs() <= u128::from(MAX_EXACT);
     match i64::try_from(value) {

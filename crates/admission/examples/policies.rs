@@ -1,6 +1,6 @@
-//! Measures the plugin `ValidatingAdmissionPolicy`for a request that the policy matches, and for a request that it does
-//! not match. The policy has three rules. It is beside a thousand policies for other resources, and beside ten thousand
-//! bindings of other namespaces or for other resources.
+//! Measures the plugin `ValidatingAdmissionPolicy` with a policy of three rules, for a matching request and for a
+//! request that does not match. The same is measured with a thousand policies for other resources, and with ten
+//! thousand bindings of other namespaces or for other resources.
 //!
 //! `cargo run --release -p pintle-admission --example policies`
 

@@ -1,6 +1,6 @@
 //! The file with the configurations of plugins, `AdmissionConfiguration` (upstream:
-//! `apiserver/pkg/admission/config.go`). This module decodes it. The caller reads the files, also the files that it
-//! names.
+//! `apiserver/pkg/admission/config.go`). This module decodes it. The caller reads the files, including the files that
+//! it names.
 
 use std::sync::LazyLock;
 

@@ -170,7 +170,7 @@ impl EventRateLimit {
         if attributes.dry_run || !attributes.resource.is("", "events") {
             return Ok(());
         }
-        // Each limit counts the event, even if another one refuses it.
+        // Each limit counts the event, even if another limit refuses it.
         let refuse = |limit: &Limit| {
             let key = limit.kind.key(attributes, event);
             let text = || format!("limit reached on type {} for key {key}", limit.kind.name());

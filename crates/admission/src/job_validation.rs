@@ -77,7 +77,7 @@ fn gang(attributes: &AdmissionAttributes<'_>, job: &Value) -> Option<Value> {
     }
 }
 
-/// Whether an object has another one as its controller.
+/// Whether an object has another object as its controller.
 fn is_controlled_by(object: &Value, owner: &Value) -> bool {
     let mut owners = object.items_at(&["metadata", "ownerReferences"]).iter();
     let controller = owners.find(|reference| reference.bool_at(&["controller"]));

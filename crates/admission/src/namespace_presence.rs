@@ -1,5 +1,5 @@
 //! The plugins `NamespaceAutoProvision` and `NamespaceExists` (upstream: `plugin/pkg/admission/namespace`). The first
-//! creates a namespace that does not exist with its first object. The second refuses writes in such a namespace.
+//! plugin creates a missing namespace with its first object. The second plugin refuses writes in a missing namespace.
 
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Scope};
 use pintle_value::{Value, object};

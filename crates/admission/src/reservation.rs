@@ -13,12 +13,12 @@ pub trait Reservation: Send + Sync {
 
 /// Keeps what plugins reserve for a write until it has ended.
 pub trait Reservations: Sync {
-    /// From now on, a wait for the writes with reservations includes this write. A plugin calls this before it reads
-    /// anything that its reservation depends on.
+    /// From now on, code that waits for the writes with reservations also waits for this write. A plugin calls this
+    /// before it reads anything that its reservation depends on.
     fn begin(&self);
 
-    /// Adds a reservation. A plugin adds it before it reserves anything, so a wait for the writes with reservations
-    /// includes this write.
+    /// Adds a reservation. A plugin adds it before it reserves anything, so code that waits for the writes with
+    /// reservations also waits for this write.
     fn add(&self, reservation: Arc<dyn Reservation>);
 }
 

@@ -18,7 +18,7 @@ fn are_equal(first: &Value, second: &Value) -> bool {
     texts(first) == texts(second) && seconds(first) == seconds(second)
 }
 
-/// True if a toleration tolerates everything that another one tolerates.
+/// True if a toleration tolerates everything that another toleration tolerates.
 fn is_superset(superset: &Value, toleration: &Value) -> bool {
     if are_equal(superset, toleration) {
         return true;
@@ -55,8 +55,8 @@ fn identity(toleration: &Value) -> Identity<'_> {
 #[derive(Default)]
 struct TolerationIndex<'t> {
     all: HashSet<Identity<'t>>,
-    /// The two longest tolerations by key, effect, operator and value. The value is left out if the operator ignores
-    /// it.
+    /// The two tolerations that last longest, by key, effect, operator and value. The value is left out if the operator
+    /// ignores it.
     longest: HashMap<[&'t str; 4], [Option<&'t Value>; 2]>,
 }
 

@@ -116,7 +116,7 @@ impl AbacAuthorizer {
 }
 
 impl Policy {
-    /// Reads a line. Returns true beside the policy if the line has no version.
+    /// Reads a line. Returns the policy, and true if the line has no version.
     fn read(line: &str) -> Result<(Self, bool), ConfigFileError> {
         let (decoded, unversioned) = match SCHEME.decode(line.as_bytes()) {
             Err(ConfigFileError::MissingType { .. } | ConfigFileError::UnknownKind(_)) => {

@@ -76,7 +76,7 @@ impl AuthenticationTrust {
         })
     }
 
-    /// This trust and another one combined, each entry once. Certificates that have expired are left out.
+    /// This trust combined with another one, each entry once. Certificates that have expired are left out.
     ///
     /// # Errors
     /// A certificate cannot be read.

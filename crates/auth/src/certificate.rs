@@ -125,7 +125,7 @@ fn parse<'c>(leaf: &'c CertificateDer<'_>) -> Result<(&'c [u8], X509Certificate<
     X509Certificate::from_der(leaf).map_err(|error| AuthenticationError(error.to_string()))
 }
 
-/// The common name of a certificate, or an empty text. If there are several, the last counts, as in Go.
+/// The common name of a certificate, or an empty text. If there are several names, the last one counts, as in Go.
 pub(crate) fn common_name(leaf: &CertificateDer<'_>) -> Result<Str, AuthenticationError> {
     let (_, certificate) = parse(leaf)?;
     let name = certificate.subject().iter_common_name().last();

@@ -58,7 +58,7 @@ pub trait TokenCacheObserver: Send + Sync {
     fn blocked(&self, difference: i64);
     /// The authenticator behind the cache is asked.
     fn fetch_started(&self);
-    /// The authenticator has answered, without an error if `ok` is true. `None` if its answer was not awaited.
+    /// A fetch has ended. `ok` is false if the answer is an error, and `None` if the answer was not awaited.
     fn fetch_ended(&self, ok: Option<bool>);
 }
 

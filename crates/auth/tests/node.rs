@@ -58,7 +58,7 @@ fn check(authorizer: &NodeAuthorizer, rows: &[(&str, &str)]) {
 
 const UNRELATED: &str = "no relationship found between node 'n0' and this object";
 
-/// A pod with one reference of every sort, named after the pod.
+/// A pod with one reference of every kind, named after the pod.
 fn full_pod(name: &str, node: &str) -> Value {
     let text = r#"{
         "metadata": {"namespace": "ns", "name": "POD"},

@@ -206,6 +206,6 @@ fn the_graph_decides_as_an_evaluator_of_all_objects() {
         assert_eq!(found, expect, "seed {seed}, decision {decision}: node {node}, {request:?}");
         allowed += u64::from(expect);
     }
-    // The comparison is meaningful only if there are enough decisions of each sort.
+    // The comparison is meaningful only if there are enough decisions of each result.
     assert!(allowed > decisions / 20 && allowed < decisions * 19 / 20, "{allowed} allowed of {decisions}");
 }

@@ -238,7 +238,7 @@ fn the_index_decides_as_an_evaluator_of_all_bindings() {
         allowed += u64::from(expect.0);
         unresolved += u64::from(!expect.0 && !expect.1.is_empty());
     }
-    // The comparison is meaningful only if there are enough decisions of each sort.
+    // The comparison is meaningful only if there are enough decisions of each result.
     let enough = |count: u64| count > decisions / 20 && count < decisions * 19 / 20;
     assert!(enough(allowed) && enough(unresolved), "{allowed} allowed, {unresolved} with errors, of {decisions}");
 }

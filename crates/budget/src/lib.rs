@@ -38,7 +38,7 @@ pub enum Exhausted {
     Disconnected,
 }
 
-/// The memory that all requests together may hold. Budgets get their memory from it.
+/// The pool of the memory that all requests together may hold. Budgets take their memory from it.
 pub trait MemoryPool: fmt::Debug + Send + Sync {
     /// Takes bytes. Returns false if the pool does not have them.
     fn take(&self, bytes: usize) -> bool;

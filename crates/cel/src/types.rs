@@ -12,8 +12,8 @@ pub enum Type {
     Error,
     /// A type that is known at run time only.
     Dyn,
-    /// `google.protobuf.Any`. It is like [`Type::Dyn`], but it is not equal to it and cannot be the range of a
-    /// comprehension.
+    /// `google.protobuf.Any`. It is like [`Type::Dyn`], but the two types are not equal, and `Any` cannot be the range
+    /// of a comprehension.
     Any,
     /// The type of `null`.
     Null,

@@ -17,7 +17,7 @@ pub(crate) struct PrinterColumns {
 }
 
 impl PrinterColumns {
-    /// Returns the table of a version. If the version declares no columns, the table has the column of the age.
+    /// Returns the table of a version. If the version declares no columns, the table has a column with the age.
     pub(crate) fn of(version: &Value) -> Box<dyn TableConvertor> {
         let asked = version.items_at(&["additionalPrinterColumns"]);
         let mut table = Self { columns: vec![Column::NAME], paths: Vec::new() };

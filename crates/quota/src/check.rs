@@ -48,7 +48,7 @@ pub enum QuotaRefusal {
     Unclassified(String),
 }
 
-/// The addition of a write to the usage of a quota.
+/// The usage that a write adds to a quota.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Charge {
     /// The index of the quota.
@@ -75,7 +75,7 @@ impl MeasuredWrite {
         Ok(object.scopes.match_all(&quota.requirements)? && is_limited)
     }
 
-    /// The addition of the write to the usage of a quota that counts its new object.
+    /// The usage that the write adds to a quota that counts its new object.
     fn delta(&self, quota: &ResourceQuota) -> Result<ResourceList, String> {
         let delta = match &self.old {
             Some(old) if self.is_counted(old, quota)? => subtract(&self.new.usage, &old.usage),
@@ -84,7 +84,7 @@ impl MeasuredWrite {
         Ok(without_zeros(delta))
     }
 
-    /// The addition of the write to the usage of the namespace.
+    /// The usage that the write adds to the namespace.
     fn delta_without_quota(&self) -> ResourceList {
         without_zeros(match &self.old {
             Some(old) => subtract(&self.new.usage, &old.usage),
@@ -208,7 +208,7 @@ pub fn check_write(
     Ok(charges)
 }
 
-/// Checks that the unused rest of a quota is enough.
+/// Checks that a quota has enough left for a request.
 fn check_limits(quota: &ResourceQuota, requested: &ResourceList) -> Result<(), String> {
     let mut used = quota.used.clone();
     add(&mut used, requested);

@@ -9,9 +9,9 @@ use crate::resource_list::{add, add_quantity, count};
 use crate::{Evaluator, QuotaContext, QuotaFeatures, QuotaWrite};
 
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
-/// The suffix after the name of a device class in the limit on its devices.
+/// The suffix of the limit on the devices of a device class.
 const CLASS_SUFFIX: &str = ".deviceclass.resource.k8s.io/devices";
-/// The prefix before the name of a device class in the limit on the extended resource that each class is.
+/// The prefix of the limit on a device class's implicit extended resource.
 const IMPLICIT_PREFIX: &str = "requests.deviceclass.resource.kubernetes.io/";
 /// The annotation of a claim that the scheduler has created for the extended resources of a pod.
 const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";

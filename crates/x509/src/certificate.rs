@@ -1,5 +1,5 @@
-//! A certificate, with the data that the verification of its chain needs. Like Go, this module refuses to parse
-//! malformed certificates.
+//! A certificate, with the data that the verification of its chain needs. Certificates that Go cannot parse are not
+//! parsed here either.
 
 use std::collections::HashSet;
 

@@ -85,7 +85,7 @@ impl Authorities {
     }
 
     /// Verifies that a certificate is a client's, at a time since 1970. Returns the period around this time in which
-    /// the result stays the same, because no certificate starts or ends to be valid.
+    /// the result stays the same, because no certificate becomes valid or expires in it.
     ///
     /// # Errors
     /// No chain leads to an authority.
@@ -247,7 +247,7 @@ fn check_chain(chain: &[&Certificate]) -> Result<(), VerifyError> {
     Ok(())
 }
 
-/// The period around `now` in which no certificate starts or ends to be valid.
+/// The period around `now` in which no certificate becomes valid or expires.
 fn period<'c>(certificates: impl Iterator<Item = &'c Certificate>, now: Duration) -> Range<Duration> {
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
     let mut period = Duration::ZERO..Duration::MAX;

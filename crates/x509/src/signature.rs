@@ -79,8 +79,7 @@ impl SignatureAlgorithm {
     }
 }
 
-/// The hash function of PSS. `None` if the mask has another function, or if the salt does not have the length of a
-/// digest.
+/// The hash function of PSS. The mask must have the same function, and the salt must have the length of a digest.
 fn pss_hash(identifier: &AlgorithmIdentifier<'_>) -> Option<Hash> {
     const TRAILER: u32 = 1;
     let parameters = RsaSsaPssParams::try_from(identifier.parameters.as_ref()?).ok()?;

@@ -1,5 +1,5 @@
 //! The constraints of an item of a limit range: minimum, maximum, and the ratio of limit to request. Quantities are
-//! compared as 64-bit integers, as upstream does: in thousandths if all are small enough.
+//! compared as 64-bit integers, as in upstream. They are compared in thousandths if all of them are small enough.
 
 use pintle_kinds::{ResourceList, resource_list};
 use pintle_value::Value;

@@ -1,5 +1,5 @@
-//! The certificates that a node may request for pods. The pod must run on the node, and the request must describe it as
-//! it is (upstream: `admitPodCertificateRequest`).
+//! The certificates that a node may request for pods. The pod must run on the node, and the request must describe the
+//! pod as it is (upstream: `admitPodCertificateRequest`).
 
 use pintle_auth::node::is_mirror_pod;
 use pintle_registry::ApiError;

@@ -9,7 +9,7 @@ use pintle_value::print::quote;
 
 use super::NodeWrite;
 
-/// The verb that allows a node audiences that its pods do not have.
+/// The verb that allows a node to request audiences that its pods do not have.
 const AUDIENCE_VERB: &str = "request-serviceaccounts-token-audience";
 
 /// Sources of volumes inside the tree, and the CSI drivers that replaced them.

@@ -69,7 +69,7 @@ pub(super) struct Definition {
 /// An evaluation that takes this long gets a thread that serves nothing else. Getting such a thread takes some ten
 /// microseconds.
 const LONG_EVALUATION: Duration = Duration::from_millis(1);
-/// How many evaluations after a long one are expected to take long, too, because the next object may be alike.
+/// How many evaluations after a long one are expected to take long, too, because the next object may be similar.
 const LONG_SERIES: u32 = 1000;
 
 impl Definition {

@@ -52,8 +52,8 @@ pub(super) struct Denial {
     pub(super) reason: Option<&'static str>,
 }
 
-/// The error of mutating policies: the message and the reason of the first denial, and all of them as causes. As upstream,
-/// the code does not follow the reason.
+/// The error of mutating policies: the message and the reason of the first denial, and all denials as causes. As in
+/// upstream, the code does not follow the reason.
 pub(super) fn mutating(attributes: &AdmissionAttributes<'_>, object: &Value, denials: &[Denial]) -> ApiError {
     let forbidden = attributes.forbidden(object, "admission request denied by policy");
     let (ApiError::Forbidden { resource, name, .. }, Some(first)) = (&forbidden, denials.first()) else {

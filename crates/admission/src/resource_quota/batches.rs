@@ -29,7 +29,7 @@ struct Waiter<W, O> {
     turn: oneshot::Sender<Turn<W, O>>,
 }
 
-/// The end of a write's wait.
+/// The outcome of a write's wait.
 enum Turn<W, O> {
     /// It was decided in a batch that another write led.
     Decided(O),

@@ -61,7 +61,7 @@ impl NamespaceQuotas {
     /// Decodes quotas.
     ///
     /// # Errors
-    /// One of them cannot be read; has upstream's message.
+    /// One of them cannot be read. The error has upstream's message.
     pub(super) fn decode(stored: Vec<Box<dyn StoredObject>>) -> Result<Self, ApiError> {
         let mut quotas = Vec::with_capacity(stored.len());
         for quota in &stored {
@@ -80,7 +80,7 @@ impl NamespaceQuotas {
 /// Reads the quotas of a namespace, without decoding them.
 ///
 /// # Errors
-/// They cannot be read; has upstream's message.
+/// The quotas cannot be read. The error has upstream's message.
 pub(super) fn read_quotas(client: &dyn ObjectClient, namespace: &str) -> Result<Vec<Box<dyn StoredObject>>, ApiError> {
     client.read_all(&quotas(), namespace).map(Iterator::collect).map_err(unresolved)
 }

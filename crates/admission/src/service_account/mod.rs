@@ -38,7 +38,7 @@ static FIELDS: LazyLock<Projection> = LazyLock::new(|| {
     ])
 });
 
-/// Texts in the fields of an account that matter for its pods. Most accounts contain none of them.
+/// The texts in an account that matter for its pods. Most accounts contain none of them.
 static FINDERS: LazyLock<[Finder<'_>; 3]> =
     LazyLock::new(|| [ENFORCE_MOUNTABLE_SECRETS, "automountServiceAccountToken", "imagePullSecrets"].map(Finder::new));
 
@@ -146,8 +146,8 @@ async fn account_of_named(attributes: &AdmissionAttributes<'_>, pod: &Value) -> 
     account_of(attributes, pod).await
 }
 
-/// Checks that a mirror pod refers to nothing of the API server. The kubelet would delete the pod if the plugin changed
-/// it.
+/// Checks that a mirror pod refers to no object of the API server. The kubelet would delete the pod if the plugin
+/// changed it.
 fn check_mirror_pod(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
     let why = if !account_name(pod).is_empty() {
         "a mirror pod may not reference service accounts"

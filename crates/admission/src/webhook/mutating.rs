@@ -190,7 +190,7 @@ impl Call<'_> {
             attributes.objects.decode(attributes.resource, patched, &kind, Decoding::Lenient).map_err(failed)?;
         let changed = new != *current;
         self.annotate(PATCH, &[("patch", patch.text), ("patchType", "JSONPatch".into())]);
-        // As upstream, defaults alone are no change.
+        // As in upstream, defaults alone are no change.
         attributes.objects.set_defaults(&mut new, &kind);
         attributes.reinvocation.will_replace(object);
         view.replace(object, new);

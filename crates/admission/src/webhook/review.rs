@@ -255,7 +255,7 @@ pub(super) fn decode(
     Ok(AdmissionResponse {
         allowed: response.bool_at(&["allowed"]),
         status: response.get("status").cloned().unwrap_or_default(),
-        // As in upstream, a patch in the older version has the only type.
+        // As in upstream, a patch in the older version has the only type that exists.
         patch_type: match version {
             ReviewVersion::V1 => patch_type.unwrap_or_default().into(),
             ReviewVersion::V1Beta1 => "JSONPatch".into(),

@@ -159,7 +159,8 @@ impl ClaimsExpression {
         }
     }
 
-    /// The result for claims, which must be a text. `what` names the purpose of the text in the error.
+    /// Evaluates the expression for claims. The result must be a text. `what` names the purpose of the text in the
+    /// error.
     fn text(&self, claims: &Value, what: &str) -> Result<Str, RuleError> {
         self.evaluate(claims, |value| match value {
             CelValue::String(text) => Ok(Str::from(&*text)),
@@ -167,7 +168,7 @@ impl ClaimsExpression {
         })
     }
 
-    /// The result for claims, which must be texts, without empty ones.
+    /// Evaluates the expression for claims. The result must be texts. Empty texts are left out.
     fn texts(&self, claims: &Value) -> Result<Vec<Str>, RuleError> {
         self.evaluate(claims, |value| {
             let text = |value: CelValue<'_>| match value {

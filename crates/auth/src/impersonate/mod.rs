@@ -1,6 +1,6 @@
 //! Impersonation: an authorized user acts as another user (upstream: `endpoints/filters/impersonation`).
 //!
-//! A user may act as another one in one of several modes (KEP-5284). In a constrained mode the sender needs the verb
+//! A user may act as another user in one of several modes (KEP-5284). In a constrained mode the sender needs the verb
 //! `impersonate:MODE` on the other user. It also needs `impersonate-on:MODE:VERB` on the target of the request. In the
 //! legacy mode the verb `impersonate` on the other user is enough.
 
@@ -21,7 +21,7 @@ use crate::{AuthorizationAttributes, Authorizer, ForbiddenError, UserInfo};
 /// The number of users whose mode is remembered, as in upstream.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Why a user cannot act as another one.
+/// Why a user cannot act as another user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImpersonationError {
     /// The headers name groups, a uid or extra attributes, but no user.
@@ -38,7 +38,7 @@ pub enum ImpersonationError {
     Forbidden(ForbiddenError),
 }
 
-/// How a user may act as another one.
+/// How a user may act as another user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImpersonationMode {
     /// A service account acts as the node that its pod runs on.
@@ -109,7 +109,7 @@ impl ImpersonationObserver for () {
     fn authorized(&self, _: ImpersonationMode, _: bool, _: Duration) {}
 }
 
-/// Decides whether a user may act as another one.
+/// Decides whether a user may act as another user.
 #[derive(Debug)]
 pub struct Impersonator {
     /// Whether the constrained modes exist beside the legacy mode (the feature gate `ConstrainedImpersonation`).

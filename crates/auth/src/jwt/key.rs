@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::der::{self, Reader};
 use super::{Algorithm, SigningKey};
 
-/// The algorithms of keysas they are in DER: `rsaEncryption`, `id-ecPublicKey`.
+/// The algorithms of keys, as they are in DER: `rsaEncryption`, `id-ecPublicKey`.
 const RSA_ENCRYPTION: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
 const EC_PUBLIC_KEY: &[u8] = b"\x2a\x86\x48\xce\x3d\x02\x01";
 

@@ -174,7 +174,7 @@ impl NodeAuthorizer {
         }
     }
 
-    /// Allows a request for an object that leads to the node.
+    /// Decides about an object that has to lead to the node.
     fn related(&self, node: &str, kind: VertexKind, request: &AuthorizationAttributes<'_>) -> Outcome {
         if request.name.is_empty() {
             return pass("No Object name found");
@@ -195,7 +195,7 @@ impl NodeAuthorizer {
         self.related(node, kind, request)
     }
 
-    /// Allows reads of one object. Lists and watches by name are such reads.
+    /// Decides about reads of one object. Lists and watches by name are such reads.
     fn read_namespaced(&self, node: &str, kind: VertexKind, request: &AuthorizationAttributes<'_>) -> Outcome {
         if !matches!(request.verb, "get" | "list" | "watch") {
             return pass("can only read resources of this type");
@@ -287,8 +287,8 @@ fn selects_node(request: &AuthorizationAttributes<'_>, node: &str) -> bool {
     FieldSelector::text_requires(request.field_selector, "spec.nodeName", node)
 }
 
-/// Allows access to the node's own object. The object is compared by name, so that a kubelet can read it before it
-/// exists. The admission plugin `NodeRestriction` limits writes to it.
+/// Decides about the node's own object. The object is compared by name, so that a kubelet can read it before it exists.
+/// The admission plugin `NodeRestriction` limits writes to it.
 fn own_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     match (request.subresource, request.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
@@ -301,7 +301,7 @@ fn own_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     }
 }
 
-/// Allows access to the lease of the node. The name of a new lease is not known here; the admission plugin
+/// Decides about the lease of the node. The name of a new lease is not known here; the admission plugin
 /// `NodeRestriction` checks it.
 fn lease(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {
@@ -316,7 +316,7 @@ fn lease(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     Ok(())
 }
 
-/// Allows access to the CSINode of the node. The name of a new CSINode is not known here; the admission plugin
+/// Decides about the CSINode of the node. The name of a new CSINode is not known here; the admission plugin
 /// `NodeRestriction` checks it.
 fn csi_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {

@@ -226,7 +226,7 @@ impl Graph {
     }
 }
 
-/// Reads of the graph.
+/// Functions that read the graph.
 impl State {
     fn hash(&self, kind: VertexKind, namespace: &str, name: &str) -> u64 {
         self.hasher.hash_one((kind, namespace, name))
@@ -287,7 +287,7 @@ impl State {
     }
 }
 
-/// Changes of the graph.
+/// Functions that change the graph.
 impl State {
     /// The number of a vertex. The vertex is added if it is missing.
     fn vertex(&mut self, kind: VertexKind, namespace: &str, name: &str) -> u32 {

@@ -101,7 +101,7 @@ impl Claims {
         })
     }
 
-    /// The text of a claim that is required.
+    /// The text of a required claim.
     pub(super) fn text(&self, claim: &str) -> Result<Str, String> {
         let value = self.get(claim).ok_or_else(|| "claim not present".to_owned())?;
         text(value).ok_or_else(|| mismatch(value, "string"))

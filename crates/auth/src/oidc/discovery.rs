@@ -1,5 +1,5 @@
-//! The discovery document of an issuer, which has the URL of the keys (OpenID Connect Discovery 1.0, section 4). Also
-//! the time for which keys may be used.
+//! The discovery document of an issuer, which has the URL of the keys (OpenID Connect Discovery 1.0, section 4). This
+//! module also reads the time for which keys may be used.
 
 use http::HeaderMap;
 use http::header::CACHE_CONTROL;

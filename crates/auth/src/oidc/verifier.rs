@@ -151,8 +151,8 @@ impl TokenVerifier {
             let (expected, found) = (quote(&self.issuer), quote(&claims.issuer));
             return Err(format!("oidc: id token issued by a different provider, expected {expected} got {found}"));
         }
-        // If a configuration has one audience, the library checks it before it checks times. If it has several,
-        // upstream checks them afterwards.
+        // The library checks the only audience of a configuration before the times. Upstream checks several audiences
+        // after the times.
         let audiences = &self.rules.audiences;
         let has_audience = || claims.audiences.iter().any(|audience| audiences.contains(audience));
         if let [audience] = &audiences[..]

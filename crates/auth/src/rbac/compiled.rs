@@ -66,7 +66,7 @@ impl CompiledRole {
         self.rules.iter().filter_map(|rule| self.lists(rule)).map(RuleLists::to_rule)
     }
 
-    /// The lists of a rule. The result is never `None`; but an empty list in its place would grant access to all names.
+    /// The lists of a rule. The result is never `None`. An empty list as a fallback would grant access to all names.
     fn lists(&self, rule: &CompiledRule) -> Option<RuleLists<'_>> {
         let list = |from: u32, to: u32| self.strings.get(from as usize..to as usize);
         let [start, verbs, api_groups, resources, names, urls] = rule.bounds;

@@ -215,8 +215,8 @@ impl RbacIndex {
     /// Adds or replaces an object. The change is in force when this returns.
     ///
     /// # Errors
-    /// The object cannot be read. The object then grants nothing. A role has no rules and is reported with its
-    /// bindings. A binding is left out.
+    /// The object cannot be read, and so grants nothing. A role has no rules and is reported with its bindings. A
+    /// binding is left out.
     pub fn set(&self, kind: PolicyKind, namespace: &str, name: &str, object: &Value) -> Result<(), PolicyError> {
         let (role_kind, role) = match kind {
             PolicyKind::Role => (RoleKind::Role, Role::from_value(object)),
@@ -317,7 +317,7 @@ fn remove_slot(names: &mut Names, namespace: &str, name: &str) -> Option<u32> {
     slot
 }
 
-/// Writes of the state.
+/// Functions that change the state.
 impl State {
     fn role_names(&mut self, kind: RoleKind) -> &mut Names {
         match kind {
@@ -343,7 +343,7 @@ impl State {
     }
 
     fn set_role(&mut self, kind: RoleKind, namespace: &str, name: &str, rules: RoleRules) {
-        // A role always has a namespace, so that cluster role bindings find no roles.
+        // Cluster role bindings find no roles, because every role has a namespace.
         if kind == RoleKind::Role && namespace.is_empty() {
             return;
         }
@@ -487,7 +487,7 @@ struct Allowing<'a> {
 }
 
 impl<'a> Allowing<'a> {
-    /// The binding of two of the same scope that comes first.
+    /// The first of two bindings of the same scope.
     fn first(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         let key = |allowing: &Self| -> (&'a str, u32) { (&allowing.binding.name, allowing.subject) };
         match (a, b) {
@@ -497,7 +497,7 @@ impl<'a> Allowing<'a> {
     }
 }
 
-/// Reads of the state.
+/// Functions that read the state.
 impl State {
     /// The namespaces and names of the roles that exist, without roles that bindings only refer to.
     fn existing_roles(&self, names: &Names) -> Vec<(Str, Str)> {

@@ -1,4 +1,5 @@
-//! Service accounts: the claims, the issue and the validation of their tokens (upstream: `pkg/serviceaccount`).
+//! Service accounts: the claims of their tokens, and the code that issues and validates tokens (upstream:
+//! `pkg/serviceaccount`).
 //!
 //! A token is bound to a service account, and to a pod, a node or a secret if one was requested. It is valid while
 //! these objects exist with the same uids; [`ServiceAccountLookup`] finds them. Legacy tokens are in secrets and do not
@@ -20,8 +21,8 @@ pub use legacy::{INVALID_SINCE_LABEL, LAST_USED_LABEL, LEGACY_ISSUER};
 pub use lookup::{ObjectIdentity, SecretToken, ServiceAccountLookup, TokenUse};
 pub use metadata::{JWKS_PATH, MetadataError, OPENID_CONFIGURATION_PATH, OpenIdMetadata};
 
-/// The lifetime of a token that the injected volume of a pod requests, in seconds. Later use of the token only causes a
-/// warning about the client, which has not refreshed it (upstream: `WarnOnlyBoundTokenExpirationSeconds`).
+/// The lifetime of a token that the injected volume of a pod requests, in seconds. Use of the token after this time
+/// only causes a warning that the client has not refreshed it (upstream: `WarnOnlyBoundTokenExpirationSeconds`).
 pub const WARN_ONLY_EXPIRATION_SECONDS: i64 = 60 * 60 + 7;
 /// The actual lifetime of such a token, in seconds (upstream: `ExpirationExtensionSeconds`).
 pub const EXTENDED_EXPIRATION_SECONDS: i64 = 24 * 365 * 60 * 60;

@@ -23,7 +23,7 @@ struct Version {
     prerelease: Prerelease,
 }
 
-/// The pre-release identifiers (after `-`). A version without any sorts after versions with some.
+/// The pre-release identifiers (after `-`). A version without such identifiers sorts after versions with some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Prerelease(Vec<PrereleaseIdentifier>);
 

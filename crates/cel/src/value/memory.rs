@@ -20,8 +20,8 @@ pub(crate) const STRING_BYTES: usize = ELEMENT_BYTES + ALLOCATION_BYTES;
 /// The size of an allocation beside its content, in bytes: the counters of its owners.
 const ALLOCATION_BYTES: usize = 16;
 
-/// Fails if the evaluation must not hold this many bytes more. Called before a value is built that may be much larger
-/// than its parts. The value itself is charged when it has been built.
+/// Fails if the evaluation must not hold this many bytes more. It is called before building a value that may be much
+/// larger than its parts. The value itself is charged once it is built.
 pub(crate) fn ensure_room(bytes: usize) -> EvalResult<()> {
     let before = budget::mark();
     budget::try_charge(bytes)?;

@@ -40,8 +40,9 @@ pub type EvalResult<T> = Result<T, EvalError>;
 
 /// A value. It can borrow from the input data and from the program, for `'a`.
 ///
-/// The enum's tag is a full word. With a smaller tag, values would be copied in parts of odd sizes. Evaluation all the
-/// time loads copied values as words right afterwards, which would cause store-forwarding stalls.
+/// The enum's tag is a full word. With a smaller tag, values would be copied in parts of odd sizes. Evaluation
+/// constantly loads values as words right after they are copied. After copies in parts, such loads would cause
+/// store-forwarding stalls.
 #[derive(Clone, Debug)]
 #[repr(u64)]
 pub enum Value<'a> {

@@ -54,7 +54,8 @@ fn compile_rule(rule: &Value, environments: &RuleEnvironments, cardinality: u64)
 /// Resolves the CEL types of schema nodes. The type of a node is its type as its outermost ancestor with rules sees it.
 struct NodeTypes<'s, 'r> {
     schema: &'s StructuralSchema,
-    /// The last outermost node with rules, and its type. All nodes within it are visited consecutively.
+    /// The most recently used of the outermost nodes with rules, and its type. All nodes within it are visited
+    /// consecutively.
     outermost: Option<(&'r [SchemaStep<'r>], Arc<DeclType>)>,
 }
 

@@ -23,7 +23,7 @@ const PODS: &str = "pods";
 const REQUESTS_PREFIX: &str = "requests.";
 const HUGE_PAGES_PREFIX: &str = "hugepages-";
 const REQUESTS_HUGE_PAGES_PREFIX: &str = "requests.hugepages-";
-/// The prefix before the name of a device class in the name of the extended resource that each class is.
+/// The prefix of the name of a device class's implicit extended resource.
 const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 const REQUESTS_DEVICE_CLASS_PREFIX: &str = "requests.deviceclass.resource.kubernetes.io/";
 
@@ -67,7 +67,7 @@ const FIELDS: [&str; 25] = [
     "status.resources",
 ];
 
-/// True if a limit is a limit on an extended resource: `requests.example.com/gpu`.
+/// True for a limit on an extended resource: `requests.example.com/gpu`.
 pub(crate) fn is_limit_on_extended_resource(name: &str) -> bool {
     name.starts_with(REQUESTS_PREFIX) && (!is_native(name) || name.starts_with(REQUESTS_DEVICE_CLASS_PREFIX))
 }

@@ -1,5 +1,5 @@
-//! Keys on the curves that Go's `crypto/elliptic` knows (FIPS 186-5, SP 800-186). Verifies signatures on the curves
-//! that `ring` does not know (SEC 1, section 4.1.4).
+//! Keys on the curves that Go's `crypto/elliptic` knows (FIPS 186-5, SP 800-186). This module verifies signatures on
+//! the curves that `ring` does not know (SEC 1, section 4.1.4).
 
 use std::sync::LazyLock;
 

@@ -11,7 +11,7 @@ use pintle_value::Value;
 /// no schema for the merge.
 ///
 /// # Errors
-/// There is no schema, the configuration does not match it, or replaces something that can only be set as a whole.
+/// There is no schema, the configuration does not match it, or it replaces a value that can only be set as a whole.
 pub(super) fn apply_configuration(
     object: &Value,
     mut configuration: Value,

@@ -128,7 +128,7 @@ fn subjects_match_users_groups_and_service_accounts() {
         ("anyone/system:unauthenticated", "ns", ""),
         ("system:serviceaccount:ns:robot", "x", r#"ServiceAccount "robot/ns""#),
         ("system:serviceaccount:ns:plain", "x", r#"User "system:serviceaccount:ns:plain""#),
-        // A subject of a cluster role binding that is a service account without a namespace matches nobody.
+        // In a cluster role binding, a service account without a namespace matches nobody.
         ("system:serviceaccount::nobody", "x", ""),
         ("system:serviceaccount:x:nobody", "x", ""),
     ] {
