@@ -29,7 +29,7 @@ const NAMESPACE_CONDITION: &str = "kubernetes.NamespaceCondition";
 /// The types of admission, and the types of the variables of one policy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdmissionTypes {
-    /// The variables of the policy, if it can have any.
+    /// The variables of the policy, if the policy can have variables.
     pub(crate) variables: Option<Arc<HashMap<Str, Type>>>,
     /// True if expressions can create patches.
     pub(crate) patches: bool,

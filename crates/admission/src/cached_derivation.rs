@@ -27,7 +27,7 @@ impl<T> CachedDerivation<T> {
         resource: &GroupResource,
         derive: impl FnOnce(StoredObjects, Option<&T>) -> Result<T, ApiError>,
     ) -> Result<Arc<T>, ApiError> {
-        // Read before the objects, which may be newer then, never older.
+        // The revision is read before the objects. So the objects may be newer than the revision, but never older.
         let revision = client.last_change(resource)?;
         let known = self.0.read().clone();
         let before = match known {

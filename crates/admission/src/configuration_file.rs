@@ -31,9 +31,9 @@ const UNVERSIONED: [(&str, &str); 2] =
 /// Where the configuration of a plugin is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginConfiguration {
-    /// It is this text.
+    /// The configuration is this text.
     Text(Vec<u8>),
-    /// It is in a file. A relative path starts at the folder of the `AdmissionConfiguration`.
+    /// The configuration is in a file. A relative path starts at the folder of the `AdmissionConfiguration`.
     File(String),
 }
 

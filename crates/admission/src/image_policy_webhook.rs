@@ -127,7 +127,7 @@ pub struct ImagePolicyWebhook {
     configuration: Configuration,
     /// The statuses of answers by the specs of their reviews.
     answers: ExpiringCache<Value>,
-    /// When the plugin was made; the times of the cache count from it.
+    /// The time at which the plugin was made. The times of the cache count from it.
     started: Instant,
 }
 

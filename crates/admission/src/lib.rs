@@ -249,7 +249,7 @@ impl AdmissionAttributes<'_> {
     /// Reads the namespace of the write.
     ///
     /// # Errors
-    /// It does not exist or cannot be read.
+    /// The namespace does not exist or cannot be read.
     pub fn read_namespace(&self) -> Result<Box<dyn StoredObject>, ApiError> {
         let namespaces = GroupResource::new("", "namespaces");
         let namespace = self.client.read(&namespaces, "", self.namespace)?;
@@ -259,7 +259,7 @@ impl AdmissionAttributes<'_> {
     /// Reads and decodes the namespace of the write.
     ///
     /// # Errors
-    /// It does not exist. All other errors are internal ones.
+    /// The namespace does not exist. All other errors are internal errors.
     pub fn decode_namespace(&self) -> Result<Value, ApiError> {
         let namespace = self.read_namespace().and_then(|namespace| namespace.decode());
         namespace.map_err(|error| match error {

@@ -102,7 +102,7 @@ fn result_lines(errors: Errors, warnings: Vec<String>) -> Vec<String> {
     result_lines.iter().map(line).collect()
 }
 
-/// Runs a table. Returns it with the actual results.
+/// Runs a table. Returns the table with the actual results.
 fn run(table: &str, rows: &mut usize) -> String {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
     install_definition_validation(&mut resources);

@@ -61,7 +61,7 @@ fn check(schema: &StructuralSchema, new: &Value, old: Option<&Value>) -> Vec<Str
     found
 }
 
-/// Runs a table. Returns it with the actual results.
+/// Runs a table. Returns the table with the actual results.
 fn run(table: &str, rows: &mut usize) -> String {
     let mut out = String::new();
     let (mut schema, mut old) = (None, None);

@@ -22,7 +22,7 @@ impl ParamKind {
     /// The resource of the kind.
     ///
     /// # Errors
-    /// It is not served.
+    /// The kind is not served.
     pub(super) fn resource(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<Resource>, String> {
         let Self(GroupVersionKind { group, version, kind }) = self;
         attributes

@@ -103,7 +103,7 @@ impl<P: StoredPolicy> PolicySource<P> {
     /// The present policies that may see a request and have bindings.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The policies cannot be read.
     pub(super) fn hooks(&self, attributes: &AdmissionAttributes<'_>) -> Result<Hooks<P>, ApiError> {
         let stored = (!is_policy(attributes)).then(|| self.stored(attributes)).transpose()?;
         Ok(Hooks { of_files: self.of_files.get(), stored })
@@ -112,7 +112,7 @@ impl<P: StoredPolicy> PolicySource<P> {
     /// The stored policies that have bindings, in the order of their names.
     fn stored(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<MatchingList<Hook<P>>>, ApiError> {
         let client = attributes.client;
-        // Read before the objects, which may be newer then, never older.
+        // The revisions are read before the objects. So the objects may be newer than the revisions, but never older.
         let revisions = (client.last_change(&self.policies)?, client.last_change(&self.bindings)?);
         let known = self.snapshot.read().clone();
         if let Some(snapshot) = &known

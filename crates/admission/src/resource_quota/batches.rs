@@ -31,9 +31,9 @@ struct Waiter<W, O> {
 
 /// The outcome of a write's wait.
 enum Turn<W, O> {
-    /// It was decided in a batch that another write led.
+    /// The write was decided in a batch that another write led.
     Decided(O),
-    /// It leads the next batch.
+    /// The write leads the next batch.
     Lead(Leadership<W, O>),
 }
 

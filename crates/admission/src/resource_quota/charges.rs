@@ -61,7 +61,7 @@ impl NamespaceQuotas {
     /// Decodes quotas.
     ///
     /// # Errors
-    /// One of them cannot be read. The error has upstream's message.
+    /// A quota cannot be read. The error has upstream's message.
     pub(super) fn decode(stored: Vec<Box<dyn StoredObject>>) -> Result<Self, ApiError> {
         let mut quotas = Vec::with_capacity(stored.len());
         for quota in &stored {
@@ -106,7 +106,7 @@ impl ChargedWrite {
     /// The charges of the write to the quotas of its namespace.
     ///
     /// # Errors
-    /// It is refused.
+    /// The write is refused.
     pub(super) fn check(
         &self,
         quotas: &[ResourceQuota],

@@ -36,7 +36,7 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
 /// Decodes a configuration in YAML or JSON. Without one, no resource is limited.
 ///
 /// # Errors
-/// It is malformed or invalid.
+/// The configuration is malformed or invalid.
 pub(super) fn limited_resources(text: Option<&[u8]>) -> Result<Vec<LimitedResource>, PluginError> {
     let Some(text) = text else { return Ok(Vec::new()) };
     let unreadable = |error: String| PluginError::Unreadable(error);

@@ -63,7 +63,7 @@ impl<'q> QueuedWrite<'q> {
         Self { queue, queued: Instant::now(), started: OnceLock::new() }
     }
 
-    /// It is the turn of the write.
+    /// Records that the turn of the write has come.
     fn start(&self) {
         self.queue.depth.add(-1);
         self.queue.queue_durations.observe(self.queued.elapsed());
@@ -151,7 +151,7 @@ impl ResourceQuota {
     /// Measures a write. `None` if no quota is charged for it.
     ///
     /// # Errors
-    /// It is refused by the quotas as they are now, or something cannot be read.
+    /// The present quotas refuse the write, or something cannot be read.
     fn measure(
         &self,
         attributes: &AdmissionAttributes<'_>,

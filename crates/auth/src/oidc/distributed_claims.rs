@@ -11,9 +11,9 @@ use super::claims::{Claims, field_mismatch, mismatch, text};
 use super::verifier::{TokenVerifier, VerifierRules, read_untrusted_issuer};
 use super::{ClaimEndpoint, ClaimSource};
 
-/// The claim with the names of sources by claim.
+/// The claim that maps the names of claims to the names of their sources.
 const NAMES: &str = "_claim_names";
-/// The claim with the sources by name.
+/// The claim that maps the names of sources to the sources.
 const SOURCES: &str = "_claim_sources";
 
 /// The status codes of successful responses.

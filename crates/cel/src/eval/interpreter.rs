@@ -17,7 +17,7 @@ use crate::value::{
 /// The content of a local variable's slot.
 #[derive(Clone, Debug)]
 pub(super) enum LocalValue<'a> {
-    /// Not evaluated yet.
+    /// The variable is not evaluated yet.
     Unset,
     /// The value, or the error of its evaluation.
     Set(EvalResult<Value<'a>>),

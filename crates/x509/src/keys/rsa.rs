@@ -18,7 +18,7 @@ const MAX_EXPONENT_BITS: u64 = 31;
 /// The sizes of keys in bits. Go accepts longer keys in certificates, but not in certificates of clients
 /// (`tls.maxRSAKeySize`).
 const BITS: std::ops::RangeInclusive<u64> = 1024..=8192;
-/// The size of keys in bits from which `ring` verifies signatures.
+/// The minimum size of keys, in bits, with which `ring` verifies signatures.
 const RING_BITS: u64 = 2048;
 
 /// Whether `signature` is a signature of a message with the padding of PKCS #1.

@@ -72,7 +72,7 @@ impl Policy {
     /// Evaluates the match conditions.
     ///
     /// # Errors
-    /// They fail, and failures are not ignored.
+    /// The conditions fail, and failures are not ignored.
     pub(super) fn matches(&self, input: &EvaluationInput<'_>) -> Result<bool, String> {
         let conditions = &self.programs().conditions;
         if conditions.is_empty() {
@@ -88,7 +88,7 @@ impl Policy {
     /// Evaluates the expression of a mutation.
     ///
     /// # Errors
-    /// It fails, or its result has no form in JSON.
+    /// The evaluation fails, or its result has no form in JSON.
     pub(super) fn evaluate(&self, index: usize, input: &EvaluationInput<'_>) -> Result<(MutationKind, Value), String> {
         let Some((kind, expressions)) = self.programs().mutations.get(index) else {
             return Err("policy evaluator is nil".to_owned());
