@@ -1,46 +1,30 @@
 //! The handler chain of every request: CORS -> request info -> deadline -> authentication -> impersonation -> requests
-//! in flight -> authorization -> handler -> response. Audit and flow control will come after impersonation. Errors
-//! become a `Status` in one place.
+//! in flight -> authorization -> handler -> response. Errors become a `Status` in one place.
 
 mod admit;
+mod answer;
 mod request_end;
 
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{
-    CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_PROTOCOL, WARNING, X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, WARNING};
 use http::{HeaderMap, Method, StatusCode, Version};
 use hyper::body::Incoming;
-use pintle_locks::Mutex;
-use pintle_registry::ApiError;
-use pintle_value::print::quote;
-use tokio::sync::SetOnce;
 
-use self::admit::{ArrivedRequest, Refusal, Sender};
+use self::admit::{Arrival, Sender};
+use self::answer::{Answer, answer};
 use self::request_end::{AnsweredBy, Unanswered, record_end};
 use crate::access::AccessControl;
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
-use crate::handlers::route;
 use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
-use crate::http::{
-    Body, LastResponse, Peer, Response, ResponseDeadline, catch_panic, move_to_own_task, panic_response, panic_text,
-    plain_error, text,
-};
-use crate::observe::{Interference, Observers, close_connection};
-use crate::represent::error_response;
+use crate::http::{Body, LastResponse, Peer, Response, ResponseDeadline, move_to_own_task};
+use crate::observe::{Observers, close_connection};
 use crate::request::body_budget;
-use crate::request::deadline::RequestDeadline;
 use crate::request::in_flight::InFlightLimits;
-use crate::request::info::RequestInfo;
-use crate::request::log_limit::{LogLimit, Shortened};
-use crate::request::query::Query;
-use crate::request::recorder::Recorder;
 
 /// The header with the ID of a request in audit events and logs.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -96,7 +80,7 @@ impl HandlerChain {
     }
 }
 
-/// Handles a request.
+/// Handles a request: it arrives, passes the filters, is answered, and ends.
 pub(crate) async fn handle(
     cluster: Arc<Cluster>,
     access: Arc<AccessControl>,
@@ -104,8 +88,7 @@ pub(crate) async fn handle(
     peer: Peer,
     request: http::Request<Incoming>,
 ) -> Response {
-    let recorder = Recorder::default();
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let protocol = BodyProtocol::of(parts.version, &parts.headers);
     let origin = chain.cors.allowed_origin(&parts.headers).cloned();
     if origin.is_some() && parts.method == Method::OPTIONS {
@@ -114,197 +97,70 @@ pub(crate) async fn handle(
         unread_body::discard(body, protocol, false, &mut response).await;
         return response;
     }
-    let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
-    if parts.version == Version::HTTP_2 && !info.is_read_of_object() {
+    let is_http2 = parts.version == Version::HTTP_2;
+    let arrival = Arrival::new(cluster, access, peer, parts, chain.request_timeout);
+    if is_http2 && !arrival.info.is_read_of_object() {
         move_to_own_task().await;
     }
-    let started = tokio::time::Instant::from_std(recorder.trace.started());
-    let deadline = RequestDeadline::of(&info, &query, started, chain.request_timeout);
     let mut sender = Sender::default();
-    let admitted = match &deadline {
-        Ok(deadline) => {
-            let arrived = ArrivedRequest { peer: &peer, headers: &parts.headers, info: &info, query: &query };
-            // The future is pinned here, as the handler's future is: futures of requests are large, and each wrapper
-            // would copy them.
-            let admitted = pin!(arrived.admit(&cluster, &access, &chain.in_flight, &recorder, &mut sender));
-            deadline.run(admitted).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
-        }
-        Err(error) => Err(Refusal::Error(error.clone())),
+    // The futures are pinned, because futures of requests are large, and each wrapper would copy them.
+    let admitted = pin!(arrival.admit(&chain.in_flight, &mut sender)).await;
+    let (in_flight, refusal) = match admitted {
+        Ok(in_flight) => (Some(in_flight), None),
+        Err(refusal) => (None, Some(refusal)),
     };
-    let deadline = deadline.unwrap_or(RequestDeadline::NEVER);
-    let (in_flight, admitted) = match admitted {
-        Ok(in_flight) => (Some(in_flight), Ok(())),
-        Err(refusal) => (None, Err(refusal)),
-    };
-    // As in upstream, a subprotocol that contains a credential is not negotiated.
-    if let Some(protocols) = sender.websocket_protocols.take()
-        && let Ok(protocols) = HeaderValue::from_str(&protocols)
-    {
-        parts.headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
-    }
-    // The request ends when the context is dropped.
-    cluster.metrics.begin_request(&info, recorder.trace.started());
-    let held_body = cluster.bodies.begin();
     // As in upstream, clients without credentials do not keep HTTP/2 connections, which are prone to abuse.
-    let is_last = sender.is_unauthenticated && cluster.limits_unauthenticated_http2;
-    let request = Arc::new(RequestContext {
-        cluster,
-        access,
-        info,
-        method: parts.method,
-        uri: parts.uri,
-        source: peer.address,
-        connection: peer.connection,
-        query,
-        headers: parts.headers,
-        user: sender.user,
-        body: Mutex::new(Some(body)),
-        body_begun: AtomicBool::new(false),
-        body_received: SetOnce::new(),
-        held_body: Mutex::new(held_body),
-        budget: OnceLock::new(),
-        body_refused: AtomicBool::new(false),
-        deadline,
-        _in_flight: in_flight,
-        upgrade: Mutex::new(parts.extensions.remove()),
-        long_running: Mutex::default(),
-        recorder,
-        conversions: Arc::default(),
-        observed: chain.observers.parts(),
-    });
+    let is_last = sender.is_unauthenticated && arrival.cluster.limits_unauthenticated_http2;
+    let request = arrival.into_context(sender, in_flight, body, chain.observers.parts());
     let unanswered = Unanswered::new(&request, &chain.observers);
-    let mut interference = Interference::None;
-    let mut answered_by = admitted.as_ref().map_or_else(Refusal::answered_by, |()| AnsweredBy::Handler);
-    let mut response = match admitted {
-        Ok(()) => match deadline.run(catch_panic(pin!(answer(&request, chain, &mut interference)))).await {
-            // The handler has noticed the deadline first.
-            Ok(Ok(Err(_))) if request.is_body_late() => {
-                answered_by = AnsweredBy::Deadline;
-                refuse(&request, Refusal::DeadlineExceeded)
-            }
-            Ok(Ok(Err(_))) if request.is_body_refused() => {
-                answered_by = AnsweredBy::InFlightLimit;
-                refuse(&request, Refusal::TooManyInFlight)
-            }
-            Ok(handled) => {
-                let handled = handled.unwrap_or_else(|panic| {
-                    let (verb, path) = (request.info.verb.as_str(), &request.info.path);
-                    tracing::error!(verb, path, panic = panic_text(&panic), "Request panicked");
-                    Ok(panic_response())
-                });
-                let mut response = handled.unwrap_or_else(|error| error_response(&request, &error));
-                if let Some(deadline) = deadline.instant() {
-                    response.body_mut().limit(deadline, request.clone());
-                }
-                response
-            }
-            Err(exceeded) => {
-                answered_by = AnsweredBy::Deadline;
-                refuse(&request, exceeded.into())
-            }
-        },
-        Err(refusal) => refuse(&request, refusal),
-    };
-    if let Some(deadline) = deadline.instant() {
+    let mut answer = pin!(answer(&request, &chain.observers, refusal)).await;
+    if is_last {
+        answer.response.extensions_mut().insert(LastResponse);
+    }
+    complete(&request, origin, &mut answer.response);
+    unanswered.answered();
+    end(&request, &chain.observers, protocol, answer).await
+}
+
+/// Sets the headers of a response and its deadline.
+fn complete(request: &RequestContext, origin: Option<HeaderValue>, response: &mut Response) {
+    if let Some(deadline) = request.deadline.instant() {
         response.extensions_mut().insert(ResponseDeadline(deadline));
     }
-    if is_last {
-        response.extensions_mut().insert(LastResponse);
-    }
-    finish(&request.headers, origin, &mut response);
+    set_common_headers(&request.headers, origin, response);
     for warning in request.recorder.headers() {
         response.headers_mut().append(WARNING, warning);
     }
     if request.method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }
-    unanswered.answered();
-    let closes = match interference {
-        Interference::None | Interference::Fail(_) => false,
-        Interference::CloseConnection | Interference::LoseAnswer => true,
-    };
-    let is_unanswered = matches!(interference, Interference::CloseConnection);
-    chain.observers.answered(&request, (!is_unanswered).then(|| response.status()));
-    let mut response = record_end(&request, answered_by, response);
-    if closes {
-        close_connection(&request).await;
+}
+
+/// Ends a request: tells observers the answer, records it, and discards the unread part of the body.
+async fn end(request: &Arc<RequestContext>, observers: &Observers, protocol: BodyProtocol, answer: Answer) -> Response {
+    let Answer { response, by, interference } = answer;
+    observers.answered(request, (!interference.prevents_handling()).then(|| response.status()));
+    let mut response = record_end(request, by, response);
+    if interference.closes_connection() {
+        close_connection(request).await;
     }
     let unread = request.body.lock().take();
     if let Some(unread) = unread {
-        unread_body::discard(unread, protocol, answered_by == AnsweredBy::Deadline, &mut response).await;
+        unread_body::discard(unread, protocol, by == AnsweredBy::Deadline, &mut response).await;
     }
     response
-}
-
-/// Handles a request, unless an observer interferes.
-async fn answer(
-    request: &Arc<RequestContext>,
-    chain: &HandlerChain,
-    interference: &mut Interference,
-) -> Result<Response, ApiError> {
-    if request.observed.is_some() {
-        *interference = Box::pin(chain.observers.intervene(request)).await;
-        match interference {
-            Interference::None | Interference::LoseAnswer => {}
-            Interference::Fail(error) => {
-                // Observers see the body although the request is not handled.
-                request.body().await?;
-                return Err(error.clone());
-            }
-            Interference::CloseConnection => {
-                request.body().await?;
-                return Ok(text(StatusCode::SERVICE_UNAVAILABLE, ""));
-            }
-        }
-    }
-    route(request).await
-}
-
-/// The response to a request that does not reach its handler, or whose handler takes too long.
-fn refuse(request: &RequestContext, refusal: Refusal) -> Response {
-    match refusal {
-        Refusal::Error(error) => error_response(request, &error),
-        Refusal::Forbidden(error) => {
-            let mut response = error_response(request, &error);
-            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            response
-        }
-        Refusal::AuthorizationFailed(error) => {
-            static LIMIT: LogLimit = LogLimit::new();
-            if let Some(unlogged) = LIMIT.allow() {
-                let unlogged = (unlogged > 0).then_some(unlogged);
-                tracing::error!(error = %Shortened(&error), unlogged, "Failed to authorize a request");
-            }
-            let target = request.uri.path_and_query().map_or_else(|| request.uri.path(), |target| target.as_str());
-            let message = format!("Internal Server Error: {}: {error}", quote(target));
-            plain_error(StatusCode::INTERNAL_SERVER_ERROR, &pintle_auth::escape_markup(&message))
-        }
-        Refusal::TooManyInFlight => {
-            let message = "Too many requests, please try again later.";
-            let mut response = plain_error(StatusCode::TOO_MANY_REQUESTS, message);
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            response
-        }
-        // As in upstream, this is a `Status` without its kind, and with the content type that Go detects.
-        Refusal::DeadlineExceeded => text(
-            StatusCode::GATEWAY_TIMEOUT,
-            "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: request did not complete within the allotted \
-             timeout\",\"reason\":\"Timeout\",\"details\":{},\"code\":504}\n",
-        ),
-    }
 }
 
 /// The response to a CORS preflight request.
 fn preflight(headers: &HeaderMap, origin: Option<HeaderValue>) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    finish(headers, origin, &mut response);
+    set_common_headers(headers, origin, &mut response);
     response
 }
 
-/// Sets the headers that every response has. `origin` is the request's, if CORS allows it.
-fn finish(request: &HeaderMap, origin: Option<HeaderValue>, response: &mut Response) {
+/// Sets the headers that every response has. `origin` is the request's origin, if CORS allows it.
+fn set_common_headers(request: &HeaderMap, origin: Option<HeaderValue>, response: &mut Response) {
     let headers = response.headers_mut();
     if !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));

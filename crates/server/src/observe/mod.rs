@@ -250,6 +250,18 @@ pub(crate) enum Interference {
     LoseAnswer,
 }
 
+impl Interference {
+    /// True if the request is neither handled nor answered.
+    pub(crate) fn prevents_handling(&self) -> bool {
+        matches!(self, Self::CloseConnection)
+    }
+
+    /// True if the connection is closed instead of an answer.
+    pub(crate) fn closes_connection(&self) -> bool {
+        matches!(self, Self::CloseConnection | Self::LoseAnswer)
+    }
+}
+
 impl Observers {
     pub(crate) fn new(observers: Vec<Arc<dyn RequestObserver>>) -> Self {
         Self(observers)

@@ -1,20 +1,32 @@
 //! The filters before the handler of a request: authentication, impersonation, the number of requests in flight, and
-//! authorization.
+//! authorization. Audit and flow control will come after impersonation.
 
-use http::HeaderMap;
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
+use http::request::Parts;
+use hyper::body::Incoming;
 use pintle_auth::user::{ALL_UNAUTHENTICATED, ANONYMOUS};
 use pintle_auth::{AuthenticationError, UserInfo};
+use pintle_locks::Mutex;
 use pintle_registry::ApiError;
 use pintle_value::Str;
+use tokio::sync::SetOnce;
+use tokio::time::Instant;
 
 use super::request_end::AnsweredBy;
 use crate::access::{AccessControl, AuthenticationFailure, forbidden_error};
 use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster};
+use crate::context::RequestContext;
 use crate::http::Peer;
-use crate::request::deadline::DeadlineExceeded;
+use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
 use crate::request::in_flight::{InFlightLimits, InFlightRequest, TooManyInFlight};
 use crate::request::info::RequestInfo;
 use crate::request::log_limit::{LogLimit, Shortened};
+use crate::request::observed::ObservedParts;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
 use crate::request::trace::Step;
@@ -69,14 +81,33 @@ fn is_anonymous(user: &UserInfo) -> bool {
 }
 
 /// A request whose sender is not known yet.
-pub(super) struct ArrivedRequest<'r> {
-    pub(super) peer: &'r Peer,
-    pub(super) headers: &'r HeaderMap,
-    pub(super) info: &'r RequestInfo,
-    pub(super) query: &'r Query,
+pub(super) struct Arrival {
+    pub(super) cluster: Arc<Cluster>,
+    access: Arc<AccessControl>,
+    peer: Peer,
+    parts: Parts,
+    query: Query,
+    pub(super) info: RequestInfo,
+    recorder: Recorder,
+    deadline: Result<RequestDeadline, ApiError>,
 }
 
-impl ArrivedRequest<'_> {
+impl Arrival {
+    pub(super) fn new(
+        cluster: Arc<Cluster>,
+        access: Arc<AccessControl>,
+        peer: Peer,
+        parts: Parts,
+        request_timeout: Duration,
+    ) -> Self {
+        let recorder = Recorder::default();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
+        let started = Instant::from_std(recorder.trace.started());
+        let deadline = RequestDeadline::of(&info, &query, started, request_timeout);
+        Self { cluster, access, peer, parts, query, info, recorder, deadline }
+    }
+
     /// Logs that the credentials of the request were rejected. The number of these lines is not limited if every
     /// request is logged.
     fn log_rejected(&self, error: &str) {
@@ -93,17 +124,26 @@ impl ArrivedRequest<'_> {
         );
     }
 
-    /// Lets a request pass the filters, and counts it as in flight. Sets its sender.
+    /// Lets the request pass the filters before its deadline, and counts it as in flight. Sets its sender.
     pub(super) async fn admit(
-        self,
-        cluster: &Cluster,
-        access: &AccessControl,
+        &self,
         in_flight: &InFlightLimits,
-        recorder: &Recorder,
+        sender: &mut Sender,
+    ) -> Result<InFlightRequest, Refusal> {
+        let deadline = self.deadline.clone().map_err(Refusal::Error)?;
+        let filtered = pin!(self.filter(in_flight, sender));
+        deadline.run(filtered).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
+    }
+
+    async fn filter(
+        &self,
+        in_flight: &InFlightLimits,
         Sender { user, is_unauthenticated, websocket_protocols }: &mut Sender,
     ) -> Result<InFlightRequest, Refusal> {
+        let Self { cluster, access, peer, info, query, recorder, .. } = self;
+        let headers = &self.parts.headers;
         let metrics = cluster.metrics.access();
-        let authenticated = access.authenticate(self.peer, self.headers, &self.info.path, recorder).await;
+        let authenticated = access.authenticate(peer, headers, &info.path, recorder).await;
         let took = recorder.trace.step(Step::Authenticated);
         match authenticated {
             Ok(authentication) => {
@@ -127,7 +167,7 @@ impl ArrivedRequest<'_> {
             }
         }
         let mut authorization_started = took;
-        let impersonated = access.impersonate(user, self.headers, self.info, self.query, metrics).await;
+        let impersonated = access.impersonate(user, headers, info, query, metrics).await;
         if !matches!(impersonated, Ok(None) | Err(ApiError::BadRequest(_))) {
             authorization_started = recorder.trace.step(Step::Impersonated);
             let mode = impersonated.as_ref().ok().and_then(|found| found.as_ref()).map(|found| found.mode);
@@ -136,9 +176,9 @@ impl ArrivedRequest<'_> {
         if let Some(impersonated) = impersonated.map_err(Refusal::Forbidden)? {
             *user = impersonated.user;
         }
-        let in_flight = in_flight.begin(self.info, user)?;
-        let verb = &self.info.verb;
-        let authorization = access.decide(user, self.info, self.query, verb).await;
+        let in_flight = in_flight.begin(info, user)?;
+        let verb = &info.verb;
+        let authorization = access.decide(user, info, query, verb).await;
         let authorized_at = recorder.trace.step(Step::Authorized);
         let result = AuthorizationResult::of(&authorization);
         metrics.record_authorization(result, authorized_at.saturating_sub(authorization_started));
@@ -146,9 +186,53 @@ impl ArrivedRequest<'_> {
             (AuthorizationResult::Allowed, _) => Ok(in_flight),
             (_, Some(error)) => Err(Refusal::AuthorizationFailed(error)),
             (_, None) => {
-                let error = forbidden_error(user, self.info, self.query, verb, &authorization.reason);
+                let error = forbidden_error(user, info, query, verb, &authorization.reason);
                 Err(Refusal::Forbidden(error))
             }
         }
+    }
+
+    /// The context of the request. The request begins in the metrics, and ends when the context is dropped.
+    pub(super) fn into_context(
+        self,
+        sender: Sender,
+        in_flight: Option<InFlightRequest>,
+        body: Incoming,
+        observed: Option<Box<ObservedParts>>,
+    ) -> Arc<RequestContext> {
+        let Self { cluster, access, peer, mut parts, query, info, recorder, deadline } = self;
+        // As in upstream, a subprotocol that contains a credential is not negotiated.
+        if let Some(protocols) = sender.websocket_protocols
+            && let Ok(protocols) = HeaderValue::from_str(&protocols)
+        {
+            parts.headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
+        }
+        cluster.metrics.begin_request(&info, recorder.trace.started());
+        let held_body = cluster.bodies.begin();
+        Arc::new(RequestContext {
+            cluster,
+            access,
+            info,
+            method: parts.method,
+            uri: parts.uri,
+            source: peer.address,
+            connection: peer.connection,
+            query,
+            headers: parts.headers,
+            user: sender.user,
+            body: Mutex::new(Some(body)),
+            body_begun: AtomicBool::new(false),
+            body_received: SetOnce::new(),
+            held_body: Mutex::new(held_body),
+            budget: OnceLock::new(),
+            body_refused: AtomicBool::new(false),
+            deadline: deadline.unwrap_or(RequestDeadline::NEVER),
+            _in_flight: in_flight,
+            upgrade: Mutex::new(parts.extensions.remove()),
+            long_running: Mutex::default(),
+            recorder,
+            conversions: Arc::default(),
+            observed,
+        })
     }
 }

@@ -11,8 +11,9 @@ use http::{HeaderMap, StatusCode};
 use pintle_registry::Resource;
 use pintle_value::Str;
 
+use super::AUDIT_ID;
 use super::admit::Refusal;
-use super::{AUDIT_ID, refuse};
+use super::answer::refuse;
 use crate::cluster::{DryRun, Outcome, RecordedRequest, RequestSeries, RequestTarget};
 use crate::context::RequestContext;
 use crate::http::{BodyEnd, Response, UpgradeEnd, header_text};
