@@ -1,4 +1,5 @@
-//! The services that a server asks about access, as a program made of upstream's types (`tools/access-services`).
+//! The webhooks and the OpenID provider that a server asks about access, in a program with upstream's types
+//! (`tools/access-services`).
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{Client, Protocol, tool_path};
 
-/// The running program, which ends with this value.
+/// The running program. It ends when this value is dropped.
 pub struct AccessServices {
     program: Child,
     url: String,
@@ -40,14 +41,14 @@ impl AccessServices {
         self.files.path().join("authorizer.kubeconfig")
     }
 
-    /// The kubeconfig of the webhook that reviews tokens. It knows `token-of-jane`, which says nothing about audiences,
-    /// `token-of-robot` for the audiences `vault` and `backup`, and `expired-token`, which has an error.
+    /// The kubeconfig of the webhook that reviews tokens. It knows `token-of-jane`, which has no audiences,
+    /// `token-of-robot` for the audiences `vault` and `backup`, and `expired-token`, whose review has an error.
     #[must_use]
     pub fn token_reviewer(&self) -> PathBuf {
         self.files.path().join("token-reviewer.kubeconfig")
     }
 
-    /// The file with the authority that the program is trusted by, in PEM.
+    /// The file with the certificate authority of the program, in PEM.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.files.path().join("ca.crt")
@@ -59,8 +60,8 @@ impl AccessServices {
         format!("{}/issuer", self.url)
     }
 
-    /// A token that the OpenID provider signs with an algorithm, and that expires in some seconds. It has these claims
-    /// besides `iss`, `iat` and `exp`.
+    /// A token that the OpenID provider signs with this algorithm. It expires after `expires_in` seconds. It has these
+    /// claims, and `iss`, `iat` and `exp`.
     ///
     /// # Panics
     /// Panics if the program does not respond with a token.
@@ -69,7 +70,7 @@ impl AccessServices {
         self.client().request("POST", "/issuer/token").json(body.to_string()).send().await.expect(200).text()
     }
 
-    /// Makes the OpenID provider sign with new keys. The previous ones stay in its key set if they are kept.
+    /// Makes the OpenID provider sign with new keys. With `keep`, the previous keys stay in its key set.
     ///
     /// # Panics
     /// Panics if the program does not respond.

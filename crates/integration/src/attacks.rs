@@ -1,6 +1,6 @@
 //! Hostile clients: connections that try to cost a server as much as possible. Tests and the benchmark run them beside
-//! clients that behave well. HTTP/2 frames are written byte by byte (RFC 9113), because a client library would not send
-//! them.
+//! well-behaved clients. The attacks write HTTP/2 frames byte by byte (RFC 9113), because a client library would not
+//! send them.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -16,9 +16,9 @@ use tokio_rustls::TlsConnector;
 
 use crate::Socket;
 
-/// The pause between the pieces of an attack that is slow.
+/// The pause between the pieces of a slow attack.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The frames that a flood sends in one write.
+/// The number of frames that a flood sends in one write.
 const BATCH: usize = 64;
 
 /// A server to attack.
@@ -32,8 +32,8 @@ pub struct AttackTarget {
 }
 
 impl AttackTarget {
-    /// A server at `HOST:PORT` whose certificate is valid for `name`. `list` is the path of a large list,
-    /// and `object` that of a large object.
+    /// A server at `HOST:PORT` whose certificate is valid for `name`. `list` is the path of a large list, and `object`
+    /// is the path of a large object.
     ///
     /// # Panics
     /// Panics if `name` is not a host name or an address.
@@ -54,7 +54,7 @@ impl AttackTarget {
         TlsConnector::from(self.tls.clone()).connect(self.name.clone(), stream).await
     }
 
-    /// Opens a connection that speaks HTTP/2 with these settings.
+    /// Opens an HTTP/2 connection with these settings.
     async fn connect_http2(&self, settings: &[u8]) -> std::io::Result<Socket> {
         let mut socket = self.connect().await?;
         let mut start = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
@@ -70,25 +70,25 @@ impl fmt::Debug for AttackTarget {
     }
 }
 
-/// How the server treats a connection of an attack.
+/// How the server handles a connection of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttackEnd {
-    /// It closes the connection, at once or when a time limit is over.
+    /// The server closes the connection, at once or after a time limit.
     Closed,
-    /// It leaves the connection open, at a bounded cost, while the client is there.
+    /// The server leaves the connection open while the client is connected, at a bounded cost.
     Open,
 }
 
 type AttackFuture = Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>>;
 
-/// What one connection does.
+/// An attack of one connection.
 #[derive(Clone, Copy)]
 pub struct Attack {
     /// A description.
     pub name: &'static str,
     /// How many connections the benchmark opens. Floods need few.
     pub connections: usize,
-    /// What the server does.
+    /// How the server handles the connection.
     pub end: AttackEnd,
     run: fn(AttackTarget) -> AttackFuture,
 }
@@ -102,12 +102,12 @@ impl fmt::Debug for Attack {
 impl Attack {
     /// Attacks with one connection, until the server closes it or the future is dropped.
     pub async fn run(&self, target: &AttackTarget) {
-        // An error is a connection that the server has reset.
+        // An error means that the server has reset the connection.
         let _ = (self.run)(target.clone()).await;
     }
 }
 
-/// All attacks. Those without a time limit of the server come with HTTP/2 pings that are answered.
+/// All attacks. If the server has no time limit for an attack, the client answers its HTTP/2 pings.
 pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "TCP without a TLS handshake",
@@ -293,7 +293,7 @@ pub const ATTACKS: &[Attack] = &[
         run: |target| {
             let head = get_head(&target.list);
             Box::pin(async move {
-                // SETTINGS_INITIAL_WINDOW_SIZE has its maximum, as the window of the connection.
+                // SETTINGS_INITIAL_WINDOW_SIZE has its maximum, and so has the window of the connection.
                 let mut socket = target.connect_http2(&[0, 4, 0x7f, 0xff, 0xff, 0xff]).await?;
                 socket.write_all(&frame(WINDOW_UPDATE, 0, 0, &0x7f00_0000_u32.to_be_bytes())).await?;
                 send_requests(&mut socket, &head).await?;
@@ -368,7 +368,7 @@ fn literal(text: &str) -> Vec<u8> {
     literal
 }
 
-/// A header field that is not indexed.
+/// A header field without an index.
 fn header(name: &str, value: &str) -> Vec<u8> {
     [vec![0], literal(name), literal(value)].concat()
 }
@@ -387,7 +387,7 @@ fn post_head(path: &str) -> Vec<u8> {
     head
 }
 
-/// A TLS record with a ClientHello that promises more than it has.
+/// A TLS record with a ClientHello that is shorter than its declared length.
 fn client_hello() -> Vec<u8> {
     let mut record = vec![22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
     record.resize(5 + 512, 0);
@@ -401,8 +401,8 @@ async fn drain(mut stream: impl tokio::io::AsyncRead + Unpin) -> std::io::Result
     Ok(())
 }
 
-/// Sends a start and then one piece after the other: with pauses, without if they are zero, none if there are no pauses.
-/// Reads meanwhile.
+/// Sends a start and then one piece after the other, with this pause between them. With a pause of zero, it sends
+/// batches without waiting. Without a pause, it sends no pieces. It reads the responses at the same time.
 async fn send(
     socket: Socket,
     start: Vec<u8>,
@@ -455,7 +455,7 @@ async fn leave(socket: Socket) -> std::io::Result<()> {
     }
 }
 
-/// Sends as many requests as an HTTP/2 connection may have.
+/// Sends the maximum number of requests of an HTTP/2 connection.
 async fn send_requests(socket: &mut Socket, head: &[u8]) -> std::io::Result<()> {
     for stream in 0..100 {
         socket.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 2 * stream + 1, head)).await?;
@@ -463,7 +463,7 @@ async fn send_requests(socket: &mut Socket, head: &[u8]) -> std::io::Result<()> 
     socket.flush().await
 }
 
-/// Sends requests whose responses get a window of so many bytes, and answers pings.
+/// Sends requests whose responses have a window of `window` bytes, and answers pings.
 async fn requests_with_window(target: AttackTarget, head: Vec<u8>, window: u8) -> std::io::Result<()> {
     // SETTINGS_INITIAL_WINDOW_SIZE.
     let mut socket = target.connect_http2(&[0, 4, 0, 0, 0, window]).await?;

@@ -7,10 +7,10 @@ use pintle::{AccessOptions, AuthorizationMode, Options};
 /// The advertised address. It is fixed because not every host has an outbound address.
 const ADVERTISE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// Options of a server that bootstraps its cluster as the binary does: every namespace has its default service account
-/// and `kube-root-ca.crt`, what is used of quotas is counted, the server publishes the `kubernetes` service's endpoints and
-/// its own lease, and the roles of the bootstrap policy decide who may do what. With the default options, a cluster has none
-/// of these, and every user may do everything.
+/// Options of a server that bootstraps its cluster as the binary does. Every namespace has its default service account
+/// and `kube-root-ca.crt`, and the usage of quotas is counted. The server publishes the endpoints of the `kubernetes`
+/// service and its own lease. The roles of the bootstrap policy decide about access. With the default options, a
+/// cluster has none of these, and every user may do everything.
 #[must_use]
 pub fn bootstrapped() -> Options {
     Options {

@@ -1,4 +1,4 @@
-//! The HTTP client of a cluster: request builder, response, and watches that are read event by event.
+//! The HTTP client of a cluster: request builder, response, and watches, which tests read event by event.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,7 +26,7 @@ type ConnectionPool = hyper_util::client::legacy::Client<HttpsConnector<HttpConn
 /// The HTTP version of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1 only. Each concurrent request uses a connection of its own.
+    /// HTTP/1.1 only. Each concurrent request uses its own connection.
     Http1,
     /// Negotiated with ALPN, which selects HTTP/2. All requests share one connection.
     Any,
@@ -42,8 +42,8 @@ pub struct Client {
 impl Client {
     pub(crate) fn new(url: &str, certificates: &Certificates, protocol: Protocol) -> Self {
         let pool = |admin, protocol| connection_pool(tls_config(certificates, admin), protocol);
-        // A client without valid credentials is told to go away after each answer over HTTP/2, and its next request may
-        // choose that connection nevertheless.
+        // Over HTTP/2, the server sends GOAWAY after each answer to a client without valid credentials. The client's
+        // next request may still choose the old connection.
         let anonymous_pool = pool(false, Protocol::Http1);
         Self { url: url.to_owned(), admin_pool: pool(true, protocol), anonymous_pool }
     }
@@ -75,8 +75,8 @@ impl Client {
     }
 }
 
-/// The TLS configuration of a client: it trusts the cluster's CA and presents the administrator's certificate if
-/// `admin`.
+/// The TLS configuration of a client. It trusts the cluster's CA. With `admin`, it presents the administrator's
+/// certificate.
 pub(crate) fn tls_config(certificates: &Certificates, admin: bool) -> rustls::ClientConfig {
     let config = client_config(certificates.authority.certificate.as_bytes());
     if admin {

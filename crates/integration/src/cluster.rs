@@ -52,8 +52,8 @@ impl Cluster {
         Self::durable_with_options(Options::default()).await
     }
 
-    /// Starts a durable cluster with options, of which data directory and port are overwritten, and the engine unless it is
-    /// etcd. The cluster keeps its port across restarts, so that clients can reconnect.
+    /// Starts a durable cluster with options. The data directory and the port are overwritten, and so is the engine
+    /// unless it is etcd. The cluster keeps its port across restarts, so that clients can reconnect.
     ///
     /// # Panics
     /// Panics if the server does not start.
@@ -65,8 +65,8 @@ impl Cluster {
         Self { port: Some(port), temp_dir: Some(temp_dir), ..Self::from_server(instance, options) }
     }
 
-    /// Starts a durable cluster whose server is a process of the `pintle` binary, with the size of the history of these
-    /// options. It can be killed, but not stopped.
+    /// Starts a durable cluster whose server is a process of the `pintle` binary, with the history size of these
+    /// options. The server can be killed, but not stopped.
     ///
     /// # Panics
     /// Panics if the server does not start.
@@ -177,7 +177,8 @@ impl Cluster {
         *instance = Some(ServerInstance::start(self.program.as_deref(), self.options.clone()).await);
     }
 
-    /// The processor time that the server of [`Self::of_process`] has used so far. `None` if the system does not report it.
+    /// The processor time that the server process ([`Self::of_process`]) has used so far. `None` if the system does not
+    /// report it.
     ///
     /// # Panics
     /// Panics if the server is not a running process.
@@ -185,7 +186,7 @@ impl Cluster {
         self.instance.lock().await.as_ref().expect("a running server").processor_time()
     }
 
-    /// The ID of the process of the server of [`Self::of_process`].
+    /// The ID of the server process ([`Self::of_process`]).
     ///
     /// # Panics
     /// Panics if the server is not a running process.
@@ -193,7 +194,7 @@ impl Cluster {
         self.instance.lock().await.as_ref().expect("a running server").process_id()
     }
 
-    /// Starts a process of the server of [`Self::of_process`], and kills it after a time, probably while it starts.
+    /// Starts a server process ([`Self::of_process`]), and kills it after a time, probably during its start.
     ///
     /// # Panics
     /// Panics if the server is not a process, is already running, or cannot be started.
@@ -206,10 +207,10 @@ impl Cluster {
     }
 
     /// Starts a server with the same data on another port while this cluster's server is stopped. The clients of this
-    /// cluster do not reach it.
+    /// cluster do not reach the new server.
     ///
     /// # Panics
-    /// Panics if the cluster is not durable, its server is running, or the new one does not start.
+    /// Panics if the cluster is not durable, its server is running, or the new server does not start.
     pub async fn start_on_another_port(&self) -> Self {
         assert!(self.port.is_some(), "only a durable cluster can be started on another port");
         Self::with_options(Options { port: 0, ..self.options.clone() }).await
@@ -290,8 +291,8 @@ impl Cluster {
         TlsConnector::from(config).connect(name, stream).await.expect("the TLS handshake succeeds")
     }
 
-    /// The server as a target of attacks. `list` is the path of a large list, and `object` that of a
-    /// large object.
+    /// The server as a target of attacks. `list` is the path of a large list, and `object` is the path of a large
+    /// object.
     #[must_use]
     pub fn attack_target(&self, list: &str, object: &str) -> AttackTarget {
         let address = self.url.trim_start_matches("https://");

@@ -1,14 +1,14 @@
-//! Requests of one client that cost a server as much memory or time as possible for their size. Tests and the benchmark send
-//! them beside clients that behave well.
+//! Requests that cost a server as much memory or time as possible for their size. Tests and the benchmark send them
+//! beside the requests of well-behaved clients.
 
 use serde_json::{Value, json};
 
-/// A request that costs much.
+/// A costly request.
 #[derive(Clone, Copy)]
 pub struct CostlyRequest {
     /// A description.
     pub name: &'static str,
-    /// The objects that have to exist, each with the path of its collection.
+    /// The objects that the request needs, each with the path of its collection.
     pub setup: fn() -> Vec<(&'static str, Value)>,
     /// The path, with the query.
     pub path: &'static str,
@@ -16,7 +16,7 @@ pub struct CostlyRequest {
     pub media_type: &'static str,
     /// The body of the request, a POST.
     pub body: fn() -> Vec<u8>,
-    /// The status codes that it may have.
+    /// The status codes that the response may have.
     pub codes: &'static [u16],
 }
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for CostlyRequest {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const JSON: &str = "application/json";
-/// The error for a write that would take too much, and for one whose time is over.
+/// The codes of errors for a write above its budget, and for a write after its deadline.
 const TOO_LARGE: u16 = 413;
 const TIMEOUT: u16 = 504;
 
@@ -37,7 +37,7 @@ fn nothing() -> Vec<(&'static str, Value)> {
     Vec::new()
 }
 
-/// All costly requests. None of them leaves an object behind that is larger than a megabyte.
+/// All costly requests. None of them leaves an object of more than one megabyte.
 pub const COSTLY_REQUESTS: &[CostlyRequest] = &[
     CostlyRequest {
         name: "a custom resource with a long string for 10,000 patterns",
@@ -265,7 +265,7 @@ pub const COSTLY_REQUESTS: &[CostlyRequest] = &[
     },
 ];
 
-/// A CustomResourceDefinition whose objects have a spec with these properties.
+/// A CRD whose objects have a spec with these properties.
 fn definition(singular: &str, properties: Value) -> (&'static str, Value) {
     let kind = singular[..1].to_uppercase() + &singular[1..];
     let spec = json!({"type": "object", "properties": properties});
@@ -289,13 +289,13 @@ fn custom(kind: &str, spec: &Value) -> Vec<u8> {
     object.to_string().into()
 }
 
-/// Variables, each of which is made from the one before it: `v0`, `v1` and so on.
+/// Variables, each computed from the previous variable: `v0`, `v1` and so on.
 fn chain(first: &str, count: usize, next: impl Fn(&str) -> String) -> Vec<Value> {
     let expression = |i: usize| if i == 0 { first.to_owned() } else { next(&format!("variables.v{}", i - 1)) };
     (0..=count).map(|i| json!({"name": format!("v{i}"), "expression": expression(i)})).collect()
 }
 
-/// What both kinds of admission policies have in common: they match config maps with a label.
+/// The common part of the specs of both kinds of admission policies: they match config maps with a label.
 fn policy_spec(name: &str, variables: &[Value]) -> Value {
     json!({
         "failurePolicy": "Fail",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle::{EtcdCertificateFiles, EtcdConfig};
 use pintle_etcd_process::EtcdProcess;
 
-/// A running etcd of one member, which ends when this is dropped.
+/// A running etcd with one member. It ends when this value is dropped.
 pub struct Etcd {
     process: EtcdProcess,
     url: String,
@@ -23,32 +23,32 @@ impl Etcd {
     /// Starts an empty etcd. It answers when this returns.
     ///
     /// # Panics
-    /// Panics if it does not start.
+    /// Panics if etcd does not start.
     #[must_use]
     pub fn start() -> Self {
         let process = EtcdProcess::start();
         Self { url: process.url(), process }
     }
 
-    /// Its address.
+    /// The URL of etcd.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The flags for a server with these keys.
+    /// The flags for a server with this key prefix.
     #[must_use]
     pub fn flags<'a>(&'a self, prefix: &'a str) -> [&'a str; 6] {
         ["--storage-backend", "etcd3", "--etcd-servers", &self.url, "--etcd-prefix", prefix]
     }
 
-    /// The options of a server with kube-apiserver's keys.
+    /// The options of a server with kube-apiserver's key prefix.
     #[must_use]
     pub fn config(&self) -> EtcdConfig {
         Self::config_of([self.url.clone()])
     }
 
-    /// The options of a server over the members of an etcd.
+    /// The options of a server with these etcd members.
     #[must_use]
     pub fn config_of(servers: impl IntoIterator<Item = String>) -> EtcdConfig {
         EtcdConfig {

@@ -2,11 +2,11 @@
 
 use pintle_admission::{AdmissionConfiguration, PluginChain};
 
-/// The plugins of a generic API server, such as the one in `tools/apiserver`.
+/// The plugins of a generic API server, such as `tools/apiserver`.
 const GENERIC: [&str; 3] = ["NamespaceLifecycle", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
 
-/// The admission plugins of a generic API server: those that kube-apiserver adds are disabled. Answers of such a server are
-/// comparable with these plugins only.
+/// The admission plugins of a generic API server, without the plugins that kube-apiserver adds. Only with these plugins
+/// can the answers of both servers be compared.
 #[must_use]
 pub fn generic_admission() -> AdmissionConfiguration {
     let added = PluginChain::enabled_by_default().filter(|name| !GENERIC.contains(name));

@@ -1,4 +1,4 @@
-//! An HTTPS server in the test's process, with a self-signed certificate: what webhooks and issuers of tests are made of.
+//! An HTTPS server in the test's process, with a self-signed certificate. The webhooks and issuers of tests use it.
 
 use std::io;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ pub struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// Reads a request; nothing if the client has closed the connection.
+    /// Reads a request; `None` if the client has closed the connection.
     async fn read(stream: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<Option<Self>> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -85,11 +85,11 @@ pub struct SentResponse {
 
 /// The body of a response.
 pub enum SentBody {
-    /// These bytes, with their length.
+    /// These bytes, with a `Content-Length`.
     Whole(Vec<u8>),
-    /// Spaces without an end.
+    /// Endless spaces.
     Endless,
-    /// Less than its length says; then the connection is closed.
+    /// A body that is shorter than its `Content-Length`. Then the server closes the connection.
     CutOff,
 }
 
@@ -112,7 +112,7 @@ impl SentResponse {
         self
     }
 
-    /// The response on an HTTP/2 stream.
+    /// Converts the response for an HTTP/2 stream.
     fn into_http2(self) -> Response<BoxBody<Bytes, io::Error>> {
         let Self { code, headers, body } = self;
         let mut response = Response::builder().status(code);
@@ -127,7 +127,7 @@ impl SentResponse {
         response.body(body).expect("valid headers")
     }
 
-    /// Writes the response. Says whether the connection can serve another request.
+    /// Writes the response. Returns whether the connection can serve another request.
     async fn write(self, stream: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<bool> {
         let Self { code, headers, body } = self;
         let head = format!("HTTP/1.1 {code} Whatever\r\n{headers}");
@@ -153,7 +153,7 @@ impl SentResponse {
     }
 }
 
-/// A body that repeats a piece without an end, or fails after it.
+/// A body that repeats a piece endlessly, or fails after the piece.
 struct PiecewiseBody {
     piece: &'static [u8],
     is_endless: bool,
@@ -174,17 +174,18 @@ impl Body for PiecewiseBody {
 
 /// A running server. It runs until the runtime ends.
 pub struct HttpsServer {
-    /// Its port on 127.0.0.1.
+    /// The port of the server on 127.0.0.1.
     pub port: u16,
-    /// Its certificate, in PEM.
+    /// The certificate of the server, in PEM.
     pub authority: String,
-    /// The name that its certificate is for, unless that is its address.
+    /// The name in the certificate; `None` if the certificate is for the address.
     name: Option<String>,
     connections: Arc<AtomicUsize>,
 }
 
 impl HttpsServer {
-    /// Starts a server whose certificate is for its address, and that answers each request with what a function returns.
+    /// Starts a server whose certificate is for its address. The function `answer` computes the response to each
+    /// request.
     pub async fn start<A>(answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static) -> Self
     where
         A: Future<Output = SentResponse> + Send + 'static,
@@ -203,7 +204,7 @@ impl HttpsServer {
         Self::start_with_validity(names, None, &[], answer).await
     }
 
-    /// Starts a server that also speaks HTTP/2, which it prefers.
+    /// Starts a server that also supports HTTP/2, and prefers it.
     pub async fn start_with_http2<A>(
         names: &[&str],
         answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static,
@@ -214,7 +215,7 @@ impl HttpsServer {
         Self::start_with_validity(names, None, &["h2", "http/1.1"], answer).await
     }
 
-    /// Starts a server whose certificate has expired long ago.
+    /// Starts a server whose certificate expired long ago.
     pub async fn start_expired<A>(answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static) -> Self
     where
         A: Future<Output = SentResponse> + Send + 'static,
@@ -222,8 +223,8 @@ impl HttpsServer {
         Self::start_with_validity(&["127.0.0.1"], Some(2001), &[], answer).await
     }
 
-    /// Starts a server whose certificate is valid until the begin of a year, if one is given. It negotiates protocols,
-    /// or speaks HTTP/1.1 if there are none.
+    /// Starts a server whose certificate is valid until the beginning of a year, if a year is given. It negotiates
+    /// these protocols, or uses HTTP/1.1 if there are none.
     async fn start_with_validity<A>(
         names: &[&str],
         until: Option<i32>,
@@ -298,7 +299,7 @@ impl HttpsServer {
         )
     }
 
-    /// Its certificate as PEM in base64, for `caBundle`.
+    /// The certificate as PEM in base64, for `caBundle`.
     pub fn ca_bundle(&self) -> String {
         pintle_schema::base64::encode(self.authority.as_bytes())
     }

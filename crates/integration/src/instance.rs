@@ -1,5 +1,5 @@
-//! One run of the server, from its start to a graceful stop or a kill: within the test's process, or as a process of its
-//! own.
+//! One run of the server, from its start to a graceful stop or a kill. It runs within the test's process, or as a
+//! process of its own.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 
 use pintle::{Options, Server};
 
-/// How long a process may take from its start until it serves.
+/// The maximum time from the start of a process until it serves.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running server.
 pub(crate) enum ServerInstance {
-    /// A server with threads of its own, so that it can be killed like a process.
+    /// A server with its own threads, which can be killed like a process.
     InProcess(Box<Server>),
     /// A process of the `pintle` binary.
     Process(ServerProcess),
 }
 
 impl ServerInstance {
-    /// Starts a server within this process, or as a process of `program`, which gets only the options for the data
+    /// Starts a server within this process, or as a process of `program`. A process gets only the options for the data
     /// directory, the port and the size of the history.
     pub(crate) async fn start(program: Option<&Path>, options: Options) -> Self {
         match program {
@@ -77,8 +77,8 @@ impl ServerInstance {
     }
 }
 
-/// The processor time of a process: the sum over its threads, which is exact to the nanosecond. The time of threads that have
-/// ended is not among it.
+/// The processor time of a process, in nanoseconds: the sum over its running threads. Threads that have ended are not
+/// included.
 fn processor_time(process: u32) -> Option<Duration> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let times = threads.filter_map(|thread| {
@@ -88,17 +88,17 @@ fn processor_time(process: u32) -> Option<Duration> {
     Some(times.sum())
 }
 
-/// A process of the `pintle` binary. Dropping it sends SIGKILL and waits for its end.
+/// A process of the `pintle` binary. The drop sends SIGKILL and waits for the end of the process.
 pub(crate) struct ServerProcess {
     child: Child,
     output: Option<BufReader<ChildStdout>>,
-    /// What the process logs.
+    /// The log file of the process.
     log: PathBuf,
     started: Instant,
 }
 
 impl ServerProcess {
-    /// Starts a process, and does not wait until it serves.
+    /// Starts a process without waiting until it serves.
     pub(crate) fn spawn(program: &Path, options: &Options) -> Self {
         let data_dir = options.data_dir.as_deref().expect("a data directory");
         let log = data_dir.join("log");
@@ -114,7 +114,7 @@ impl ServerProcess {
         Self { child, output, log, started }
     }
 
-    /// Waits until the process prints that it serves.
+    /// Waits until the process reports on its output that it serves.
     async fn wait_until_ready(&mut self) {
         let mut output = self.output.take().expect("the process was not waited for");
         let (sender, ready) = tokio::sync::oneshot::channel();
@@ -132,7 +132,7 @@ impl ServerProcess {
         if !matches!(tokio::time::timeout(START_TIMEOUT, ready).await, Ok(Ok(()))) {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
             let last: Vec<&str> = log.lines().rev().take(5).collect();
-            // Tells a process that hangs from one that gets no processor: its state, and its time in clock ticks.
+            // The state and the time in clock ticks show whether the process hangs or gets no processor time.
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
             panic!("the process does not serve within {:?}: {stat:?} {last:#?}", self.started.elapsed());
         }

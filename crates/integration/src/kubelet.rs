@@ -1,5 +1,5 @@
-//! The server of a kubelet, as a program made of upstream's streaming library (`tools/kubelet`), and a cluster whose
-//! node it is.
+//! The server of a kubelet, in a program with upstream's streaming library (`tools/kubelet`), and a cluster with its
+//! node.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 
 use crate::{Cluster, tool_path};
 
-/// The address of the node. It is not a loopback address, because requests are not proxied to those.
+/// The address of the node. It is not a loopback address, because the server does not proxy requests to loopback
+/// addresses.
 const NODE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 88, 0, 1));
 /// The address of the pod.
 pub const POD_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 88, 0, 2));
 
-/// The running program, which ends with this value.
+/// The running program. It ends when this value is dropped.
 pub struct Kubelet {
     program: Child,
     port: u16,
@@ -61,7 +62,7 @@ impl Kubelet {
         Self { program, port, backend_port, files }
     }
 
-    /// How a server reaches the kubelet, with certificates that both verify.
+    /// The options with which a server reaches the kubelet. Each side verifies the other's certificate.
     #[must_use]
     pub fn options(&self) -> KubeletOptions {
         KubeletOptions {

@@ -1,4 +1,4 @@
-//! The tokio runtime for tests. Servers run on threads of their own, so any runtime does.
+//! The tokio runtime for tests. Servers run on their own threads, so any runtime works.
 
 use std::future::Future;
 

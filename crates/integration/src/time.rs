@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pintle::{ManualClock, Timestamp};
 
-/// How far the clock moves per step. It is longer than any delay that the server lets a client wait for.
+/// How far the clock moves per step. It is longer than any delay of an answer.
 const STEP: Duration = Duration::from_secs(4);
 
 /// A clock that stands still until a test advances it, for [`Options::clock`](pintle::Options::clock).

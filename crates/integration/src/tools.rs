@@ -19,7 +19,7 @@ pub fn tool_path(name: &str) -> PathBuf {
     program
 }
 
-/// Starts a cluster and runs a client program against it. The program receives the kubeconfig's path as its argument.
+/// Starts a cluster and runs a client program against it. The program gets the path of the kubeconfig as its argument.
 ///
 /// # Panics
 /// Panics if the program fails or its output does not end with `OK`.

@@ -36,7 +36,7 @@ async fn objects(cluster: &Cluster) -> BTreeMap<String, Value> {
     objects
 }
 
-/// An object without its type, which items of lists do not have, and without what differs in every cluster.
+/// An object without its type, which items of lists do not have, and without the fields that differ in every cluster.
 fn content(object: &Value) -> Value {
     let mut object = object.clone();
     for key in ["apiVersion", "kind"] {
@@ -137,25 +137,25 @@ fn missing_permissions_come_back_and_additions_stay() {
         let cluster = Cluster::durable_with_options(options()).await;
         let before = objects(&cluster).await;
 
-        // Rules, subjects, labels and annotations that are missing.
+        // The server adds missing rules, subjects, labels and annotations.
         let rules = json!([{"nonResourceURLs": ["/api", "/mine"], "verbs": ["get"]}]);
         let _ = patch(&cluster, &cluster_role("system:discovery"), json!({"rules": rules})).await;
         let metadata = json!({"labels": {"kubernetes.io/bootstrapping": null}, "annotations": {AUTO_UPDATE: null}});
         let changed = json!({"metadata": metadata, "subjects": users(&["alice"])});
         let _ = patch(&cluster, &cluster_role_binding("system:basic-user"), changed).await;
-        // A user's value of a label stays.
+        // A label value from a user stays.
         let labels = json!({"labels": {"kubernetes.io/bootstrapping": "mine", "team": "mine"}});
         let _ = patch(&cluster, &cluster_role("system:basic-user"), json!({"metadata": labels})).await;
-        // An aggregation rule that is not expected.
+        // The server replaces an unexpected aggregation rule.
         let selectors = json!({"clusterRoleSelectors": [{"matchLabels": {"no": "such"}}]});
         let _ = patch(&cluster, &cluster_role("system:monitoring"), json!({"aggregationRule": selectors})).await;
-        // Another role.
+        // The server replaces a binding with another role.
         let binding = cluster_role_binding("system:kube-dns");
         let _ = cluster.delete(&binding).await.expect(200);
         let role = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": "view"});
         let other = json!({"metadata": {"name": "system:kube-dns"}, "roleRef": role, "subjects": users(&["alice"])});
         let _ = cluster.post(&format!("{RBAC}/clusterrolebindings"), other.to_string()).await.expect(201);
-        // Objects that are gone.
+        // The server creates missing objects again.
         let gone = [
             cluster_role("system:heapster"),
             cluster_role_binding("system:controller:job-controller"),
@@ -165,13 +165,13 @@ fn missing_permissions_come_back_and_additions_stay() {
         for path in &gone {
             let _ = cluster.delete(path).await.expect(200);
         }
-        // Protected objects.
+        // Objects with auto-update disabled stay as they are.
         let protection = json!({"annotations": {AUTO_UPDATE: "false"}});
         let protected = [cluster_role("system:kube-dns"), cluster_role_binding("system:discovery")];
         for path in &protected {
             let _ = patch(&cluster, path, json!({"metadata": protection, "rules": [], "subjects": []})).await;
         }
-        // Objects of users.
+        // Objects of users stay as they are.
         let own = json!({"metadata": {"name": "own"}, "rules": []});
         let _ = cluster.post(&format!("{RBAC}/clusterroles"), own.to_string()).await.expect(201);
 
@@ -187,7 +187,7 @@ fn missing_permissions_come_back_and_additions_stay() {
             .flat_map(|rule| rule["nonResourceURLs"].as_array().expect("paths"))
             .filter_map(Value::as_str)
             .collect();
-        // The rule of the user, then what it does not include, each in a rule of its own.
+        // First comes the user's rule, then a rule for each missing URL.
         let missing = [
             "/api/*",
             "/apis",
@@ -255,7 +255,7 @@ fn roles_that_users_made_before_keep_their_permissions() {
         let binding = json!({"metadata": {"name": "system:discovery"}, "roleRef": role, "subjects": users(&["alice"])});
         let _ = cluster.post(&format!("{RBAC}/clusterrolebindings"), binding.to_string()).await.expect(201);
         let cluster = cluster.restart_with(|options| options.rbac_bootstrap = Some(true)).await;
-        // The rules of the old role are aggregated from now on, and the subjects of the old binding stay in both.
+        // From now on the rules of the old role are aggregated. Both bindings have the subjects of the old binding.
         let aggregated = cluster.get(&cluster_role("system:aggregate-to-view")).await.expect(200).json();
         assert_eq!(aggregated["rules"][0], rules[0]);
         assert!(aggregated["rules"].as_array().expect("rules").len() > 10);

@@ -1,5 +1,5 @@
-//! The objects that the server and its controllers create and reconcile: service accounts and CA certificates in every
-//! namespace, the `kubernetes` service with its endpoints, and the server's lease.
+//! The objects that the server and its controllers create and reconcile. These are service accounts and CA certificates
+//! in every namespace, the `kubernetes` service with its endpoints, and the server's lease.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -207,7 +207,7 @@ fn service_accounts_and_ca_certificates_are_reconciled() {
             )
             .await;
         }
-        // Fields that the controllers do not own are left alone.
+        // The controllers do not change fields that they do not own.
         let patch = json!({"imagePullSecrets": [{"name": "mine"}]}).to_string();
         let _ = cluster.patch(&default_service_account("n"), "merge", patch).await.expect(200);
         let patch = json!({"metadata": {"labels": {"mine": "yes"}}}).to_string();
@@ -258,7 +258,7 @@ fn nothing_is_recreated_in_a_terminating_namespace() {
             conditions.iter().any(|c| c["type"] == "NamespaceContentRemaining" && c["status"] == "True")
         };
         wait_until(&cluster, &format!("{NAMESPACES}/n"), has_remaining_content).await;
-        // A controller that recreated the objects would have done so before it recreates this one.
+        // A controller would have recreated the other objects before this service account.
         delete_and_wait_for_recreation(&cluster, &default_service_account("default")).await;
         assert_eq!(names(&cluster, SERVICE_ACCOUNTS).await, in_each_namespace(SYSTEM_NAMESPACES, "default"));
         assert_eq!(names(&cluster, &maps).await, in_each_namespace(["n"], "held"));
@@ -335,7 +335,7 @@ fn wrong_objects_from_an_earlier_run_are_corrected_at_the_start() {
         let bootstrapped = Cluster::with_options(options).await;
         let service = wait_until(&bootstrapped, SERVICE, |service| service["spec"]["type"] == "ClusterIP").await;
         assert_eq!(service["spec"]["ports"][0]["port"], 443);
-        // The address type of an EndpointSlice is immutable, so the slice is replaced.
+        // The address type of an EndpointSlice is immutable, so the server replaces the slice.
         let slice = wait_until(&bootstrapped, SLICE, |slice| slice["addressType"] == "IPv4").await;
         assert_ne!(slice["metadata"]["uid"], left["metadata"]["uid"]);
         assert_eq!(names(&bootstrapped, SERVICE_ACCOUNTS).await, in_each_namespace(SYSTEM_NAMESPACES, "default"));
@@ -406,7 +406,7 @@ fn controllers_pause_while_a_controller_manager_holds_its_lease() {
         let _ = cluster.delete(&default_service_account("default")).await.expect(200);
         let changed = json!({"data": {"ca.crt": "theirs"}}).to_string();
         let _ = cluster.patch(&root_ca_configmap("default"), "merge", changed).await.expect(200);
-        // The API server's own objects are still reconciled. By then, other controllers would have acted, too.
+        // The API server's own objects are still reconciled. Other controllers would have acted by then, too.
         delete_and_wait_for_recreation(&cluster, ENDPOINTS).await;
         delete_and_wait_for_recreation(&cluster, SERVICE).await;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Client certificates on connections that stay: each request is authenticated anew, as upstream does.
+//! Client certificates on persistent connections: the server authenticates each request again, as upstream does.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::serving_certificates::{Authority, connect};
 
-/// A cluster that trusts the clients of an authority in a file, and the file's folder.
+/// A cluster that trusts client certificates of an authority in a file, and the file's folder.
 async fn cluster_with(authority: &Authority) -> (Cluster, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("clients.crt");
@@ -19,11 +19,11 @@ async fn cluster_with(authority: &Authority) -> (Cluster, tempfile::TempDir) {
     (Cluster::with_options(Options { tls, ..Options::default() }).await, folder)
 }
 
-/// The status of a request over a connection that stays.
+/// The status of a request over a persistent connection.
 async fn status(connection: &mut TlsStream<TcpStream>) -> String {
     connection.write_all(b"GET /version HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("the request is sent");
     let mut response = Vec::new();
-    // The bodies of this path and of refusals are objects in JSON with one level or two.
+    // The bodies of this path and of errors are JSON objects with one or two levels.
     while !response.ends_with(b"}") && !response.ends_with(b"}\n") {
         assert_ne!(connection.read_buf(&mut response).await.expect("a response"), 0, "the connection ends");
     }
@@ -35,7 +35,7 @@ fn a_certificate_is_refused_from_the_moment_of_its_end() {
     run(async {
         let authority = Authority::new("clients");
         let (cluster, _folder) = cluster_with(&authority).await;
-        // Certificates have whole seconds.
+        // The times in certificates are whole seconds.
         let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_secs() + 3;
         let end = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         let jane = authority.sign_until("jane", end);

@@ -1,4 +1,5 @@
-//! Aggregated cluster roles get the rules of the cluster roles that they select, while no controller manager does it.
+//! Aggregated cluster roles get the rules of the cluster roles that they select, while no controller manager aggregates
+//! them.
 
 use pintle_integration::{Cluster, Options, run};
 use serde_json::{Value, json};
@@ -64,7 +65,7 @@ async fn rules_of(cluster: &Cluster, name: &str) -> Vec<Value> {
     role["rules"].as_array().cloned().unwrap_or_default()
 }
 
-/// Waits until the controller has tried to aggregate a role, and is to try again.
+/// Waits until the controller has failed to aggregate a role and will retry.
 async fn wait_for_retry(cluster: &Cluster) {
     let retries = "workqueue_retries_total{name=\"ClusterRoleAggregator\"} ";
     loop {
@@ -95,7 +96,7 @@ fn rules_come_selector_by_selector_and_by_name_and_each_once() {
             .collect();
         assert_eq!(owners, [json!(["clusterrole-aggregation-controller", "Apply", {"f:rules": {}}])]);
 
-        // Changes of rules and labels of the selected roles, and of the selectors.
+        // The controller follows changes of the selected roles' rules and labels, and of the selectors.
         patch(&cluster, "chisel", json!({"rules": rules(&["joints"])})).await;
         wait_for_rules(&cluster, "all", &["boards", "nails", "joints", "wedges"]).await;
         patch(&cluster, "saw", json!({"metadata": {"labels": {"b": null}}})).await;
@@ -107,14 +108,14 @@ fn rules_come_selector_by_selector_and_by_name_and_each_once() {
         let selectors = json!([{"matchLabels": {"none": "true"}}]);
         patch(&cluster, "all", json!({"aggregationRule": {"clusterRoleSelectors": selectors}})).await;
         wait_for_rules(&cluster, "all", &[]).await;
-        // A role does not select itself, but others that are aggregated.
+        // A role does not select itself, but it selects other aggregated roles.
         create(&cluster, aggregated("more", &["c"])).await;
         let selectors = json!([{"matchExpressions": [{"key": "b", "operator": "Exists"}]}]);
         let more = json!({"labels": {"c": "true"}});
         patch(&cluster, "all", json!({"metadata": more, "aggregationRule": {"clusterRoleSelectors": selectors}})).await;
         patch(&cluster, "more", json!({"metadata": more})).await;
         wait_for_rules(&cluster, "more", &["holes"]).await;
-        // What users write is replaced.
+        // The controller replaces rules that users write.
         patch(&cluster, "more", json!({"rules": rules(&["mine"])})).await;
         wait_for_rules(&cluster, "more", &["holes"]).await;
         cluster.stop().await;
@@ -127,7 +128,7 @@ fn the_roles_of_users_are_filled_and_extended_by_labels() {
         let cluster = Cluster::with_options(Options { rbac_bootstrap: Some(true), ..Options::default() }).await;
         let own = async |name: &str| rules_of(&cluster, &format!("system:aggregate-to-{name}")).await;
         let view = own("view").await;
-        // By name: `edit` and `view` come before and after the roles of the system.
+        // The order is by name: `edit` comes before the roles of the system, and `view` after them.
         let edit = [own("edit").await, view.clone()].concat();
         let admin = [edit.clone(), own("admin").await].concat();
         assert_eq!([view.len(), edit.len(), admin.len()], [11, 25, 27]);
@@ -155,7 +156,7 @@ fn the_roles_of_users_are_filled_and_extended_by_labels() {
 fn a_restart_leaves_aggregated_roles_as_they_are() {
     run(async {
         let cluster = Cluster::durable_with_options(Options { rbac_bootstrap: Some(true), ..Options::default() }).await;
-        // Filled last, since it selects `edit`, which selects `view`.
+        // `admin` is filled last, because it selects `edit`, which selects `view`.
         let before =
             wait_until(&cluster, "admin", |role| role["rules"].as_array().is_some_and(|r| r.len() == 27)).await;
         let cluster = cluster.restart().await;

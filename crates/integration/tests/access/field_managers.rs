@@ -1,10 +1,10 @@
-//! The field managers of what the server writes itself: its own name for what kube-apiserver writes, and that of
-//! kube-controller-manager for what its controllers do in place of that.
+//! The field managers of the server's own writes. Writes that kube-apiserver does have the server's name. Writes of
+//! controllers that replace kube-controller-manager's have its name.
 
 use pintle_integration::{Cluster, bootstrapped, run};
 use serde_json::{Value, json};
 
-/// Waits until an object has managed fields like these, and returns its entries.
+/// Waits until an object has managed fields entries like these, and returns them.
 async fn expect_managers(cluster: &Cluster, path: &str, expect: &[(&str, &str, &str)]) -> Vec<Value> {
     let (collection, name) = path.rsplit_once('/').expect("a path");
     let mut watch = cluster.watch(&format!("{collection}?watch=1&fieldSelector=metadata.name%3D{name}")).await;
@@ -89,7 +89,7 @@ fn what_the_server_writes_is_managed_by_the_component_that_writes_it_upstream() 
         let status = status[0]["fieldsV1"]["f:status"].as_object().expect("fields").clone();
         assert!(status.keys().any(|field| field == "f:conditions"), "{status:?}");
 
-        // A namespace that cannot be emptied has conditions.
+        // A terminating namespace whose content remains has conditions.
         client(core.to_owned(), json!({"metadata": {"name": "ends"}})).await;
         let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/held"]}});
         client(format!("{core}/ends/configmaps"), held).await;

@@ -1,4 +1,4 @@
-//! Who may do what: authentication, authorization, service accounts, and the objects that the server creates for them.
+//! Access control: authentication, authorization, service accounts, and the objects that the server creates for them.
 
 mod authentication;
 mod authorization;

@@ -1,4 +1,4 @@
-//! What kubelets may do by the node authorizer.
+//! The permissions that the node authorizer gives to kubelets.
 
 use pintle_gates::Gates;
 use pintle_integration::{AccessOptions, AuthorizationMode, Cluster, Options, Response, run};
@@ -8,7 +8,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
-/// The nodes, whose tokens are their names.
+/// The nodes. The token of each node is its name.
 const TOKENS: &str = "n0,system:node:n0,1,system:nodes\nn1,system:node:n1,2,system:nodes\nno,system:node:n0,3,others\n";
 
 fn options() -> Options {
@@ -77,7 +77,7 @@ fn a_kubelet_reads_the_secrets_of_its_pods_only() {
             let message = status["message"].as_str().unwrap_or_default();
             assert!(message.ends_with(&format!(": {why}")), "{path}: {message}");
         }
-        // The name alone makes no node.
+        // The name alone does not make the user a node.
         let message = get_as(&cluster, "no", &format!("{SECRETS}/own")).await.expect(403).json()["message"].clone();
         let expect = "secrets \"own\" is forbidden: User \"system:node:n0\" cannot get resource \"secrets\" in API group \
                       \"\" in the namespace \"default\"";
@@ -114,7 +114,7 @@ fn a_kubelet_lists_the_pods_of_its_node_only() {
         let names: Vec<&Value> =
             own["items"].as_array().into_iter().flatten().map(|pod| &pod["metadata"]["name"]).collect();
         assert_eq!(names, ["p0"]);
-        // The selector that is authorized is the one that selects.
+        // The server authorizes the same selector that it applies.
         let twice = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn0&fieldSelector=";
         let own = get_as(&cluster, "n0", twice).await.expect(200).json();
         assert_eq!(own["items"].as_array().map(Vec::len), Some(1));
@@ -312,7 +312,7 @@ fn a_kubelet_writes_itself_and_its_own_pods_only() {
             let (found, message) = write_as(&cluster, "n0", method, path, body).await;
             assert_eq!(found, code, "{method} {path}: {message}");
         }
-        // A secret that the mirror pod would have given it stays out of reach.
+        // The node still cannot read the secret that the mirror pod would have given it.
         let _ = get_as(&cluster, "n0", &format!("{SECRETS}/s")).await.expect(403);
         cluster.stop().await;
     });

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1beta1/namespaces/default/podcertificaterequests";
 const SIGNER: &str = "example.com/pods";
 
-/// The users, whose tokens are their names.
+/// The users. The token of each user is the user name.
 const TOKENS: &str =
     "n0,system:node:n0,1,system:nodes\nn1,system:node:n1,2,system:nodes\nsigner,signer,3\nstranger,stranger,4\n";
 
@@ -40,7 +40,7 @@ async fn create(cluster: &Cluster, path: &str, object: Value) -> String {
     created["metadata"]["uid"].as_str().expect("a UID").to_owned()
 }
 
-/// A node with a pod, and what a kubelet needs to request a certificate for it.
+/// Creates a node with a pod. Returns the kubelet's request for a certificate of the pod.
 async fn request_of_node(cluster: &Cluster, node: &str, key: &KeyPair) -> Value {
     let node_uid = create(cluster, "/api/v1/nodes", json!({"metadata": {"name": node}})).await;
     let account = cluster.get("/api/v1/namespaces/default/serviceaccounts/default").await.expect(200).json();
@@ -62,7 +62,7 @@ async fn request_of_node(cluster: &Cluster, node: &str, key: &KeyPair) -> Value 
     })
 }
 
-/// The status with a certificate of a new signer for a key, valid for a day from now.
+/// The status with a certificate for a key. A new signer has signed it, and it is valid for a day from now.
 fn issued(key: &KeyPair) -> Value {
     const DAY: u64 = 86_400;
     let mut authority = CertificateParams::default();
@@ -116,7 +116,7 @@ fn kubelets_request_certificates_for_their_pods_only() {
         let why = refused["message"].as_str().unwrap_or_default();
         let expect = r#"PodCertificateRequest for pod "default/n0-pod" contains pod UID ("old") which differs from running pod "#;
         assert!(why.starts_with(expect), "{refused}");
-        // Whoever may create pods and requests must still have the key.
+        // A user with permission to create pods and requests must still have the key.
         let mut foreign = of_n0.clone();
         foreign["metadata"]["name"] = json!("foreign");
         let stub = STANDARD.decode(of_n0["spec"]["stubPKCS10Request"].as_str().expect("text")).expect("base64");
@@ -165,7 +165,7 @@ fn signers_answer_with_their_permission() {
         let refused = send(&cluster, "stranger", "PUT", &status, &request).await;
         let why = r#"PodCertificateRequest.certificates.k8s.io "n0" is invalid: spec.signerName: Forbidden: User "stranger" is not permitted to "sign" for signer "example.com/pods""#;
         refused.expect_error(422, "Invalid", why);
-        // Nodes do not answer themselves.
+        // Nodes cannot sign their own requests.
         let _ = send(&cluster, "n0", "PUT", &status, &request).await.expect(403);
 
         let mut of_other_key = request.clone();

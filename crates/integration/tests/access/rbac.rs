@@ -7,10 +7,10 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// The users, whose tokens are their names.
+/// The users. The token of each user is the user name.
 const TOKENS: &str = "alice,alice,1,dev\nbob,bob,2\n";
 
-/// Options of a cluster where only roles and bindings, of which there are none, allow anything.
+/// Options of a cluster where only roles and bindings allow anything. There are none at first.
 fn options() -> Options {
     let access = AccessOptions {
         tokens: Some(TOKENS.to_owned()),
@@ -43,7 +43,7 @@ fn user(name: &str) -> Value {
     json!({"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": name})
 }
 
-/// Creates what allows `alice` these verbs on config maps in the namespace `default`.
+/// Creates a role and a binding that allow `alice` these verbs on config maps in the namespace `default`.
 async fn allow_config_maps(cluster: &Cluster, verbs: &[&str]) {
     let rules = json!([{"verbs": verbs, "apiGroups": [""], "resources": ["configmaps"]}]);
     let _ = cluster.post(&format!("{RBAC}/clusterroles"), cluster_role("maps", rules)).await.expect(201);
@@ -135,7 +135,8 @@ fn changes_are_in_force_before_they_are_answered() {
     });
 }
 
-/// More changes than a watcher buffers, and than are read of the history at once, without a decision in between.
+/// There are more changes than a watcher buffers and than one read of the history returns, without a decision in
+/// between.
 #[test]
 fn many_changes_are_in_force_at_once() {
     const CHANGES: usize = 4500;
@@ -254,7 +255,7 @@ fn a_role_grants_only_what_its_author_holds() {
              {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\"]}";
         let as_alice =
             async |method: &str, path: &str, body: Value| send_as(&cluster, "alice", method, path, Some(body)).await;
-        // Whatever else is wrong with it.
+        // The escalation check comes before other errors.
         let bad = json!({"metadata": {"name": "r"}, "rules": [list_pods, {"verbs": []}]});
         as_alice("POST", &roles, bad).await.expect_error(403, "Forbidden", escalation);
         as_alice("POST", &roles, role("r", &list_pods)).await.expect_error(403, "Forbidden", escalation);
@@ -275,7 +276,7 @@ fn a_role_grants_only_what_its_author_holds() {
         apply.expect_error(403, "Forbidden", escalation);
         assert_eq!(cluster.get(&format!("{roles}/r")).await.expect(200).json()["rules"], json!([get_pods]));
 
-        // A role that exists may be changed as the collector does, and by those who may escalate it.
+        // The garbage collector's changes of a role are allowed, and so are changes by users with the verb `escalate`.
         let _ = cluster.put(&format!("{roles}/r"), role("r", &list_pods).to_string()).await.expect(200);
         let mut collected = cluster.get(&format!("{roles}/r")).await.expect(200).json();
         collected["metadata"]["finalizers"] = json!(["example.com/wait"]);
@@ -295,7 +296,7 @@ fn an_aggregation_rule_needs_all_permissions() {
     run(async {
         let cluster = Cluster::with_options(options()).await;
         give_alice(&cluster, json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}])).await;
-        // The verb `escalate`, which the rule has, lets her write any role; so take it away.
+        // The rule includes the verb `escalate`, which lets alice write any role. So the test removes the verb.
         let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
         give_alice(&cluster, json!([{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}])).await;
         let roles = format!("{RBAC}/clusterroles");
@@ -305,7 +306,7 @@ fn an_aggregation_rule_needs_all_permissions() {
              aggregationRule";
         send_as(&cluster, "alice", "POST", &roles, Some(role.clone())).await.expect_error(403, "Forbidden", why);
         let _ = cluster.post(&roles, role.to_string()).await.expect(201);
-        // Nor may it be removed, which would keep what was gathered.
+        // The aggregation rule may not be removed either, because the role would keep the aggregated rules.
         let fixed = json!({"metadata": {"name": "r"}, "rules": []});
         let path = format!("{roles}/r");
         send_as(&cluster, "alice", "PUT", &path, Some(fixed.clone())).await.expect_error(403, "Forbidden", why);
@@ -346,12 +347,12 @@ fn a_binding_grants_only_what_its_author_holds() {
             assert_eq!(unknown["message"], "unsupported role reference kind: \"Group\"");
             let _ = send_as(&cluster, "bob", "GET", PODS, None).await.expect(403);
         }
-        // Those who hold the permissions in a namespace may grant them there.
+        // Users who hold the permissions in a namespace may grant them there.
         let _ = cluster.post(&local, binding("own", "pods", user("alice"))).await.expect(201);
         let _ = send_as(&cluster, "alice", "POST", &local, Some(bind("pods"))).await.expect(201);
         let _ = send_as(&cluster, "alice", "POST", &global, Some(bind("pods"))).await.expect(403);
         let _ = send_as(&cluster, "bob", "GET", &format!("{PODS}/p"), None).await.expect(404);
-        // And those who may bind the role.
+        // Users with the verb `bind` for the role may grant them, too.
         let bind_rule = json!({"verbs": ["bind"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["pods"]});
         give_alice(&cluster, json!([policy_rule(&[]), bind_rule])).await;
         let _ = send_as(&cluster, "alice", "POST", &global, Some(bind("pods"))).await.expect(201);
@@ -432,10 +433,10 @@ fn anonymous_clients_may_read_what_is_public() {
         for path in ["/livez", "/readyz", "/healthz", "/version", "/version/"] {
             let _ = cluster.request("GET", path).anonymous().send().await.expect(200);
         }
-        // A single check gives the reason of its failure.
+        // A single check tells the reason of its failure.
         for path in ["/livez/ping", "/readyz?verbose", "/metrics", "/api", "/apis", "/openapi/v2", "/", CONFIGMAPS] {
             let response = cluster.request("GET", path).anonymous().send().await;
-            // Roles do not see the query, as upstream.
+            // As upstream, rules ignore the query.
             let _ = response.expect(if path == "/readyz?verbose" { 200 } else { 403 });
         }
         cluster.stop().await;
@@ -454,8 +455,8 @@ const VERBS: [(&str, &str, bool, &str); 8] = [
     ("deletecollection", "DELETE", false, ""),
 ];
 
-/// What a group and version serves: the path of a collection, that of one of its objects or of a subresource of it, and
-/// the verbs.
+/// The resources of a group version. Each has the path of the collection, the path of an object or of its subresource,
+/// and the verbs.
 async fn resources(cluster: &Cluster, base: &str) -> Vec<(Option<String>, String, Value)> {
     let list = cluster.get(base).await.expect(200).json();
     let resources = list["resources"].as_array().expect("resources").iter();
@@ -537,7 +538,7 @@ fn the_answer_is_the_same_whether_an_object_exists_or_not() {
     });
 }
 
-/// The verb of a request that is for no resource is its method in lower case, whatever the method.
+/// The verb of a non-resource request is its method in lower case, whatever the method.
 #[test]
 fn unusual_methods_are_verbs_of_other_paths() {
     run(async {
@@ -557,7 +558,7 @@ fn unusual_methods_are_verbs_of_other_paths() {
             ("BREWER", "/healthz", Some("cannot brewer path \"/healthz\"".to_owned())),
             ("BREW", "/livez", Some("cannot brew path \"/livez\"".to_owned())),
             (&too_long, "/healthz", Some("cannot  path \"/healthz\"".to_owned())),
-            // An unusual method is no verb of a resource.
+            // Requests for resources have no verb for an unusual method.
             (
                 "BREW",
                 CONFIGMAPS,

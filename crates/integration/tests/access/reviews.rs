@@ -77,7 +77,7 @@ fn bindings_have_the_name_and_the_preconditions_of_their_pod() {
             cluster.post(&path, binding(metadata)).await.expect_error(409, "Conflict", &why);
         }
         let _ = cluster.post(&path, binding(json!({"name": "p", "uid": pod["metadata"]["uid"]}))).await.expect(201);
-        // A binding that is no subresource loses its uid.
+        // A binding that is created outside the subresource loses its UID.
         let _ = create("q").await;
         let _ = cluster.post(bindings, binding(json!({"name": "q", "uid": "1"}))).await.expect(201);
         let bound = cluster.get(&format!("{PODS}/q")).await.expect(200).json();

@@ -1,5 +1,5 @@
-//! Attacks over the API that were published as vulnerabilities of kube-apiserver or of what it is made of. The table in
-//! `docs/security.md` names the test for each of them.
+//! Attacks over the API that were published as vulnerabilities of kube-apiserver or its dependencies. The table in
+//! `docs/security.md` names the test for each vulnerability.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn json_patches_have_a_bounded_result() {
     });
 }
 
-/// Creates a definition, and waits until it is established.
+/// Creates a CRD, and waits until it is established.
 async fn define(cluster: &Cluster, plural: &str, kind: &str, scope: &str) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let definition = json!({
@@ -230,7 +230,7 @@ async fn status_with_certificate(cluster: &Cluster, name: &str) -> Option<String
     Some(String::from_utf8_lossy(&response).split(' ').nth(1)?.to_owned())
 }
 
-/// CVE-2016-7075: a certificate authenticates a client only if it is one for clients.
+/// CVE-2016-7075: a certificate authenticates a client only if it is a client certificate.
 #[test]
 fn serving_certificates_do_not_authenticate_clients() {
     pintle_integration::run(async {
@@ -267,7 +267,7 @@ fn get_root() -> Vec<u8> {
     block
 }
 
-/// Opens an HTTP/2 connection and sends a request on stream 1, which the server answers.
+/// Opens an HTTP/2 connection and sends a request on stream 1. The server answers it.
 async fn connect_http2(cluster: &Cluster) -> Socket {
     let mut socket = request_http2(cluster.connect().await).await;
     while read_frame(&mut socket).await.expect("a frame").0 != HEADERS {}
@@ -292,7 +292,8 @@ async fn read_frame(socket: &mut Socket) -> std::io::Result<(u8, Vec<u8>)> {
     Ok((head[3], payload))
 }
 
-/// Sends frames until the server closes the connection, while other clients are served. Reads what the server sends.
+/// Sends frames until the server closes the connection, while other clients are served. Reads the server's frames at
+/// the same time.
 async fn flood(cluster: &Cluster, what: &str, frames: impl Iterator<Item = Vec<u8>>) {
     let (mut reader, mut writer) = tokio::io::split(connect_http2(cluster).await);
     let reading = tokio::spawn(async move {
@@ -328,7 +329,7 @@ fn rapid_resets_end_the_connection() {
     });
 }
 
-/// CVE-2023-44487: clients without valid credentials get one answer on a connection of HTTP/2.
+/// CVE-2023-44487: clients without valid credentials get only one answer on an HTTP/2 connection.
 #[test]
 fn clients_without_credentials_do_not_keep_connections() {
     pintle_integration::run(async {

@@ -1,5 +1,5 @@
-//! The certificates with which the server serves, and those of the clients that it accepts: files, names, and changes
-//! of the files while the server runs.
+//! The server's serving certificates, and the client certificates that it accepts: files, names, and changes of the
+//! files while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,8 +61,8 @@ fn write(folder: &Path, name: &str, (certificate, key): &(String, String)) -> Ce
     CertificateFiles { certificate: file("crt", certificate), key: file("key", key) }
 }
 
-/// Connects as a client that trusts an authority, asks for a name, and may present a certificate. `Err` if the TLS
-/// handshake fails.
+/// Connects as a client that trusts an authority, asks for a name, and may present a certificate. It returns `Err` if
+/// the TLS handshake fails.
 pub(crate) async fn connect(
     cluster: &Cluster,
     authority: &str,
@@ -88,7 +88,7 @@ pub(crate) async fn connect(
 }
 
 /// Lists namespaces as a client that trusts an authority, asks for a name, may present a certificate, and sends these
-/// headers. `Err` if the TLS handshake fails.
+/// headers. Returns `Err` if the TLS handshake fails.
 async fn get(
     cluster: &Cluster,
     authority: &str,
@@ -158,7 +158,7 @@ fn certificates_are_chosen_by_name_and_read_again_when_they_change() {
         assert!(cluster.kubeconfig().contains("    tls-server-name: apiserver-loopback-client\n"));
         assert!(is_served(&cluster, &cluster.authority(), "apiserver-loopback-client").await);
 
-        // Two files cannot change at once. Until both have, the old pair is in use.
+        // Two files cannot change at once. Until both have changed, the old pair is in use.
         let changed = second.sign("server", &["127.0.0.1"]);
         std::fs::write(folder.path().join("default.crt"), &changed.0).expect("the file is written");
         assert!(is_served(&cluster, &first.pem(), "127.0.0.1").await);
@@ -179,7 +179,7 @@ fn a_client_that_asks_for_no_name_gets_the_certificate_of_the_address() {
         let (default, named, by_address) =
             (Authority::new("default"), Authority::new("named"), Authority::new("address"));
         let files = write(folder.path(), "default", &default.sign("server", &["127.0.0.1", "api.example.com"]));
-        // The addresses of a certificate do not count, only those that are given.
+        // Addresses in a certificate do not count; only addresses in the option do.
         let names = ["127.0.0.1", "own.example.com", "shared.example.com"];
         let own_names = write(folder.path(), "own", &named.sign("common.example.com", &names));
         let of_address = by_address.sign("address", &["127.0.0.1", "shared.example.com"]);
@@ -200,7 +200,7 @@ fn a_client_that_asks_for_no_name_gets_the_certificate_of_the_address() {
         // A client that connects by address sends no name.
         assert!(is_served(&cluster, &by_address.pem(), "127.0.0.1").await);
         assert!(!is_served(&cluster, &default.pem(), "127.0.0.1").await);
-        // Names count before the address, and given names before those of certificates.
+        // Names count before the address, and names in options before names in certificates.
         assert!(is_served(&cluster, &named.pem(), "own.example.com").await);
         assert!(is_served(&cluster, &by_address.pem(), "shared.example.com").await);
         assert!(is_served(&cluster, &default.pem(), "api.example.com").await);
@@ -225,7 +225,7 @@ fn own_certificates_are_renewed_while_the_server_runs() {
         let parts = ["ca", "apiserver", "admin"];
         let before: Vec<String> = parts.iter().map(|part| file(&format!("pki/{part}.crt"))).collect();
         let (ca_key, kubeconfig) = (file("pki/ca.key"), file("admin.kubeconfig"));
-        // Nothing is due.
+        // No renewal is due.
         clock.advance(Duration::from_secs(2 * 3600));
         let _ = cluster.get("/readyz/certificates").await.expect(200);
         assert_eq!(file("admin.kubeconfig"), kubeconfig);
@@ -240,7 +240,7 @@ fn own_certificates_are_renewed_while_the_server_runs() {
             assert_ne!(&file(&format!("pki/{part}.crt")), before, "{part}");
         }
         assert_eq!(file("pki/ca.key"), ca_key);
-        // Clients of the old authority and of the new one are served, with old and new certificates.
+        // The server serves clients of the old and of the new authority, with old and new certificates.
         while !presents_stored_certificate(&cluster).await {
             pause(attempts.next().expect("a number")).await;
         }

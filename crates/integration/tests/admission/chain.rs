@@ -1,5 +1,5 @@
-//! What admission plugins see of a write, and what they can do to it. The plugin of these tests is one
-//! of the program that embeds the server.
+//! How admission plugins see and change writes. The plugin of these tests belongs to the program that embeds the
+//! server.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use serde_json::json;
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WARNING: &str = "the tests' plugin has seen it";
 
-/// Records every write of a user, adds a label and a warning to ConfigMaps, and refuses those with the name `refused`.
+/// Records every write of a user, adds a label and a warning to ConfigMaps, and refuses ConfigMaps with the name
+/// `refused`.
 #[derive(Default)]
 struct RecordingPlugin {
     writes: Mutex<Vec<String>>,

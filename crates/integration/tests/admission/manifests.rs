@@ -1,4 +1,5 @@
-//! Webhooks, policies and bindings from files (KEP-5793): what they do, changes of the files, names, errors at the start.
+//! Webhooks, policies and bindings from files (KEP-5793): their effects, changes of the files, names, and errors at the
+//! start.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -56,7 +57,7 @@ async fn create(cluster: &Cluster, key: &str) -> (u16, String) {
     (response.status.as_u16(), response.json()["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Waits until objects with the key are refused, or not any more.
+/// Waits until objects with the key are refused, or until they are accepted again.
 async fn wait_until_refused(cluster: &Cluster, key: &str, is_refused: bool) {
     while (create(cluster, key).await.0 == 422) != is_refused {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -76,10 +77,10 @@ fn policies_of_files_are_enforced_and_follow_them() {
             "ValidatingAdmissionPolicy 'a.static.k8s.io' with binding 'a.static.k8s.io' denied request: refused by a";
         assert!(message.ends_with(expect), "{message}");
         assert_eq!(create(&cluster, "b").await.0, 201);
-        // They are no objects of the API.
+        // They are not objects of the API.
         assert_eq!(cluster.get(POLICIES).await.expect(200).json()["items"], json!([]));
         let _ = cluster.get(&format!("{POLICIES}/a.static.k8s.io")).await.expect(404);
-        // Another file, a list.
+        // Another file is a list.
         let list = json!({
             "apiVersion": "v1", "kind": "List",
             "items": policy("b", "", "configmaps", "!has(object.data.b)")
@@ -89,7 +90,7 @@ fn policies_of_files_are_enforced_and_follow_them() {
         });
         write(&folder, "b.json", &list.to_string());
         wait_until_refused(&cluster, "b", true).await;
-        // What is wrong changes nothing.
+        // Invalid files change nothing.
         write(&folder, "a.yaml", "apiVersion: v1\nkind: Pod\n");
         write(&folder, "c.yaml", &policy("c", "", "configmaps", "!has(object.data.c)"));
         let failure = |metrics: &str| {
@@ -114,7 +115,7 @@ fn policies_of_files_are_enforced_and_follow_them() {
     });
 }
 
-/// A document of YAML as JSON.
+/// A YAML document as JSON.
 fn yaml_as_json(text: &str) -> Value {
     let decoded = pintle_codec::yaml::decode(text.as_bytes()).expect("YAML").value;
     serde_json::from_slice(&pintle_codec::json::encode(&decoded)).expect("JSON")
@@ -133,10 +134,10 @@ fn policies_of_files_see_policies() {
         let refused = cluster.post(BINDINGS, binding("bad")).await.expect(422).json();
         assert!(refused["message"].as_str().expect("a message").ends_with("refused by guard"), "{refused}");
         let _ = cluster.post(BINDINGS, binding("good")).await.expect(201);
-        // Reviews are seen by nobody.
+        // Webhooks and policies from files do not see reviews.
         let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}).to_string();
         let _ = cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).await.expect(201);
-        // Names are reserved.
+        // The names are reserved.
         let reserved = cluster.post(BINDINGS, binding("x.static.k8s.io")).await.expect(422).json();
         let expect = "metadata.name: Invalid value: \"x.static.k8s.io\": names ending with \".static.k8s.io\" are reserved \
                       for static manifest-based configurations and cannot be managed via the API";

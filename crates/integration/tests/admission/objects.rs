@@ -1,5 +1,5 @@
-//! The admission plugins for limits, claims, volumes and ingresses as a client meets them, and the controllers that remove
-//! the finalizers of storage objects. What each plugin decides is tested in `pintle-admission`.
+//! The admission plugins for limits, claims, volumes and ingresses from a client's view, and the controllers that
+//! remove the finalizers of storage objects. Tests in `pintle-admission` cover the decisions of each plugin.
 
 use pintle_integration::{Cluster, run};
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ async fn wait_until_gone(cluster: &Cluster, collection: &str, name: &str) {
     while watch.next().await.expect("an event")["type"] != "DELETED" {}
 }
 
-/// Waits until a controller has retried something.
+/// Waits until a controller has retried an item.
 async fn wait_for_retry(cluster: &Cluster, queue: &str) {
     let retries = format!("workqueue_retries_total{{name=\"{queue}\"}} ");
     loop {
@@ -197,7 +197,7 @@ fn a_terminating_claim_stays_while_a_pod_on_a_node_uses_it() {
         create(&cluster, PODS, bound).await;
         create(&cluster, PODS, pod("unscheduled", "waiting")).await;
         begin_deletion(&cluster, &format!("{CLAIMS}/used"), "kubernetes.io/pvc-protection").await;
-        // These two are examined after the first.
+        // The controller examines these two after the first.
         for name in ["unused", "waiting"] {
             begin_deletion(&cluster, &format!("{CLAIMS}/{name}"), "kubernetes.io/pvc-protection").await;
             wait_until_gone(&cluster, CLAIMS, name).await;

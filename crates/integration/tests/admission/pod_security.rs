@@ -1,5 +1,5 @@
-//! The Pod Security Standards as a client meets them: pods that are refused, warnings about workloads and about existing
-//! pods, labels of namespaces, exemptions. What each check forbids is compared with upstream in `pintle-admission`.
+//! The Pod Security Standards from a client's view: refused pods, warnings about workloads and about existing pods,
+//! labels of namespaces, exemptions. Tests in `pintle-admission` compare each check with upstream.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 const PODS: &str = "/api/v1/namespaces/n/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/n/deployments";
 
-/// What the level restricted says about a container that sets nothing.
+/// The violations of the level restricted by a container that sets no field.
 const PLAIN_POD: &str = "allowPrivilegeEscalation != false (container \"a\" must set \
      securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container \"a\" must set \
      securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or container \"a\" must set \
      securityContext.runAsNonRoot=true), seccompProfile (pod or container \"a\" must set \
      securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
 
-/// A namespace with labels of a policy, which are given without their prefix.
+/// A namespace with labels of a policy. The labels are given without their prefix.
 fn namespace(labels: &[(&str, &str)]) -> String {
     let labels: BTreeMap<String, &str> =
         labels.iter().map(|(name, value)| (format!("pod-security.kubernetes.io/{name}"), *value)).collect();
@@ -146,7 +146,7 @@ fn workloads_whose_pods_would_be_refused_are_warned_of() {
             format!("would violate PodSecurity \"restricted:latest\": host namespaces (hostIPC=true), {PLAIN_POD}");
         let controllers = "/api/v1/namespaces/n/replicationcontrollers";
         check(cluster.post(controllers, controller.to_string()).await, 201, "", &[&both]);
-        // A pod is warned of too, unless it is refused.
+        // A create of a pod gets a warning, too, unless it is refused.
         check(cluster.post(PODS, plain_pod("p")).await, 201, "", &[&warning]);
         let message =
             "pods \"h\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostNetwork=true)";
@@ -225,7 +225,7 @@ fn existing_pods_that_violate_a_new_policy_are_warned_of() {
         let expect = expect.each_ref().map(String::as_str);
         check(cluster.patch(&format!("{path}?dryRun=All"), "merge", enforce("restricted")).await, 200, "", &expect);
         check(cluster.patch(&path, "merge", enforce("restricted")).await, 200, "", &expect);
-        // What is not stricter than before is not checked.
+        // A level that is not stricter than before causes no check of existing pods.
         check(cluster.patch(&path, "merge", enforce("baseline")).await, 200, "", &[]);
         check(cluster.patch(&path, "merge", enforce("privileged")).await, 200, "", &[]);
         let warn = r#"{"metadata":{"labels":{"pod-security.kubernetes.io/warn":"restricted"}}}"#;
@@ -264,7 +264,7 @@ fn malformed_labels_are_refused_unless_they_were_there_before() {
         let message = "Namespace \"m\" is invalid: metadata.labels[pod-security.kubernetes.io/audit]: Invalid value: \
                        \"y\": must be one of privileged, baseline, restricted";
         check(cluster.post(NAMESPACES, other).await, 422, message, &[]);
-        // A level that cannot be read is enforced as the strictest one.
+        // An invalid level is enforced as the strictest level.
         let message = format!("pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": {PLAIN_POD}");
         check(cluster.post(PODS, plain_pod("p")).await, 403, &message, &[]);
         cluster.stop().await;

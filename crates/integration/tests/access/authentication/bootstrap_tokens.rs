@@ -1,4 +1,4 @@
-//! Bootstrap tokens: who they are of, and when they end.
+//! Bootstrap tokens: their users, and their expiry.
 
 use pintle::{AccessOptions, DEFAULT_SERVICE_ACCOUNT_ISSUER};
 use pintle_integration::{Cluster, run};

@@ -1,4 +1,4 @@
-//! Tokens whose groups are at an endpoint that they name.
+//! Tokens that name an endpoint with the user's groups (distributed claims).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::issuer::{Issuer, new_key};
 use super::json_web_tokens::{configuration, from_file, options, write};
 use super::{check_refused, initialized, metric, self_review, whoami};
 
-/// An endpoint with responses by path. Those below `/open` need no access token, all others `secret`.
+/// An endpoint with responses by path. Paths below `/open` need no access token. All others need the token `secret`.
 struct Endpoint {
     server: HttpsServer,
     responses: Arc<Mutex<HashMap<String, (u16, String)>>>,
@@ -36,7 +36,7 @@ impl Endpoint {
         Self { server, responses }
     }
 
-    /// Claims that name a path of this endpoint as the source of groups. The path has a response.
+    /// Claims that name a path of this endpoint as the source of groups. The endpoint gets the response for this path.
     fn claims(&self, path: &str, code: u16, response: &str) -> Value {
         self.responses.lock().insert(path.to_owned(), (code, response.to_owned()));
         let mut source = json!({"endpoint": self.server.url(path)});
@@ -47,12 +47,12 @@ impl Endpoint {
     }
 }
 
-/// A cluster with an issuer for some audiences that trusts all of some servers.
+/// A cluster with an issuer for these audiences, which trusts the certificates of these servers.
 async fn cluster(issuer: &Issuer, audiences: &[&str], trusted: &[&str]) -> Cluster {
     cluster_with(Options::default().clock, issuer, audiences, trusted).await
 }
 
-/// Such a cluster with a clock.
+/// As [`cluster`], with a clock.
 async fn cluster_with(clock: Arc<dyn Clock>, issuer: &Issuer, audiences: &[&str], trusted: &[&str]) -> Cluster {
     let folder = tempfile::tempdir().expect("a folder");
     let mut fields = json!({"certificateAuthority": trusted.join("\n"), "audiences": audiences});
@@ -86,16 +86,17 @@ fn groups_are_fetched_from_the_endpoint_that_a_token_names() {
         let groups = issuer.token(json!({"groups": ["a", "b"]}));
         check_groups(&cluster, &issuer.token(endpoint.claims("/groups", 200, &groups)), &["g:a", "g:b"]).await;
         check_groups(&cluster, &issuer.token(endpoint.claims("/open/groups", 203, &groups)), &["g:a", "g:b"]).await;
-        // It is one of another issuer, whose keys are fetched when they are needed first, and kept.
+        // The response is a token of another issuer. The server fetches that issuer's keys when it first needs them,
+        // and keeps them.
         let groups = other.token(json!({"groups": "c"}));
         let token = issuer.token(endpoint.claims("/other", 200, &format!("{groups}\n")));
         for _ in 0..2 {
             check_groups(&cluster, &token, &["g:c"]).await;
         }
         assert_eq!(other.key_fetches(), 1);
-        // The other issuer does not authenticate anybody.
+        // Tokens of the other issuer authenticate nobody.
         check_refused(&cluster, &groups, "").await;
-        // A claim of the token itself wins, and aggregated claims are ignored.
+        // A claim in the token itself takes precedence, and aggregated claims are ignored.
         let mut own = endpoint.claims("/own", 500, "");
         own["groups"] = json!(["d"]);
         check_groups(&cluster, &issuer.token(own), &["g:d"]).await;
@@ -146,7 +147,7 @@ fn responses_of_endpoints_are_verified() {
         check_refused(&cluster, &issuer.token(unknown), "oidc: verify token: oidc: source does not exist").await;
         let unknown = json!({"_claim_names": {}});
         check_unresolved(&cluster, &issuer.token(unknown), "oidc: no claim sources").await;
-        // Many issuers that do not exist do not keep others from being found.
+        // Many unknown issuers do not prevent the discovery of others.
         for number in 0..20 {
             let unknown = endpoint.server.url(&format!("/{number}"));
             let response = other.token(json!({"iss": unknown, "groups": "a"}));
@@ -156,7 +157,7 @@ fn responses_of_endpoints_are_verified() {
         }
         let third = Issuer::start().await;
         let token = issuer.token(endpoint.claims("/groups", 200, &third.token(json!({"groups": "a"}))));
-        // Its certificate is not trusted.
+        // The third issuer's certificate is not trusted.
         let error =
             format!("verifying untrusted issuer {0} failed: verifier not initialized for issuer: \"{0}\"", third.url);
         check_unresolved(&cluster, &token, &error).await;
@@ -201,7 +202,7 @@ fn the_issuer_of_a_response_is_tried_again() {
         let error = format!("verifying untrusted issuer {url} failed: verifier not initialized for issuer: \"{url}\"");
         check_unresolved(&cluster, &token, &error).await;
         other.change(|behavior| behavior.code = 200);
-        // The first attempt has failed, and the next one is not due yet.
+        // The first attempt has failed, and the next attempt is not due yet.
         check_unresolved(&cluster, &token, &error).await;
         let found = async {
             loop {

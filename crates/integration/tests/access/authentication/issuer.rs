@@ -7,17 +7,17 @@ use pintle_auth::jwt::{SigningKey, write_jwks};
 use pintle_integration::{HttpsServer, SentResponse};
 use serde_json::{Value, json};
 
-/// How an issuer answers.
+/// The behavior of an issuer.
 pub(crate) struct IssuerBehavior {
-    /// The issuer of the discovery document; its URL by default.
+    /// The `issuer` of the discovery document; by default the URL.
     pub(crate) name: Option<String>,
     /// The response with the keys.
     pub(crate) jwks: Vec<u8>,
-    /// A header line of that response.
+    /// A header line of the response with the keys.
     pub(crate) header: String,
-    /// The status code of both.
+    /// The status code of both documents.
     pub(crate) code: u16,
-    /// Whether it answers at all.
+    /// Whether the issuer never answers.
     pub(crate) hangs: bool,
 }
 
@@ -27,18 +27,18 @@ pub(crate) struct Issuer {
     pub(crate) authority: String,
     pub(crate) key: SigningKey,
     behavior: Arc<Mutex<IssuerBehavior>>,
-    /// How often the document and the keys were fetched.
+    /// The numbers of fetches of the discovery document and of the keys.
     fetches: Arc<Mutex<(usize, usize)>>,
 }
 
-/// A new key of the curve P-256.
+/// A new key on the curve P-256.
 pub(crate) fn new_key() -> SigningKey {
     let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).expect("a key");
     SigningKey::from_pem(pair.serialize_pem().as_bytes()).expect("a key")
 }
 
 impl Issuer {
-    /// Starts an issuer. Its discovery document is at two places.
+    /// Starts an issuer. It serves its discovery document at two paths.
     pub(crate) async fn start() -> Self {
         let key = new_key();
         let behavior = Arc::new(Mutex::new(IssuerBehavior {
@@ -81,12 +81,12 @@ impl Issuer {
         Self { url: server.url(""), authority: server.authority, key, behavior, fetches }
     }
 
-    /// Changes how the issuer answers.
+    /// Changes the issuer's behavior.
     pub(crate) fn change(&self, change: impl FnOnce(&mut IssuerBehavior)) {
         change(&mut self.behavior.lock());
     }
 
-    /// How often the keys were fetched.
+    /// The number of fetches of the keys.
     pub(crate) fn key_fetches(&self) -> usize {
         self.fetches.lock().1
     }

@@ -1,4 +1,4 @@
-//! Tokens of issuers, from flags and from the configuration file.
+//! Tokens of issuers that flags or the configuration file name.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,13 +17,13 @@ pub(crate) fn options(authentication: AuthenticationOptions) -> Options {
 
 pub(crate) fn write(folder: &Path, name: &str, content: &str) -> std::path::PathBuf {
     let (path, temporary) = (folder.join(name), folder.join(format!("{name}.new")));
-    // Whoever reads the file never sees a part of it.
+    // The rename is atomic, so the server never reads a partial file.
     std::fs::write(&temporary, content).expect("a file");
     std::fs::rename(&temporary, &path).expect("a file");
     path
 }
 
-/// A cluster with an issuer of flags whose keys were found.
+/// A cluster with an issuer from flags. The server has fetched its keys.
 async fn with_flags(issuer: &Issuer, change: impl FnOnce(&mut OidcOptions)) -> Cluster {
     let folder = tempfile::tempdir().expect("a folder");
     let mut oidc = OidcOptions {
@@ -89,7 +89,7 @@ fn tokens_of_the_issuer_of_flags_are_users() {
         let audience = pintle::DEFAULT_SERVICE_ACCOUNT_ISSUER;
         let reviewed = json!({"authenticated": true, "user": user, "audiences": [audience]});
         assert_eq!(review(&cluster, &token, &[]).await, reviewed);
-        // The server is not one of these audiences, whatever the audience of the token is.
+        // The server is not among these audiences, whatever the audience of the token.
         let unknown = json!({"user": {}, "error": "invalid bearer token"});
         assert_eq!(review(&cluster, &token, &["pintle"]).await, unknown);
         let error = "oidc: required claim team not present in ID token";
@@ -126,7 +126,7 @@ fn forged_tokens_are_refused() {
         let early = issuer.token(json!({"nbf": now + 600}));
         self_review(&cluster, &early).await.expect_error(401, "Unauthorized", "Unauthorized");
         assert!(review(&cluster, &early, &[]).await["error"].to_string().contains("before the nbf"));
-        // Tokens of other issuers are those of nobody.
+        // The server has no user for tokens of other issuers.
         for issuer_url in [json!("https://other"), json!(null), json!(format!("{}/", issuer.url)), json!(5)] {
             check_refused(&cluster, &issuer.token(json!({"iss": issuer_url})), "").await;
         }
@@ -157,7 +157,7 @@ fn new_keys_are_fetched_and_unknown_keys_do_not_cause_endless_fetches() {
         let cluster = with_flags(&issuer, |_| {}).await;
         let _ = whoami(&cluster, &issuer.token(json!({}))).await;
         assert_eq!(issuer.key_fetches(), 1);
-        // A key is fetched when it is used first.
+        // The server fetches a key when a token first uses it.
         let new = new_key();
         issuer.change(|behavior| behavior.jwks = write_jwks([new.public_key()]).into_bytes());
         let _ = whoami(&cluster, &issuer.token(json!({}))).await;
@@ -165,7 +165,7 @@ fn new_keys_are_fetched_and_unknown_keys_do_not_cause_endless_fetches() {
         let _ = whoami(&cluster, &new.sign(&issuer.claims(json!({}))).expect("a token")).await;
         assert_eq!(issuer.key_fetches(), 2);
         self_review(&cluster, &issuer.token(json!({}))).await.expect_error(401, "Unauthorized", "Unauthorized");
-        // Keys that cannot be read, or that are too large, do not replace others.
+        // Keys that are malformed or too large do not replace the known keys.
         for jwks in [b"{".to_vec(), vec![b' '; 2 << 20]] {
             issuer.change(|behavior| behavior.jwks = jwks);
             self_review(&cluster, &issuer.token(json!({}))).await.expect_error(401, "Unauthorized", "Unauthorized");
@@ -210,7 +210,7 @@ fn an_issuer_that_does_not_answer_is_tried_again() {
         let cluster = Cluster::with_options(Options { clock: clock.clone(), ..options }).await;
         let token = || issuer.token(json!({"exp": 4_000_000_000_i64}));
         check_refused(&cluster, &token(), "oidc: authenticator not initialized").await;
-        // Neither is the document of another issuer used.
+        // The server does not use the discovery document of another issuer either.
         issuer.change(|behavior| (behavior.code, behavior.name) = (200, Some("https://other".to_owned())));
         check_refused(&cluster, &token(), "oidc: authenticator not initialized").await;
         issuer.change(|behavior| behavior.name = None);
@@ -236,7 +236,7 @@ fn an_issuer_that_hangs_delays_nobody_else() {
         issuer.change(|behavior| behavior.hangs = true);
         let unknown = new_key().sign(&issuer.claims(json!({}))).expect("a token");
         let known = issuer.token(json!({}));
-        // The token with the unknown key waits; others do not.
+        // The request with the unknown key waits; other requests do not.
         tokio::select! {
             response = self_review(&cluster, &unknown) => panic!("{}", response.text()),
             user = whoami(&cluster, &known) => {
@@ -308,7 +308,7 @@ fn the_configuration_is_reloaded() {
         assert_eq!(whoami(&cluster, &first.token(json!({}))).await["username"], json!("jane"));
         check_refused(&cluster, &second.token(json!({})), "").await;
         let reloads = "apiserver_authentication_config_controller_automatic_reloads_total";
-        // Neither a broken file nor another rule of who may be anonymous is used.
+        // The server uses neither a broken file nor other rules for anonymous requests.
         for (text, failures) in [
             ("jwt: []".to_owned(), 1),
             (configuration(&second, &json!({}), &json!({"anonymous": {"enabled": true}})), 2),
@@ -323,7 +323,7 @@ fn the_configuration_is_reloaded() {
         while metric(&cluster, reloads, &[("status", "success")]).await < 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // It is in use, and its issuer is ready.
+        // The new configuration is in use, and its issuer is ready.
         assert_eq!(whoami(&cluster, &second.token(json!({}))).await["username"], json!("jane"));
         check_refused(&cluster, &first.token(json!({})), "").await;
         let info = "apiserver_authentication_config_controller_last_config_info";
@@ -349,7 +349,7 @@ fn anonymous_requests_are_allowed_for_configured_paths() {
             let response = cluster.request("GET", path).anonymous().send().await;
             assert_eq!(response.status, code, "{path}");
         }
-        // Credentials that are not valid are not ignored.
+        // The server does not ignore invalid credentials.
         let request = cluster.request("GET", "/livez").anonymous().header("authorization", "Bearer x");
         assert_eq!(request.send().await.status, 401);
         cluster.stop().await;

@@ -1,4 +1,4 @@
-//! The authenticators of tokens that are not of service accounts: bootstrap tokens, issuers of JSON Web Tokens and a
+//! The authenticators of tokens other than service account tokens: bootstrap tokens, issuers of JSON Web Tokens and a
 //! webhook.
 
 mod bootstrap_tokens;
@@ -21,14 +21,14 @@ fn uncached(access: AccessOptions) -> Options {
     Options { access, service_accounts, ..Options::default() }
 }
 
-/// Asks who the owner of a token is.
+/// Asks for the user of a token.
 async fn self_review(cluster: &Cluster, token: &str) -> Response {
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let request = cluster.request("POST", path).anonymous().header("authorization", &format!("Bearer {token}"));
     request.json("{}").send().await
 }
 
-/// The user info of a token's owner.
+/// The user info of a token.
 async fn whoami(cluster: &Cluster, token: &str) -> Value {
     self_review(cluster, token).await.expect(201).json()["status"]["userInfo"].clone()
 }
@@ -39,7 +39,7 @@ async fn review(cluster: &Cluster, token: &str, audiences: &[&str]) -> Value {
     cluster.post(REVIEWS, json!({ "spec": spec }).to_string()).await.expect(201).json()["status"].clone()
 }
 
-/// Waits until the discovery document of a token's issuer was read.
+/// Waits until the server has read the discovery document of a token's issuer.
 async fn initialized(cluster: &Cluster, token: &str) {
     let error = "[invalid bearer token, oidc: authenticator not initialized]";
     while review(cluster, token, &[]).await["error"] == error {
@@ -47,7 +47,8 @@ async fn initialized(cluster: &Cluster, token: &str) {
     }
 }
 
-/// Checks that a token is refused, as the token of a request and in a review. The reason is empty if nobody handles it.
+/// Checks that a token is refused, as the token of a request and in a review. The reason is empty if no authenticator
+/// handles the token.
 async fn check_refused(cluster: &Cluster, token: &str, why: &str) {
     self_review(cluster, token).await.expect_error(401, "Unauthorized", "Unauthorized");
     let error = if why.is_empty() { "invalid bearer token".into() } else { format!("[invalid bearer token, {why}]") };

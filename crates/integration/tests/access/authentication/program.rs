@@ -1,4 +1,4 @@
-//! A webhook that reviews tokens and an issuer of JSON Web Tokens, both made in Go of the libraries that others use.
+//! A webhook that reviews tokens and an issuer of JSON Web Tokens. Both are written in Go with widely used libraries.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn a_token_webhook_of_upstreams_types_understands_reviews() {
             assert_eq!(review(&cluster, "token-of-jane", &[]).await, reviewed);
             let unknown = json!({"user": {}, "error": "invalid bearer token"});
             assert_eq!(review(&cluster, "token-of-jane", &["vault"]).await, unknown);
-            // A token for other audiences is none for this server.
+            // A token for other audiences is not valid for this server.
             let user = json!({"username": "robot", "groups": ["system:authenticated"]});
             for (asked, found) in
                 [(&["vault"][..], json!(["vault"])), (&["a", "backup", "vault"], json!(["vault", "backup"]))]
@@ -44,10 +44,10 @@ fn a_token_webhook_of_upstreams_types_understands_reviews() {
                 assert_eq!(review(&cluster, "token-of-robot", asked).await, reviewed);
             }
             check_refused(&cluster, "token-of-robot", "the token is not for these audiences").await;
-            // Reviews have the error of the webhook, and refused requests do not.
+            // Reviews show the error of the webhook. Answers to refused requests do not.
             check_refused(&cluster, "expired-token", "the token has expired").await;
             check_refused(&cluster, "token-of-nobody", "").await;
-            // Nobody knows the tokens of a webhook that is not there.
+            // Without the webhook, no authenticator knows its tokens.
             drop(services);
             self_review(&cluster, "token-of-jane").await.expect_error(401, "Unauthorized", "Unauthorized");
             let Value::String(error) = review(&cluster, "token-of-jane", &[]).await["error"].clone() else {
@@ -94,7 +94,7 @@ fn issuer_of_flags(services: &AccessServices, algorithms: &[&str]) -> Authentica
     AuthenticationOptions { oidc: Some(oidc), ..AuthenticationOptions::default() }
 }
 
-/// A configuration file that means the same as the flags, for all signature algorithms.
+/// A configuration file with the same meaning as the flags, for all signature algorithms.
 fn issuer_of_file(services: &AccessServices, folder: &Path) -> AuthenticationOptions {
     let authority = std::fs::read_to_string(services.authority()).expect("a certificate");
     let configuration = json!({
@@ -156,7 +156,7 @@ fn tokens_of_a_go_issuer_are_users_until_they_expire() {
                 self_review(&cluster, &expired).await.expect_error(401, "Unauthorized", "Unauthorized");
                 let error = review(&cluster, &expired, &[]).await["error"].to_string();
                 assert!(error.contains("oidc: verify token: oidc: token is expired (Token Expiry: 2"), "{error}");
-                // The issuer is trusted with its own tokens only.
+                // The server trusts the issuer only for its own tokens.
                 check_refused(&cluster, &issue(600, json!({"iss": "https://other"})).await, "").await;
             }
             cluster.stop().await;
@@ -182,7 +182,7 @@ fn keys_of_a_go_issuer_are_rotated() {
                 assert_eq!(whoami(&cluster, token).await, jane());
             }
             services.rotate_keys(false).await;
-            // The previous keys are known until a token with a new key is seen.
+            // The server knows the previous keys until it sees a token with a new key.
             for token in issue().await.iter().chain(&second).rev() {
                 assert_eq!(whoami(&cluster, token).await, jane());
             }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{check_refused, review, self_review, uncached, whoami};
 
-/// What the webhook answers to the spec of a review: a status code and, for 200, the status of the review.
+/// The webhook's answer to the spec of a review: a status code and, for 200, the status of the review.
 type Answer = fn(&Value) -> (u16, Value);
 
 struct TokenWebhook {
@@ -58,7 +58,7 @@ impl TokenWebhook {
     }
 }
 
-/// Knows the token "jane", which is for everybody, and "bob", which is for some audiences.
+/// Knows the token "jane", which names no audiences, and the token "bob", which is for some audiences.
 fn by_token(spec: &Value) -> (u16, Value) {
     let status = match spec["token"].as_str() {
         Some("jane") => json!({"authenticated": true, "user": {
@@ -93,7 +93,7 @@ fn a_webhook_reviews_tokens_that_nobody_else_knows() {
             let audience = [DEFAULT_SERVICE_ACCOUNT_ISSUER];
             let reviewed = json!({"authenticated": true, "user": user, "audiences": audience});
             assert_eq!(review(&cluster, "jane", &[]).await, reviewed);
-            // The webhook says nothing of audiences, so its tokens are for this server only.
+            // The webhook names no audiences, so its tokens are for this server only.
             let unknown = json!({"user": {}, "error": "invalid bearer token"});
             assert_eq!(review(&cluster, "jane", &["x"]).await, unknown);
             let user = json!({"username": "bob", "groups": ["system:authenticated"]});
@@ -102,7 +102,7 @@ fn a_webhook_reviews_tokens_that_nobody_else_knows() {
             check_refused(&cluster, "bob", "").await;
             check_refused(&cluster, "expired", "the token has expired").await;
             check_refused(&cluster, "unknown", "").await;
-            // Others are asked first.
+            // The server asks other authenticators first.
             hook.take_reviews();
             let _ = cluster.get("/api").await.expect(200);
             assert_eq!(hook.take_reviews(), 0);
@@ -123,7 +123,7 @@ fn answers_of_the_webhook_are_cached_and_its_errors_are_not() {
             }
             assert_eq!(hook.take_reviews(), reviews, "{token}");
         }
-        // An answer is for the audiences that were asked for.
+        // An answer applies only to the requested audiences.
         assert_eq!(review(&cluster, "jane", &["x"]).await["authenticated"], Value::Null);
         assert_eq!(review(&cluster, "jane", &["x"]).await["authenticated"], Value::Null);
         assert_eq!(hook.take_reviews(), 1);

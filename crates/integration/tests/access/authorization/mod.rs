@@ -17,7 +17,7 @@ use webhook::AuthorizationWebhook;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const TOKENS: &str = "alice,alice,1,dev\nbob,bob,2\n";
 
-/// Files of a test, which are removed with it.
+/// The files of a test. The drop removes them.
 struct Files(PathBuf);
 
 impl Files {
@@ -29,7 +29,7 @@ impl Files {
 
     fn write(&self, name: &str, content: &str) -> PathBuf {
         let path = self.0.join(name);
-        // Whoever reads the file never sees a part of it.
+        // The rename is atomic, so the server never reads a partial file.
         let temporary = self.0.join(format!("{name}.new"));
         std::fs::write(&temporary, content).expect("a file");
         std::fs::rename(&temporary, &path).expect("a file");
@@ -76,12 +76,12 @@ async fn metric(cluster: &Cluster, name: &str, labels: &[(&str, &str)]) -> u64 {
     line.and_then(|line| line.rsplit_once(' ')?.1.parse().ok()).unwrap_or(0)
 }
 
-/// The message of a request that could not be authorized.
+/// The message for a request whose authorization failed.
 async fn error(cluster: &Cluster, user: &str, path: &str) -> String {
     get_as(cluster, user, path).await.expect(500).text().trim_end().to_owned()
 }
 
-/// Allows alice, denies who asks for `secrets`, and has no opinion on others.
+/// Allows alice, denies requests for `secrets`, and has no opinion on others.
 fn by_user(spec: &Value) -> (u16, Value) {
     let status = match (spec["resourceAttributes"]["resource"].as_str(), spec["user"].as_str()) {
         (Some("secrets"), _) => json!({"allowed": false, "denied": true, "reason": "no secrets"}),
@@ -121,17 +121,17 @@ fn a_webhook_decides_and_its_answers_are_cached() {
             "status": {"allowed": false},
         }]);
         assert_eq!(json!(reviews), expect);
-        // The answer is cached for this request, and for no other.
+        // The answer is cached for this request only.
         let _ = get_as(&cluster, "alice", &path).await.expect(200);
         assert_eq!(hook.take_reviews(), Vec::<Value>::new());
         let _ = get_as(&cluster, "alice", MAPS).await.expect(200);
         assert_eq!(hook.take_reviews().len(), 1);
         assert_eq!(reason(&cluster, "bob", MAPS).await, ": unknown to the webhook");
         assert_eq!(reason(&cluster, "alice", "/api/v1/namespaces/default/secrets").await, ": no secrets");
-        // Members of system:masters are not asked about.
+        // The server does not ask about members of system:masters.
         let _ = cluster.get(MAPS).await.expect(200);
         assert_eq!(hook.take_reviews().len(), 2);
-        // What does not allow is cached for a shorter time.
+        // Other answers than "allowed" are cached for a shorter time.
         clock.advance(Duration::from_secs(31));
         assert_eq!(reason(&cluster, "bob", MAPS).await, ": unknown to the webhook");
         let _ = get_as(&cluster, "alice", MAPS).await.expect(200);
@@ -167,19 +167,20 @@ fn a_webhook_that_fails_leaves_the_decision_to_others() {
         let _ = get_as(&cluster, "alice", MAPS).await.expect(200);
         let reviews = hook.take_reviews();
         assert_eq!((reviews.len(), &reviews[0]["apiVersion"]), (2, &json!("authorization.k8s.io/v1")));
-        // If nobody else allows the request, the error is the answer, as upstream. A client error is not retried.
+        // If no other authorizer allows the request, the answer is the error, as upstream. A client error is not
+        // retried.
         let failed = format!("Internal Server Error: \"{MAPS}\": ");
         hook.set_answer(|_| (400, Value::Null));
         let expect = format!("{failed}the server rejected our request for an unknown reason");
         assert_eq!(error(&cluster, "alice", MAPS).await, expect);
         assert_eq!(hook.take_reviews().len(), 1);
-        // An answer that is no review is not retried either.
+        // The server does not retry after an answer that is not a review either.
         hook.set_answer(|_| (200, json!({"allowed": "yes"})));
         let expect =
             "json: cannot unmarshal string into Go struct field SubjectAccessReviewStatus.status.allowed of type bool";
         assert_eq!(error(&cluster, "alice", MAPS).await, format!("{failed}{expect}"));
         assert_eq!(hook.take_reviews().len(), 1);
-        // An internal error is, four times.
+        // The server retries four times after an internal error.
         hook.set_answer(|_| (500, Value::Null));
         let message = advance_clock_until(&clock, error(&cluster, "alice", MAPS)).await;
         let expect = "an error on the server (\"unknown\") has prevented the request from succeeding";
@@ -231,7 +232,7 @@ fn policies_of_a_file_allow_requests() {
     });
 }
 
-/// A configuration with a webhook that is asked about config maps, and RBAC.
+/// A configuration with RBAC and a webhook for requests about config maps.
 fn configuration(kubeconfig: &std::path::Path, failure_policy: &str) -> String {
     format!(
         "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n- type: Webhook\n  \
@@ -258,11 +259,11 @@ fn a_configuration_file_makes_a_chain_with_match_conditions() {
         let _ = get_as(&cluster, "alice", MAPS).await.expect(200);
         let _ = get_as(&cluster, "alice", MAPS).await.expect(200);
         assert_eq!(hook.take_reviews().len(), 2);
-        // Conditions exclude these requests.
+        // Match conditions exclude these requests.
         assert_eq!(reason(&cluster, "alice", "/api/v1/namespaces/default/secrets").await, "");
         let _ = get_as(&cluster, "alice", "/healthz").await.expect(403);
         assert_eq!(hook.take_reviews(), Vec::<Value>::new());
-        // A failure denies.
+        // With the failure policy `Deny`, a failure denies the request.
         hook.set_answer(|_| (403, Value::Null));
         assert_eq!(error(&cluster, "alice", MAPS).await, format!("Internal Server Error: \"{MAPS}\": unknown"));
         let labels = [("type", "Webhook"), ("name", "hook")];
@@ -325,7 +326,7 @@ fn a_changed_configuration_file_is_used_and_a_broken_one_is_not() {
         files.write("config.yaml", &allowing);
         until(200).await;
         assert_eq!((reloads("success").await, reloads("failure").await), (2, 0));
-        // Each of these leaves the chain as it is.
+        // None of these changes the chain.
         for (failures, broken) in (1..).zip([
             "broken: [".to_owned(),
             config("[]"),

@@ -1,4 +1,4 @@
-//! An authorization webhook made of upstream's types.
+//! An authorization webhook in a program with upstream's types.
 
 use pintle_integration::{AccessServices, AuthorizationMode, AuthorizationOptions, Cluster, run};
 
@@ -23,12 +23,12 @@ fn a_webhook_of_upstreams_types_understands_reviews() {
             let _ = get_as(&cluster, "bob", &format!("{pods}bob")).await.expect(200);
             let _ = get_as(&cluster, "bob", &format!("{pods}other")).await.expect(403);
             let _ = get_as(&cluster, "bob", "/version").await.expect(403);
-            // Nobody allows what the webhook is not there to decide about.
+            // Without the webhook, no authorizer allows a request without a cached decision.
             drop(services);
             let path = "/api/v1/namespaces/default/events";
             let mut message = error(&cluster, "alice", path).await;
             if message.contains("unexpected EOF") {
-                // The end of the connection was not noticed yet when the review was sent.
+                // The server had not noticed the end of the connection when it sent the review.
                 message = error(&cluster, "alice", path).await;
             }
             assert!(

@@ -1,4 +1,4 @@
-//! An authorization webhook in the test's process, which wants a token.
+//! An authorization webhook in the test's process, which requires a token.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use pintle_integration::{HttpsServer, ReceivedRequest, SentResponse};
 use serde_json::{Value, json};
 
-/// What the webhook answers to the spec of a review: a status code and, for 200, the status of the review. With 429, it
+/// The webhook's answer to the spec of a review: a status code and, for 200, the status of the review. With 429, it
 /// asks for a retry after a very long time.
 type Answer = fn(&Value) -> (u16, Value);
 
@@ -27,7 +27,7 @@ impl AuthorizationWebhook {
         Self::start_with_name(answer, "127.0.0.1").await
     }
 
-    /// Starts a webhook whose certificate is for a name.
+    /// Starts a webhook with a certificate for a name.
     pub(crate) async fn start_with_name(answer: Answer, name: &str) -> Self {
         let state = Arc::new(WebhookState { answer: Mutex::new(answer), reviews: Mutex::default() });
         let answering = state.clone();

@@ -71,7 +71,7 @@ fn tokens_of_all_configured_keys_and_issuers_are_accepted() {
             std::fs::write(&path, text).expect("a file");
             path
         };
-        // The tests of the keys' formats have these.
+        // These keys come from the tests of key formats.
         let rsa = include_str!("../../../../auth/tests/jwt/rsa.pkcs1.pem");
         let p384 = include_str!("../../../../auth/tests/jwt/p384.sec1.pem");
         let certificate = file("sa-signer.crt", include_str!("../../../../auth/tests/jwt/rsa.certificate.pem"));

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: how they are requested, what they are bound to, and who they are refused to.
+//! Tokens of service accounts: requests for tokens, the objects to which tokens are bound, and refused tokens.
 
 mod issuers;
 mod requests;
@@ -23,7 +23,7 @@ async fn start(options: Options) -> Cluster {
     cluster
 }
 
-/// Creates an object and returns its uid.
+/// Creates an object and returns its UID.
 async fn create(cluster: &Cluster, path: &str, object: Value) -> String {
     let created = cluster.post(path, object.to_string()).await.expect(201).json();
     created["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
@@ -50,13 +50,13 @@ fn bound_to(kind: &str, name: &str) -> Value {
 
 /// Sends a request with a bearer token and without a certificate.
 async fn with_token(cluster: &Cluster, token: &str, method: &str, path: &str) -> Response {
-    // The server ends connections of HTTP/2 after requests that it refuses.
+    // The server closes HTTP/2 connections after requests that it refuses.
     let client = cluster.client(Protocol::Http1);
     let request = client.request(method, path).anonymous().header("authorization", &format!("Bearer {token}"));
     if method == "POST" { request.json("{}").send().await } else { request.send().await }
 }
 
-/// The user info of a token's owner.
+/// The user info of a token.
 async fn whoami(cluster: &Cluster, token: &str) -> Value {
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     with_token(cluster, token, "POST", path).await.expect(201).json()["status"]["userInfo"].clone()

@@ -1,4 +1,4 @@
-//! Which tokens can be requested, and what they say.
+//! Requests for tokens, and the claims of the tokens.
 
 use std::time::Duration;
 
@@ -207,7 +207,7 @@ fn validity_of_tokens_is_limited_and_extended_as_configured() {
         let year = 365 * 24 * 60 * 60;
         let extended = request_token(&cluster, "robot", to_pod.clone()).await.expect(201).json();
         assert_eq!(lifetime(extended["status"]["token"].as_str().expect("a token")), (year, Some(3607)));
-        // The client does not learn of it.
+        // The response does not show the extension.
         assert_eq!(extended["spec"]["expirationSeconds"], 3607);
         for (key, value) in [("expirationSeconds", json!(3608)), ("audiences", json!([ISSUER, "other"]))] {
             let mut other = to_pod.clone();

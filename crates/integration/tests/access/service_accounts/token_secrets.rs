@@ -1,4 +1,4 @@
-//! Tokens in secrets: how they are filled in, used, tracked, invalidated and removed.
+//! Tokens in secrets: how the server fills them in, tracks their use, invalidates and removes them.
 
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ fn data(secret: &Value, key: &str) -> String {
     String::from_utf8(base64::engine::general_purpose::STANDARD.decode(text).expect("base64")).expect("UTF-8")
 }
 
-/// Creates a token secret of the account `robot`, and returns its token as soon as it is filled in.
+/// Creates a token secret of the account `robot`, and returns its token as soon as the controller has filled it in.
 async fn legacy_token(cluster: &Cluster, name: &str) -> String {
     legacy_token_in(cluster, SECRETS, name).await
 }
 
-/// Like [`legacy_token`], in a namespace by the path of its secrets.
+/// Like [`legacy_token`], in the namespace of a path of secrets.
 async fn legacy_token_in(cluster: &Cluster, secrets: &str, name: &str) -> String {
     let annotations = json!({"kubernetes.io/service-account.name": "robot"});
     let metadata = json!({"name": name, "annotations": annotations});
@@ -61,7 +61,7 @@ fn token_secrets_are_filled_in_and_authenticate() {
             "groups": ["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"],
         });
         assert_eq!(whoami(&cluster, &token).await, user);
-        // The use has been tracked before the request was answered.
+        // The server records the use before it answers the request.
         let used = cluster.get(&path).await.expect(200).json();
         let label = used["metadata"]["labels"]["kubernetes.io/legacy-token-last-used"].as_str().expect("a date");
         assert_eq!(label.len(), "2022-10-24".len());
@@ -72,7 +72,7 @@ fn token_secrets_are_filled_in_and_authenticate() {
                 "[invalid bearer token, token audiences [\"{ISSUER}\"] is invalid for the target audiences [\"other\"]]"
             )
         );
-        // What is removed is filled in again, with another signature.
+        // The controller fills removed fields in again, with another signature.
         let removed = r#"{"data": {"token": null, "namespace": null}}"#;
         let _ = cluster.patch(&path, "merge", removed).await.expect(200);
         let filled = wait_for(&cluster, &path, |secret| !data(secret, "token").is_empty()).await;
@@ -112,7 +112,7 @@ fn generated_token_secrets_warn_and_can_be_invalidated() {
         let _ = whoami(&cluster, &token).await;
         let _ = cluster.delete(&path).await.expect(200);
         check_refused(&cluster, &token, "service account token has been invalidated").await;
-        // The controller removes the reference, and with it the list.
+        // The controller removes the reference, and the empty list with it.
         wait_for(&cluster, &format!("{ACCOUNTS}/robot"), |robot| robot.get("secrets").is_none()).await;
         let metrics = cluster.get("/metrics").await.expect(200).text();
         for (name, count) in [
@@ -178,7 +178,7 @@ fn token_secrets_are_left_to_an_active_controller_manager() {
     });
 }
 
-/// Makes the uses of legacy tokens tracked for years.
+/// Makes the cluster look as if it had tracked legacy tokens for years.
 async fn track_legacy_tokens(cluster: &Cluster) {
     let tracking = json!({
         "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking"},
@@ -236,7 +236,7 @@ fn generated_token_secrets_that_a_corrupt_pod_may_mount_are_kept() {
         cluster.write_to_store("/registry/pods/default/p", "{").await;
         let _ = cluster.get(&format!("{PODS}/p")).await.expect(500);
         clock.advance(Duration::from_secs(366 * 24 * 60 * 60));
-        // The secrets are examined by namespace and name.
+        // The controller examines secrets in the order of namespace and name.
         wait_for(&cluster, &format!("{other}/secrets/s"), |secret| !secret["metadata"]["labels"].is_null()).await;
         let kept = cluster.get(&format!("{SECRETS}/s")).await.expect(200).json();
         assert_eq!(kept["metadata"].get("labels"), None);

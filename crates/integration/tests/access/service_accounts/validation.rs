@@ -1,4 +1,4 @@
-//! Whose tokens are accepted, until when, and for whom.
+//! The validation of tokens: their issuers, expiry and audiences.
 
 use std::time::Duration;
 
@@ -140,7 +140,7 @@ fn service_accounts_are_authorized_by_their_name_and_groups() {
         let access = AccessOptions { authorization_modes: vec![AuthorizationMode::Rbac], ..AccessOptions::default() };
         let cluster = start(Options { access, rbac_bootstrap: Some(true), ..Options::default() }).await;
         let token = token(&cluster, json!({})).await;
-        // The bootstrap policy lets service accounts read the documents of their issuer, and anonymous users not.
+        // The bootstrap policy lets service accounts read the documents of their issuer, but not anonymous users.
         for path in ["/.well-known/openid-configuration", "/openid/v1/jwks"] {
             let _ = with_token(&cluster, &token, "GET", path).await.expect(200);
             let anonymous = cluster.client(Protocol::Http1).request("GET", path).anonymous().send().await;

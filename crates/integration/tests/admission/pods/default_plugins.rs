@@ -39,7 +39,7 @@ fn a_pod_gets_its_account_its_token_its_priority_and_tolerations() {
             ]}},
         ]);
         assert_eq!(spec["volumes"], json!([{"name": volume, "projected": {"sources": sources, "defaultMode": 420}}]));
-        // The client that creates the pod owns what it sent, and nobody what plugins add.
+        // The client that creates the pod owns the fields that it sent. Nobody owns fields that plugins add.
         let owned = created["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"].as_object().expect("fields");
         let added = ["f:priority", "f:tolerations", "f:volumes", "f:serviceAccountName"];
         assert!(added.iter().all(|field| !owned.contains_key(*field)), "{owned:?}");
@@ -52,7 +52,7 @@ fn a_new_namespace_has_its_account_before_pods_are_refused() {
     run(async {
         let cluster = start_with(&[]).await;
         let _ = cluster.post("/api/v1/namespaces", r#"{"metadata":{"name":"new"}}"#).await.expect(201);
-        // The controller creates the account a little later; the plugin waits for it.
+        // The controller creates the account a little later; and the plugin waits for it.
         let _ = cluster.post("/api/v1/namespaces/new/pods", pod("p", json!({}))).await.expect(201);
         forbidden(
             cluster.post("/api/v1/namespaces/new/pods", pod("q", json!({"serviceAccountName": "gone"}))).await,
@@ -107,7 +107,7 @@ fn priority_classes_decide_the_priority_of_pods() {
             cluster.post(PODS, pod("p", json!({"priorityClassName": "gone"}))).await,
             "pods \"p\" is forbidden: no PriorityClass with name gone was found",
         );
-        // An update that leaves the fields out keeps them.
+        // An update that omits the fields keeps them.
         let path = format!("{PODS}/after");
         let mut sent: Value = serde_json::from_str(&pod("after", json!({}))).expect("JSON");
         for field in ["serviceAccountName", "volumes", "containers", "tolerations", "priorityClassName"] {
@@ -134,7 +134,7 @@ fn a_runtime_class_has_overhead_and_scheduling() {
         let spec = &cluster.post(PODS, sandboxed).await.expect(201).json()["spec"];
         assert_eq!(spec["overhead"], json!({"cpu": "250m"}));
         assert_eq!(spec["nodeSelector"], json!({"sandbox": "yes"}));
-        // After those of the pod, to which `DefaultTolerationSeconds` has added its own.
+        // The tolerations of the runtime class follow the pod's, to which `DefaultTolerationSeconds` has added its own.
         assert_eq!(spec["tolerations"][2], json!({"key": "sandbox", "operator": "Exists"}));
         forbidden(
             cluster.post(PODS, pod("q", json!({"overhead": {"cpu": "1"}}))).await,

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::other_plugins::start_configured;
 use super::{PODS, forbidden, pod};
 
-/// A webhook that gives a status, or no answer, and records the specs of its reviews.
+/// A webhook that answers with a status, or with an error, and records the specs of its reviews.
 struct ImageReviewer {
     server: HttpsServer,
     specs: Arc<Mutex<Vec<Value>>>,
@@ -83,12 +83,13 @@ fn a_webhook_decides_about_images_and_its_answers_are_cached() {
         assert_eq!(reviewer.take().len(), 1);
         let message = "pods \"d\" is forbidden: one or more images rejected by webhook backend";
         forbidden(cluster.post(PODS, pod("d", init("bad"))).await, message);
-        // A change of labels is reviewed as well, with the answer from the cache; the status is not.
+        // A change of labels is reviewed as well, with the answer from the cache. A change of the status is not
+        // reviewed.
         let labels = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
         reviewer.take();
         let _ = cluster.patch(&format!("{PODS}/a"), "merge", labels).await.expect(200);
         assert_eq!(reviewer.take(), [Value::Null; 0]);
-        // Of ephemeral containers only their own images are reviewed.
+        // For ephemeral containers, only their own images are reviewed.
         let containers = json!({"spec": {"ephemeralContainers": [{"name": "e", "image": "bad:2"}]}}).to_string();
         let path = format!("{PODS}/a/ephemeralcontainers");
         let why = "image policy webhook backend denied one or more images: \"bad:2\" is not signed";

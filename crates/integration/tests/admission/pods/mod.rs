@@ -1,4 +1,4 @@
-//! What the built-in admission plugins make of pods and of what belongs to them, as a client sees it.
+//! The effects of the built-in admission plugins on pods and related objects, from a client's view.
 
 mod default_plugins;
 mod image_policy;

@@ -24,7 +24,7 @@ pub(crate) async fn start_configured(name: &str, configuration: &str) -> Cluster
 #[test]
 fn everything_is_denied() {
     run(async {
-        // The objects of the server itself are denied too, so it starts first without the plugin.
+        // The plugin denies the server's own objects, too, so the server starts without it first.
         let cluster = Cluster::durable_with_options(Options { controllers: false, ..Options::default() }).await;
         let deny = |options: &mut Options| options.admission.enabled = vec!["AlwaysDeny".to_owned()];
         let cluster = cluster.restart_with(deny).await;
@@ -73,7 +73,7 @@ fn a_missing_namespace_is_created_with_its_first_object() {
         let namespace = cluster.get("/api/v1/namespaces/new").await.expect(200).json();
         assert_eq!(namespace["status"]["phase"], "Active");
         assert_eq!(namespace["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "new"}));
-        // The account of the new namespace follows.
+        // The service account of the new namespace follows.
         let _ = cluster.post("/api/v1/namespaces/newer/pods", pod("p", json!({}))).await.expect(201);
         cluster.stop().await;
     });
@@ -142,7 +142,7 @@ fn events_beyond_a_limit_are_refused_without_a_time_to_retry() {
             json!({"metadata": {"name": name}, "involvedObject": involved}).to_string()
         };
         let events = "/api/v1/namespaces/n/events";
-        // The bucket is filled again while the requests are sent, so one of many is refused.
+        // The token bucket refills while the test sends requests, so the test sends many until one is refused.
         let mut refused = None;
         for i in 0..100 {
             let response = cluster.post(events, event(&format!("e{i}"))).await;
@@ -193,7 +193,7 @@ fn owners_are_set_by_those_who_may_delete_the_object_and_finalize_the_owner() {
             as_alice("PUT", &format!("{CONFIGMAPS}/m"), map("m", owner(false))).await,
             "configmaps \"m\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>",
         );
-        // The administrator may.
+        // The administrator may set the owner reference.
         let path = format!("{CONFIGMAPS}/m?dryRun=All");
         let _ = cluster.put(&path, map("m", owner(true))).await.expect(200);
         cluster.stop().await;

@@ -1,4 +1,4 @@
-//! Which requests a binding selects.
+//! The selection of requests by bindings.
 
 use pintle_integration::{Cluster, run};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn bindings_select_namespaces_and_objects() {
         let _ = send("green", "c", json!({})).await.expect(201);
         send("green", "d", json!({"checked": "yes"})).await.expect_error(422, "Invalid", &message("of-objects", "d"));
         send("green", "special", json!({})).await.expect_error(422, "Invalid", &message("of-names", "special"));
-        // The first binding by name is the one that is reported.
+        // The error reports the first binding by name.
         send("red", "special", json!({})).await.expect_error(422, "Invalid", &message("of-names", "special"));
         cluster.stop().await;
     });

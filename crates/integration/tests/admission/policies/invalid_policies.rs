@@ -1,4 +1,4 @@
-//! Policies and bindings that are refused, and who may write them.
+//! Policies and bindings that the server refuses, and the permissions to write them.
 
 use pintle_integration::{Cluster, run};
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ fn who_writes_a_policy_must_be_able_to_read_its_params() {
         let selecting = binding("p", json!({"paramRef": selector})).to_string().replace("p-binding", "other");
         let selecting: Value = serde_json::from_str(&selecting).expect("JSON");
         let _ = send_as(&cluster, "bob", "POST", BINDINGS, selecting).await.expect(422);
-        // Labels can be changed without that access, unless the binding has parameters.
+        // Labels can be changed without access to the parameters, unless the binding has parameters.
         let patch = json!({"metadata": {"labels": {"a": "b"}}});
         let merge = |path: &'static str| {
             let request = cluster.request("PATCH", path).anonymous().header("Authorization", "Bearer alice");

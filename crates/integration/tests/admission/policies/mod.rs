@@ -1,4 +1,4 @@
-//! Validating and mutating admission policies as a client meets them.
+//! Validating and mutating admission policies from a client's view.
 
 mod bindings;
 mod invalid_policies;
@@ -16,7 +16,7 @@ const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
-/// A cluster where users are known by tokens, which are their names, and roles decide what they may do.
+/// A cluster where each user's token is the user name, and roles decide about access.
 async fn start_with_users() -> Cluster {
     let access = AccessOptions {
         tokens: Some("alice,alice,1,dev\nbob,bob,2\n".to_owned()),
@@ -32,7 +32,7 @@ async fn send_as(cluster: &Cluster, user: &str, method: &str, path: &str, body: 
     request.json(body.to_string()).send().await
 }
 
-/// Allows a user something.
+/// Gives a user permissions by these rules.
 async fn allow(cluster: &Cluster, user: &str, rules: Value) {
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let role = json!({"metadata": {"name": user}, "rules": rules});
@@ -80,7 +80,7 @@ async fn create(cluster: &Cluster, policy: Value, binding: Value) {
     let _ = cluster.post(BINDINGS, binding.to_string()).await.expect(201);
 }
 
-/// Creates a policy that denies, with a binding.
+/// Creates a policy with a binding that denies requests.
 async fn enforce(cluster: &Cluster, name: &str, spec: Value) {
     create(cluster, policy(name, spec), binding(name, json!({}))).await;
 }
@@ -110,7 +110,7 @@ fn warnings(response: &Response) -> Vec<String> {
         .collect()
 }
 
-/// Checks that a policy denies a write of a config map, and with what words.
+/// Checks that a policy denies a write of a config map with this message.
 #[track_caller]
 fn denied(response: Response, name: &str, policy: &str, message: &str) {
     let expect = format!(

@@ -60,11 +60,11 @@ fn configurations_are_merged_into_objects() {
         let containers = &object["spec"]["template"]["spec"]["containers"];
         assert_eq!(containers[0]["name"], "a");
         assert_eq!((&containers[1]["name"], &containers[1]["image"]), (&json!("sidecar"), &json!("proxy:2")));
-        // Defaults follow.
+        // The server sets defaults afterwards.
         assert_eq!(containers[1]["imagePullPolicy"], "IfNotPresent");
         assert_eq!(object["metadata"]["labels"]["app"], "d");
         assert_eq!(object["metadata"]["labels"]["app.kubernetes.io/x"], "y");
-        // Nobody owns what the policy adds.
+        // Nobody owns the fields that the policy adds.
         let managed = object["metadata"]["managedFields"].to_string();
         assert!(managed.contains("f:app\\\"") || managed.contains("f:app\""));
         assert!(!managed.contains("sidecar") && !managed.contains("f:by"), "{managed}");
@@ -333,7 +333,7 @@ fn failed_conversions_are_failures_of_the_policy() {
         let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         let version =
             |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": schema});
-        // Nothing listens there.
+        // No server listens at this URL.
         let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"}});
         let definition = json!({
             "metadata": {"name": "widgets.example.com"},
@@ -375,7 +375,7 @@ fn failed_conversions_are_failures_of_the_policy() {
 fn names_of_types_are_checked_on_the_result() {
     run(async {
         let cluster = Cluster::start().await;
-        // Neither the branch that is not taken nor an object within a list of a patch is looked at.
+        // The check of the patch ignores the branch that is not taken, and objects within lists of a patch.
         let configuration = "object.metadata.name == 'wrong' ? Object{metadata: Object.spec{}} : \
             Object{metadata: Object.metadata{labels: {'a': 'b'}}}";
         let patch =

@@ -60,7 +60,7 @@ fn ill_typed_expressions_have_warnings() {
             (&owner[0]["manager"], &owner[0]["operation"]),
             (&json!("validatingadmissionpolicy-status"), &json!("Apply"))
         );
-        // A change of the spec is checked again.
+        // The controller checks the policy again after a change of its spec.
         let patch = json!({"spec": {"validations": [{"expression": "object.spec.replicas > 1"}]}});
         let _ = cluster.patch(&format!("{POLICIES}/p"), "merge", patch.to_string()).await.expect(200);
         let object = wait_for_generation(&cluster, 2).await;

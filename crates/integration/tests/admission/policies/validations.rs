@@ -1,4 +1,4 @@
-//! Validations: what expressions see, their messages and reasons, variables, match conditions and failures.
+//! Validations: the inputs of expressions, their messages and reasons, variables, match conditions and failures.
 
 use pintle_integration::{Cluster, run};
 use serde_json::json;
@@ -174,7 +174,7 @@ fn match_conditions_exempt_requests() {
         let exempt = json!({"metadata": {"name": "b", "labels": {"exempt": ""}}, "data": {"kind": "checked"}});
         let _ = cluster.post(CONFIGMAPS, exempt.to_string()).await.expect(201);
         denied(cluster.post(CONFIGMAPS, configmap("c", json!({"kind": "checked"}))).await, "c", "p", "denied");
-        // A condition that fails is subject to the failure policy.
+        // A condition with an error is subject to the failure policy.
         let why = "expression 'object.data.kind == 'checked'' resulted in error: no such key: kind";
         denied(cluster.post(CONFIGMAPS, configmap("c", json!({"a": "b"}))).await, "c", "p", why);
         cluster.stop().await;

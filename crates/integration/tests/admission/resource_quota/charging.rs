@@ -1,4 +1,4 @@
-//! What writes are charged, and what they give back.
+//! The charges of writes, and the charges that failed writes give back.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ fn creates_and_deletes_at_the_same_time_never_exceed_a_quota() {
             }
         });
         join_all(churn).await;
-        // It may have to wait for the controller, and is charged while that counts.
+        // The write may have to wait for the controller. It is charged while the controller counts.
         while cluster.post(CONFIG_MAPS, config_map("last").to_string()).await.status != 201 {}
         let mut watch = cluster.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={version}")).await;
         let mut present = 0;
@@ -97,7 +97,7 @@ fn dry_runs_are_checked_but_not_charged() {
     });
 }
 
-/// Refuses objects whose name says so.
+/// Refuses objects with the name `refused`.
 struct RefusingPlugin;
 
 impl AdmissionPlugin for RefusingPlugin {
@@ -143,7 +143,8 @@ fn creates_that_fail_give_their_share_back() {
     });
 }
 
-/// It may have counted without the write, and then another write would lose its charge.
+/// The controller manager may have counted without the failed write. A returned charge would then belong to another
+/// write.
 #[test]
 fn nothing_is_given_back_while_a_controller_manager_holds_its_lease() {
     run(async {

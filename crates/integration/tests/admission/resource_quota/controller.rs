@@ -1,4 +1,4 @@
-//! How the controller keeps the status of quotas.
+//! How the controller updates the status of quotas.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ fn all_quotas_are_counted_again_after_a_while() {
         let cluster = Cluster::with_options(Options { clock: clock.clone(), ..options() }).await;
         create_quota(&cluster, "q", json!({"hard": {"configmaps": "5"}})).await;
         create(&cluster, CONFIG_MAPS, config_map("a")).await;
-        // Nobody else should write the status. Who does is not corrected at once.
+        // No other client should write the status. The controller does not correct such a write at once.
         patch(&cluster, &format!("{QUOTAS}/q/status"), json!({"status": {"used": {"configmaps": "4"}}})).await;
         clock.advance(Duration::from_secs(5 * 60));
         wait_for_used(&cluster, "q", json!({"configmaps": "1"})).await;

@@ -1,4 +1,4 @@
-//! What quotas refuse, and with which texts.
+//! The writes that quotas refuse, and the messages.
 
 use std::collections::BTreeMap;
 
@@ -197,7 +197,7 @@ fn objects_of_any_kind_are_counted() {
             },
         });
         create(&cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
-        // The kind is counted as soon as it is served.
+        // The controller counts the objects of a kind as soon as the kind is served.
         let used = |number: &str| json!({"count/leases.coordination.k8s.io": "0", "count/widgets.example.com": number});
         wait_for_used(&cluster, "q", used("0")).await;
         let widgets = "/apis/example.com/v1alpha1/namespaces/default/widgets";

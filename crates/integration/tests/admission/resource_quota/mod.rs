@@ -1,5 +1,5 @@
-//! Resource quotas as clients meet them: what the admission plugin refuses and charges, and how the controller keeps the
-//! status. What each kind of object uses is tested in `pintle-quota`.
+//! Resource quotas from a client's view: the admission plugin's refusals and charges, and the controller's updates of
+//! the status. Tests in `pintle-quota` cover the usage of each kind.
 
 mod charging;
 mod controller;
@@ -33,7 +33,7 @@ async fn status(cluster: &Cluster, name: &str) -> Value {
     cluster.get(&format!("{QUOTAS}/{name}")).await.expect(200).json()["status"].take()
 }
 
-/// Waits until this is used of a quota.
+/// Waits until a quota has this usage.
 async fn wait_for_used(cluster: &Cluster, name: &str, expect: Value) {
     let list = cluster.get(&format!("{QUOTAS}?fieldSelector=metadata.name%3D{name}")).await.expect(200).json();
     let version = list["metadata"]["resourceVersion"].as_str().expect("a version");
@@ -45,7 +45,7 @@ async fn wait_for_used(cluster: &Cluster, name: &str, expect: Value) {
     while watch.next().await.expect("an event")["object"]["status"]["used"] != expect {}
 }
 
-/// Creates a quota of which nothing is used yet, and waits until it is enforced.
+/// Creates a quota without usage, and waits until it is enforced.
 async fn create_quota(cluster: &Cluster, name: &str, spec: Value) {
     let used: serde_json::Map<String, Value> =
         spec["hard"].as_object().expect("limits").keys().map(|limit| (limit.clone(), json!("0"))).collect();

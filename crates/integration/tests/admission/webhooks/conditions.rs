@@ -28,7 +28,7 @@ fn conditions_decide_whether_a_webhook_is_called() {
                 (&["'system:masters' in request.userInfo.groups"], 1),
                 (&["authorizer.group('').resource('pods').namespace('default').check('get').allowed()"], 1),
                 (&["request.options.fieldManager == 'm'", "false"], 0),
-                // One that fails does not matter if another is false.
+                // An error in one condition does not matter if another is false.
                 (&["object.data.nothing == 'x'", "false"], 0),
             ] {
                 configure_conditions(&cluster, &webhook, path, "Fail", expressions).await;

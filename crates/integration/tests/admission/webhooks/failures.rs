@@ -53,7 +53,7 @@ fn a_denial_is_the_response_with_its_status() {
 
 const CALL: &str = "Internal error occurred: failed calling webhook \"w.example.com\": ";
 
-/// Checks what becomes of a create with each failure policy.
+/// Checks the result of a create with each failure policy.
 async fn check_failure(path: &str, behavior: Behavior, expect: &str) {
     let (cluster, webhook) = start_kind(path, &json!({})).await;
     webhook.set(behavior);
@@ -259,7 +259,7 @@ fn validating_webhooks_are_called_at_the_same_time() {
         .await;
         let create = cluster.post(CONFIGMAPS, config_map("c"));
         let release = async {
-            // The second is called although the first has not answered.
+            // The server calls the second webhook although the first has not answered.
             while two.take().is_empty() {
                 tokio::task::yield_now().await;
             }

@@ -1,4 +1,5 @@
-//! Admission webhooks as a client and a webhook meet them. Which requests match is tested in `pintle-admission`.
+//! Admission webhooks, from the view of clients and of webhooks. Tests in `pintle-admission` cover the matching of
+//! requests.
 
 mod conditions;
 mod credentials;

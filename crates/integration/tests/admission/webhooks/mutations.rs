@@ -1,4 +1,4 @@
-//! What mutating webhooks change.
+//! Changes by mutating webhooks.
 
 use pintle_integration::{Cluster, run};
 use serde_json::{Value, json};
@@ -134,10 +134,11 @@ fn webhooks_run_in_order_and_again_if_they_ask_for_it() {
         let create = async |name: &str| {
             cluster.post(CONFIGMAPS, config_map(name)).await.expect(201).json()["data"]["steps"].clone()
         };
-        // The first sees the changes of the others, and the third its second one. There is no third run.
+        // The first webhook sees the changes of the others in its second call, and the third webhook sees the first's
+        // second change. There is no third round.
         assert_eq!(create("a").await, "12313");
         assert_eq!([&first, &second, &third].map(|webhook| webhook.take().len()), [2, 1, 2]);
-        // Nobody changes the object after the first.
+        // No webhook changes the object after the first one.
         second.set(Behavior::Respond(allow));
         third.set(Behavior::Respond(allow));
         assert_eq!(create("b").await, "1");
@@ -288,7 +289,7 @@ fn bindings_and_reviews_are_checked_between_the_phases() {
     });
 }
 
-/// What counts as a change is what the patch has made, before defaults are set.
+/// The server compares the objects before and after the patch, before it sets defaults.
 #[test]
 fn a_patch_that_removes_a_default_is_a_change() {
     run(async {

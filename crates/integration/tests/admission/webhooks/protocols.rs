@@ -1,4 +1,4 @@
-//! The protocol in which webhooks are called, and how calls share connections.
+//! The protocol of calls to webhooks, and the sharing of connections.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ fn responses_of_http2_webhooks_are_bounded() {
         let message = cluster.post(CONFIGMAPS, config_map("c")).await.expect(500).json()["message"].to_string();
         // The server may drop the head of the response with its body.
         assert!(message.contains("; INTERNAL_ERROR; received from peer"), "{message}");
-        // The connection is still good.
+        // The connection is still usable.
         webhook.set(Behavior::Respond(allow));
         let _ = cluster.post(CONFIGMAPS, config_map("c")).await.expect(201);
         assert_eq!(webhook.server.connection_count(), 1);

@@ -1,4 +1,4 @@
-//! What webhooks get.
+//! The reviews that webhooks get.
 
 use pintle_integration::{Cluster, run};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn a_review_has_what_upstream_sends() {
         });
         assert_eq!(review, expect);
         assert_eq!(review["request"]["object"]["metadata"]["managedFields"][0]["manager"], "m");
-        // The members are in the order of the Go types.
+        // The members have the order of the Go types.
         let text = String::from_utf8(request.body).expect("text");
         let positions = [
             "\"uid\":",
@@ -71,7 +71,7 @@ fn a_review_has_what_upstream_sends() {
         ];
         let positions = positions.map(|part| text.find(part).unwrap_or_else(|| panic!("{part} in {text}")));
         assert!(positions.is_sorted(), "{text}");
-        // The validating webhook sees what is stored, in another review.
+        // The validating webhook sees the stored object, in another review.
         let seen = validating.last().1["request"].clone();
         assert_ne!(seen["uid"], uid);
         assert!(seen["object"]["metadata"]["uid"].is_string(), "{seen}");
@@ -79,7 +79,7 @@ fn a_review_has_what_upstream_sends() {
     });
 }
 
-/// What a webhook has seen of a write: operation, name, options, and whether there are objects.
+/// A webhook's view of a write: operation, name, options, and whether there are objects.
 fn describe(request: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     format!(
@@ -245,7 +245,7 @@ fn older_reviews_are_sent_to_webhooks_that_want_them() {
         let rules = [rule(CONFIGMAP_RULE.0, CONFIGMAP_RULE.1)];
         let older = json!({"admissionReviewVersions": ["v0", "v1beta1", "v1"]});
         configure(&cluster, MUTATING, "m", &[mutating.configured("m.example.com", &rules, &older)]).await;
-        // The older version checks neither the uid nor the type of the patch.
+        // With the older version, the server checks neither the UID nor the type of the patch.
         let patch = r#"{"response": {"allowed": true, "patch": "W3sib3AiOiJhZGQiLCJwYXRoIjoiL2RhdGEvYiIsInZhbHVlIjoiMiJ9XQ=="}}"#;
         mutating.set(Behavior::Send(200, patch.to_owned()));
         let created = cluster.post(CONFIGMAPS, config_map("c")).await.expect(201).json();
@@ -255,7 +255,7 @@ fn older_reviews_are_sent_to_webhooks_that_want_them() {
     });
 }
 
-/// A definition with the versions v1 and v2, which differ in nothing.
+/// A CRD with the versions v1 and v2, which do not differ.
 fn definition() -> Value {
     let version = |name: &str, storage: bool| {
         json!({

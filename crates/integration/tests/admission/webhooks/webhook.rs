@@ -8,22 +8,22 @@ use pintle_integration::{Cluster, HttpsServer, ReceivedRequest, SentBody, SentRe
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-/// How the webhook answers.
+/// The answers of the webhook.
 #[derive(Clone)]
 pub(crate) enum Behavior {
-    /// With the response that a function makes of the request. The uid is added.
+    /// The response that a function computes from the request. The UID is added.
     Respond(fn(&Value) -> Value),
-    /// With this response. The uid is added.
+    /// This response. The UID is added.
     With(Value),
-    /// With a body, in which `$UID` is the request's uid, and a code.
+    /// A body and a status code. In the body, `$UID` stands for the request's UID.
     Send(u16, String),
-    /// With a redirect to a URL.
+    /// A redirect to a URL.
     Redirect(String),
-    /// With a body that does not end.
+    /// An endless body.
     Endless,
-    /// With less than it promises, and the end of the connection.
+    /// A body that is shorter than its `Content-Length`, and the end of the connection.
     CutOff,
-    /// Not before there is a permit.
+    /// An answer that waits for a permit.
     Wait(Arc<Semaphore>),
 }
 
@@ -72,7 +72,7 @@ impl Webhook {
         Self { server: HttpsServer::start_with_names(names, state.answering()).await, state }
     }
 
-    /// Starts a webhook that also speaks HTTP/2.
+    /// Starts a webhook that also supports HTTP/2.
     pub(crate) async fn start_with_http2(behavior: Behavior) -> Self {
         let state = State::new(behavior);
         let names = ["127.0.0.1", "hooks.default.svc"];
@@ -94,7 +94,7 @@ impl Webhook {
         self.state.requests.lock().last().cloned().expect("a request")
     }
 
-    /// The webhook of a configuration, with what is not the default.
+    /// The webhook of a configuration, with additional fields.
     pub(crate) fn configured(&self, name: &str, rules: &[Value], more: &Value) -> Value {
         let mut webhook = json!({
             "name": name,
@@ -156,7 +156,7 @@ fn answer(review: &Value, mut response: Value) -> SentResponse {
     SentResponse::json(200, answer.to_string())
 }
 
-/// Creates or replaces a configuration of the webhooks of a kind (the path of a collection).
+/// Creates or replaces a webhook configuration. `path` is the collection of validating or mutating configurations.
 pub(crate) async fn configure(cluster: &Cluster, path: &str, name: &str, webhooks: &[Value]) {
     let object = json!({"metadata": {"name": name}, "webhooks": webhooks}).to_string();
     let _ = cluster.delete(&format!("{path}/{name}")).await;
