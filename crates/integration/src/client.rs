@@ -116,7 +116,7 @@ fn connection_pool(config: rustls::ClientConfig, protocol: Protocol) -> Connecti
     // The server may still send events of a watch that the client has reset. The default limit of such streams would
     // break the connection after a thousand watches.
     builder.http2_max_local_error_reset_streams(None);
-    // A response may have a hundred warnings, each in a header of its own.
+    // A response may have a hundred warnings, each in its own header.
     builder.http1_max_headers(300);
     builder.build(connector)
 }
@@ -189,7 +189,8 @@ impl RequestBuilder<'_> {
         *request.uri_mut() = format!("{}{}", self.client.url, self.path).parse().expect("a valid path");
         *request.headers_mut() = self.headers;
         let pool = if self.anonymous { &self.client.anonymous_pool } else { &self.client.admin_pool };
-        // A task of its own, which ends with this future: the client takes much stack without optimizations.
+        // The request has its own task, which ends with this future: without optimizations, the client needs much
+        // stack.
         let mut task = JoinSet::new();
         task.spawn(pool.request(request));
         let response = async { task.join_next().await.expect("a task").expect("the client does not panic") };
@@ -305,7 +306,7 @@ impl Response {
     /// Asserts that the response is a `Status` with this code, reason and message.
     ///
     /// # Panics
-    /// Panics if it is not.
+    /// Panics if the response differs.
     #[track_caller]
     pub fn expect_error(self, code: u16, reason: &str, message: &str) {
         let request = self.request.clone();

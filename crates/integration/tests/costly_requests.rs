@@ -1,17 +1,18 @@
-//! Requests that would cost a server without limits gigabytes or minutes (`pintle_integration::COSTLY_REQUESTS`). This is a test
-//! program of its own because it measures its process.
+//! Requests that would cost a server without limits gigabytes or minutes (`pintle_integration::COSTLY_REQUESTS`). This
+//! is a separate test program because it measures its process.
 
 use std::time::Duration;
 
 use pintle_integration::{COSTLY_REQUESTS, Cluster, CostlyRequest, run};
 
-/// The most memory that the process may take for any of the requests, in bytes: two of them at a time would fit into a small
-/// machine. Without limits they take from 1 to 47 GB.
+/// The maximum memory that the process may use for a request, in bytes. Two such requests at once would fit into a
+/// small machine. Without limits, the requests use from 1 to 47 GB.
 const MAX_MEMORY: usize = 600 << 20;
-/// The longest answer, in bytes. Errors repeat the values of the request, in their message and in their causes.
+/// The maximum size of an answer, in bytes. Errors repeat the values of the request, in their message and in their
+/// causes.
 const MAX_ANSWER: usize = 8 << 20;
 
-/// The largest resident memory of the process since it was reset, in bytes. `None` if the system does not report it.
+/// The peak resident memory of the process since the last reset, in bytes. `None` if the system does not report it.
 fn largest_memory() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -19,11 +20,11 @@ fn largest_memory() -> Option<usize> {
 }
 
 fn reset_largest_memory() {
-    // Not every system lets a process do this. Without it, the largest memory counts all requests so far.
+    // Not every system lets a process reset its peak. Without a reset, the peak includes all previous requests.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// Creates the objects that a request needs, and waits until they are in force.
+/// Creates the objects that a request needs, and waits until they take effect.
 async fn set_up(cluster: &Cluster, request: &CostlyRequest) {
     for (path, object) in (request.setup)() {
         let _ = cluster.post(path, object.to_string()).await.expect(201);
@@ -49,7 +50,7 @@ fn costly_requests_end_within_their_budgets() {
             assert!(length <= MAX_ANSWER, "{}: {length} bytes: {text}", request.name);
             let memory = largest_memory();
             assert!(memory.is_none_or(|bytes| bytes <= MAX_MEMORY), "{}: {memory:?} bytes", request.name);
-            // The server goes on, with the same connection.
+            // The server still serves requests, on the same connection.
             let small = r#"{"metadata":{"generateName":"small-"},"data":{"a":"b"}}"#;
             let _ = cluster.post("/api/v1/namespaces/default/configmaps", small).await.expect(201);
         }

@@ -1,4 +1,4 @@
-//! Memory use of the deletion of many objects. This is a test program of its own because it measures its process.
+//! Memory use of the deletion of many objects. This is a separate test program because it measures its process.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-/// The number of values in each object. Decoded, they take many times the memory of their text.
+/// The number of values in each object. Decoded values need many times the memory of their text.
 const VALUES: usize = 1500;
 
 /// The number of objects. `PINTLE_OBJECTS` sets it for measurements.
@@ -82,7 +82,7 @@ fn the_deletion_of_a_definition_decodes_a_bounded_number_of_objects() {
         let after = memory();
         if let (Some((before, peak_before)), Some((_, peak))) = (before, after) {
             let growth = peak.saturating_sub(before.max(peak_before));
-            // All objects together take more than this when they are decoded.
+            // All objects together need more memory than this when they are decoded.
             let limit = (count * VALUES * 16).min(40 << 20);
             assert!(growth < limit, "{} MiB more than {} MiB", growth >> 20, before >> 20);
         }

@@ -1,5 +1,6 @@
-//! Hostile clients beside one that behaves well: the server answers that one, ends the attacks that have a time limit,
-//! and spends a bounded amount of memory on the others. `pintle-bench --only hostile` measures latency and memory.
+//! Hostile clients beside a well-behaved client. The server answers the well-behaved client. It ends attacks that have
+//! a time limit, and spends a bounded amount of memory on the others. `pintle-bench --only hostile` measures latency
+//! and memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,19 +17,19 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// The number of connections of each attack.
 const CONNECTIONS: usize = 4;
-/// The number of objects in the list that is not read, and the size of each. Together they are more than the buffers of
-/// a connection hold.
+/// The number of objects in the list that hostile clients do not read, and the size of each object. The list does not
+/// fit into the buffers of a connection.
 const OBJECTS: usize = 200;
 const OBJECT_BYTES: usize = 100 << 10;
-/// A large object, and its size. It is the last of the list, so that it is not the first event of a watch.
+/// A large object, and its size. It is the last object of the list, so that it is not the first event of a watch.
 const LARGE: &str = "/api/v1/namespaces/default/configmaps/z-large";
 const LARGE_BYTES: usize = 1 << 20;
-/// The time limits of the server. They are shorter than usual, but long enough for a busy machine.
+/// The time limits of the server. They are shorter than the defaults, but long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(3);
-/// How long anything may take on a busy machine.
+/// The time limit of each step on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The most that a connection may cost, in bytes: 100 streams with a chunk of a response each. That includes the client's
-/// side of it, which is in the same process.
+/// The maximum cost of a connection, in bytes: 100 streams with one chunk of a response each. It includes the client's
+/// side, which is in the same process.
 const MAX_CONNECTION_BYTES: usize = 32 << 20;
 
 /// The tests measure the memory of their process, so they run one by one.
@@ -72,11 +73,11 @@ fn attack(cluster: &Cluster, attack: &'static Attack, connections: usize, runnin
     }
 }
 
-/// Sends a GET on a new connection and on one that is there, each of which has to be answered.
+/// Sends a GET on a new connection and on an existing connection. The server has to answer both.
 async fn check_served(cluster: &Cluster, what: &str) {
     let answered = async {
         let _ = cluster.client(Protocol::Http1).request("GET", "/version").send().await.expect(200);
-        // A connection that the server is just closing because it was idle is no failure.
+        // The server may be closing an idle connection at this moment, which is no failure.
         while cluster.request("GET", "/api/v1/namespaces/default").try_send().await.is_err() {}
     };
     assert!(tokio::time::timeout(TIMEOUT, answered).await.is_ok(), "{what}: a GET is not answered");
@@ -172,10 +173,10 @@ fn a_watch_whose_client_does_not_read_ends() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(metric(&cluster, running).await, 1.0);
-        // The watch that is read goes on.
+        // The watch whose client reads goes on.
         let _ = cluster.post(MAPS, r#"{"metadata": {"name": "b"}}"#).await.expect(201);
         reading.expect("ADDED", "b").await;
-        // The connection still has an event of each watch that has ended, so it is closed.
+        // The connection still holds an event of each ended watch, so the server closes it.
         tokio::time::timeout(TIMEOUT, attack).await.expect("the connection is closed").expect("no panic");
     });
 }

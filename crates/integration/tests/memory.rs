@@ -1,4 +1,4 @@
-//! Memory use of the server. This is a test program of its own because it measures its process.
+//! Memory use of the server. This is a separate test program because it measures its process.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn slow_watchers_use_a_bounded_amount_of_memory() {
             let client = cluster.client(protocol);
             watches.push(client.request("GET", &format!("{CONFIGMAPS}?watch=1")).watch().await);
         }
-        // More bytes than connections buffer, and more events than the buffer of a watcher.
+        // These are more bytes than connections can buffer, and more events than the buffer of a watcher holds.
         update_objects(&cluster, 2000).await;
         let before = resident_memory();
         update_objects(&cluster, 4000).await;

@@ -1,4 +1,5 @@
-//! What the server gives up while memory is short (`--memory-limit-mib`). The tests set the memory in use.
+//! The caches and requests that the server gives up while memory is short (`--memory-limit-mib`). The tests set the
+//! memory in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +43,7 @@ impl ShortOfMemory {
         line.expect("the metric").parse().expect("a number")
     }
 
-    /// Sets the memory in use and waits until the server is at a level.
+    /// Sets the memory in use and waits until the server has reached a level.
     async fn use_memory(&self, percent: u64, level: f64) {
         self.usage.0.store(percent, Ordering::Relaxed);
         while self.metric("pintle_memory_pressure_level").await != level {
@@ -88,7 +89,7 @@ fn encodings_are_given_up_first_then_history_and_both_come_back() {
         }
         let expired = "The resourceVersion for the provided list is too old.";
         server.cluster.get(&exact).await.expect_error(410, "Expired", expired);
-        // Watches and writes go on, and the newest history is there.
+        // Watches and writes go on, and the newest history is available.
         assert_eq!(server.create("b", "small").await, 201);
         watch.expect("ADDED", "b").await;
         let now = server.cluster.get(MAPS).await.expect(200).json()["metadata"]["resourceVersion"].clone();
@@ -140,20 +141,20 @@ fn writes_that_add_memory_are_refused_last_and_reads_deletes_and_watches_go_on()
         let dry_run = cluster.post(&format!("{MAPS}?dryRun=All"), map("c", "text")).await;
         dry_run.expect_error(503, "ServiceUnavailable", message);
 
-        // Reads, reviews, and updates that make no object larger.
+        // Reads, reviews, and updates that enlarge no object go on.
         assert_eq!(cluster.get(MAPS).await.expect(200).json()["items"].as_array().map(Vec::len), Some(3));
         let review = r#"{"spec":{"nonResourceAttributes":{"path":"/x","verb":"get"}}}"#;
         let _ = cluster.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review).await.expect(201);
         let _ = cluster.patch(&format!("{LEASES}/l"), "merge", lease("02")).await.expect(200);
         let _ = cluster.put(&path, map("a", "text")).await.expect(200);
         watch.expect("MODIFIED", "a").await;
-        // Deletes, with finalizers and of namespaces too.
+        // Deletes go on, with finalizers and of namespaces, too.
         let _ = cluster.delete(&path).await.expect(200);
         watch.expect("DELETED", "a").await;
         let held = format!("{MAPS}/held");
         let _ = cluster.delete(&held).await.expect(200);
         watch.expect("MODIFIED", "held").await;
-        // A new manager, and what is noted last of an object that ends, may make it larger first.
+        // An object may become larger before it is deleted: by a new field manager, and by a last annotation.
         let first =
             format!(r#"{{"metadata":{{"finalizers":["x/z"],"annotations":{{"end":"{}"}}}}}}"#, "x".repeat(1000));
         let _ = cluster.patch(&format!("{held}?fieldManager=new"), "merge", &first).await.expect(200);
@@ -167,7 +168,7 @@ fn writes_that_add_memory_are_refused_last_and_reads_deletes_and_watches_go_on()
         }
         let _ = cluster.get("/readyz").await.expect(200);
 
-        // The level is left well below its threshold.
+        // The server leaves a level well below its threshold.
         server.use_memory(91, 3.0).await;
         assert_eq!(server.create("c", "text").await, 503);
         server.use_memory(60, 0.0).await;

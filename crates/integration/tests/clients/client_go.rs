@@ -31,7 +31,7 @@ fn client_go_works_over_cbor() {
     run_client_program(NAME, Options { gates, ..Options::default() }, FEATURES);
 }
 
-/// The running program, with informers of one namespace.
+/// The running program, which has informers for one namespace.
 struct InformerProcess {
     child: Child,
     commands: Option<ChildStdin>,
@@ -45,7 +45,7 @@ impl InformerProcess {
             .arg(namespace)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Informers log broken connections there.
+            // Informers log broken connections to standard error.
             .stderr(Stdio::null())
             .spawn()
             .expect("the program runs");

@@ -28,7 +28,7 @@ use serde_json::json;
 use super::informer_workload;
 
 /// The timeout for anything that has to happen eventually. After a downtime, a watcher of kube waits for up to a minute
-/// before it connects, and as long again before it lists after a 410.
+/// before it connects, and up to another minute before it lists after a 410.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The configuration of the cluster's kubeconfig.
@@ -86,7 +86,7 @@ fn objects_can_be_created_read_updated_and_deleted() {
         let template = patched.spec.clone().and_then(|s| s.template.spec).expect("a template");
         assert_eq!(template.containers.len(), 2);
 
-        // The object as created is stale by now.
+        // The created version of the object is stale by now.
         assert!(api_error(api.replace("web", &PostParams::default(), &created).await).is_conflict());
         let mut newest = api.get("web").await.expect("the object exists");
         newest.spec.as_mut().expect("a spec").replicas = Some(3);
@@ -186,7 +186,7 @@ fn several_managers_apply_to_one_object() {
         };
         assert_eq!(owners(&forced), ["second"]);
 
-        // A field that its last manager gives up falls back to its default.
+        // A field gets its default again when its last manager gives it up.
         let nothing = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
         let given_up = api.patch("web", &second, &Patch::Apply(&nothing)).await.expect("the field is given up");
         assert_eq!((owners(&given_up), given_up.spec.and_then(|spec| spec.replicas)), (Vec::new(), Some(1)));
@@ -224,7 +224,7 @@ fn errors_carry_reasons_and_causes() {
             (404, "namespaces \"nosuch\" not found")
         );
 
-        // A delete with a uid precondition does not affect another object of the same name.
+        // A delete with a uid precondition does not affect another object with the same name.
         let other = DeleteParams {
             preconditions: Some(kube::api::Preconditions { uid: Some("other".into()), resource_version: None }),
             ..DeleteParams::default()

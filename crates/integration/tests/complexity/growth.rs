@@ -5,11 +5,11 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The factor between the two sizes that are compared.
+/// The factor between the two compared sizes.
 pub(crate) const FACTOR: usize = 4;
 /// The maximum factor between their CPU times. n log n is about 4.5, a square 16.
 const MAX_RATIO: f64 = 8.0;
-/// The number of measurements, of which the best counts.
+/// The number of measurements. The best result counts.
 const ATTEMPTS: usize = 3;
 
 /// Tests of this program measure one after another.
@@ -47,7 +47,7 @@ impl Growth {
         Self { small, large }
     }
 
-    /// The factor by which the time grows. What takes less than the resolution of a measurement is no growth.
+    /// The factor by which the time grows. A time below the resolution of a measurement counts as no growth.
     fn ratio(self) -> f64 {
         const NOISE: f64 = 0.001;
         self.large.as_secs_f64() / self.small.as_secs_f64().max(NOISE)
@@ -64,8 +64,8 @@ impl Growth {
     }
 }
 
-/// Compares the work on inputs of two sizes. Where it grows too fast, it is measured again, and the best result counts.
-/// Returns a message if none is near linear.
+/// Compares the work on inputs of two sizes. If the work grows too fast, it is measured again, and the best result
+/// counts. Returns a message if no result is near linear.
 pub(crate) fn check(subject: &str, mut measure: impl FnMut() -> Growth) -> Option<String> {
     let mut best: Option<Growth> = None;
     for _ in 0..ATTEMPTS {

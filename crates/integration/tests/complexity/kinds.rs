@@ -14,9 +14,9 @@ use pintle_value::{Object, Str, Value};
 use crate::growth::{self, FACTOR, Growth};
 use crate::values;
 
-/// The smallest number of items that is measured.
+/// The minimum number of items in a measurement.
 const MIN_ITEMS: usize = 128;
-/// The number of items is doubled until the work takes this long.
+/// The number of items is doubled until the work takes this time.
 const MIN_TIME: Duration = Duration::from_millis(3);
 
 /// A list or map in an object.
@@ -55,11 +55,11 @@ impl CollectionFinder<'_> {
     fn find(&mut self, id: TypeId, path: &mut Vec<Step>, merge_key: &Str) {
         let types = self.resource.schema.types.clone();
         match types.get(id) {
-            // Schemas are in the table of definitions.
+            // `subjects::DEFINITIONS` has the schemas of CRDs.
             Type::Struct(ty) if ty.name.ends_with("JSONSchemaProps") => {}
             Type::Struct(ty) => {
                 for field in &ty.fields {
-                    // Metadata is the same everywhere.
+                    // Metadata is the same in all kinds.
                     let is_metadata = path.is_empty() && field.name == "metadata";
                     if !is_metadata && self.seen.insert((ty.name.clone(), field.name.clone())) {
                         path.push(Step::Field(field.name.clone()));
@@ -82,7 +82,7 @@ impl CollectionFinder<'_> {
     }
 }
 
-/// The sample of a kind, or nothing.
+/// The sample of a kind; an empty object if there is none.
 fn sample(resource: &Resource) -> Value {
     let group = if resource.group.is_empty() { "core" } else { &resource.group };
     let name = format!("{group}.{}.{}.yaml", resource.version, resource.plural);

@@ -1,6 +1,6 @@
-//! The work of a write grows with the size of what a client sends no faster than n log n. Each list and map is made four
-//! times as large, and the CPU time of the writes is compared. This is a test program of its own because it measures its
-//! process.
+//! The work of a write grows no faster than n log n with the size of the client's input. The tests make each list and
+//! map four times as large, and compare the CPU time of the writes. This is a separate test program because it measures
+//! its process.
 
 mod growth;
 mod kinds;

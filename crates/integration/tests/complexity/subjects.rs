@@ -1,12 +1,12 @@
-//! Objects with many entries in one place. A row says where they are, how many the smaller object has, and what the object
-//! with the entries of some numbers looks like.
+//! Objects with many entries in one list or map. A row names this place and the number of entries in the smaller
+//! object. It has a function that makes the object with entries of given numbers.
 
 use serde_json::{Value, json};
 
 /// The numbers of the entries of an object.
 pub(crate) type Numbers<'n> = &'n [usize];
 
-/// Objects with many entries in one place.
+/// Objects with many entries in one list or map.
 pub(crate) struct Subject {
     pub(crate) what: &'static str,
     pub(crate) kind: &'static Kind,
@@ -14,22 +14,22 @@ pub(crate) struct Subject {
     pub(crate) entries: usize,
     /// The object with these entries, without its kind and name.
     pub(crate) object: fn(Numbers<'_>) -> Value,
-    /// What is applied; the object unless it cannot be applied.
+    /// The configuration for server-side apply. It is the object unless the object cannot be applied.
     pub(crate) applied: fn(Numbers<'_>) -> Value,
-    /// The schema of the kind of the object, if it has as many entries.
+    /// The schema of the kind of the object, if the schema has as many entries.
     pub(crate) schema: Option<fn(Numbers<'_>) -> Value>,
-    /// Whether all entries can become others.
+    /// Whether an update can change all entries.
     pub(crate) can_change: bool,
 }
 
-/// A kind, as a path names it.
+/// A kind, and the path of its objects.
 pub(crate) struct Kind {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) collection: &'static str,
-    /// Whether it has strategic merge patches.
+    /// Whether the kind is built in. Then it supports strategic merge patches.
     pub(crate) is_built_in: bool,
-    /// Whether its entries cannot change, so that such writes are rejected.
+    /// Whether the server rejects changes of the entries.
     pub(crate) is_immutable: bool,
 }
 
@@ -95,7 +95,7 @@ const fn row(what: &'static str, kind: &'static Kind, entries: usize, object: fn
     Subject { what, kind, entries, object, applied: object, schema: None, can_change: true }
 }
 
-/// A row for custom resources whose schema has as many entries.
+/// A row for custom resources whose schema grows with them.
 const fn with_schema(subject: Subject, schema: fn(Numbers<'_>) -> Value) -> Subject {
     Subject { schema: Some(schema), can_change: false, ..subject }
 }
@@ -123,7 +123,7 @@ fn managed(n: Numbers<'_>, operation: &str) -> Value {
     json!({"data": map(n, text), "metadata": {"managedFields": list(n, manager)}})
 }
 
-/// The definition of a kind with one version of this schema.
+/// The CRD of a kind with one version and this schema.
 pub(crate) fn definition(schema: Value) -> Value {
     json!({"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "growns", "kind": "Grown"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
@@ -200,7 +200,7 @@ pub(crate) const BUILT_IN: &[Subject] = &[
     ),
 ];
 
-/// CustomResourceDefinitions.
+/// CRDs.
 pub(crate) const DEFINITIONS: &[Subject] = &[
     row("properties", &DEFINITION, 180, |n| {
         definition(schema_of_spec(map(

@@ -3,8 +3,8 @@
 use pintle_schema::{Field, List, ListTopology, Scalar, Type, TypeId, Types};
 use pintle_value::{Object, Str, Value};
 
-/// A struct with more structs, lists and maps than this is a union, of which a value has scalars only. Others would make each
-/// item so large that nothing else counts.
+/// A struct with more structs, lists and maps than this counts as a union, and its value has scalars only. The other
+/// members would make each item so large that they dominate the measurement.
 const MAX_NESTED: usize = 6;
 
 /// The value with a number.

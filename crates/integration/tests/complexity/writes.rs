@@ -10,15 +10,15 @@ use crate::growth::{self, FACTOR, Growth};
 use crate::subjects::{BUILT_IN, CUSTOM, CUSTOM_RESOURCES, DEFINITION, DEFINITIONS, GROWN_SCHEMAS, Kind, Subject};
 use crate::subjects::{definition, grown_schema};
 
-/// The name of the definition of custom resources.
+/// The name of the CRD.
 const DEFINITION_NAME: &str = "growns.example.com";
-/// How often a row is measured whose work grows too fast.
+/// The maximum number of measurements of a row whose work grows too fast.
 const ATTEMPTS: usize = 3;
 
-/// What a write takes.
+/// The CPU time of each write.
 type Times = BTreeMap<&'static str, Duration>;
 
-/// One object that is written again and again.
+/// Writes one object repeatedly.
 struct Writer<'c> {
     cluster: &'c Cluster,
     kind: &'static Kind,
@@ -57,7 +57,7 @@ impl Writer<'_> {
         status
     }
 
-    /// Updates the object. The server itself updates definitions, so there may be conflicts.
+    /// Updates the object. The server itself updates CRDs, so there may be conflicts.
     async fn put(&mut self, what: &'static str, object: Value) {
         let path = self.path();
         let mut object = self.named(object);
@@ -101,12 +101,12 @@ fn operations(object: &Value) -> Value {
 }
 
 impl Subject {
-    /// The name of an object. A definition has that of its kind.
+    /// The name of an object. A CRD has the name of its kind.
     fn name(&self, what: &str) -> String {
         if self.kind.kind == DEFINITION.kind { DEFINITION_NAME.to_owned() } else { what.to_owned() }
     }
 
-    /// Checks each write. What grows too fast is measured again, and the best result counts.
+    /// Checks each write. If its time grows too fast, it is measured again, and the best result counts.
     async fn check(&self, cluster: &Cluster, problems: &mut Vec<String>) {
         let mut fast: Option<BTreeMap<&str, Growth>> = None;
         for _ in 0..ATTEMPTS {
@@ -126,7 +126,7 @@ impl Subject {
         problems.extend(fast.into_iter().flatten().map(|(what, growth)| growth.problem(&name(what))));
     }
 
-    /// What each write takes of an object with so many entries.
+    /// The CPU time of each write of an object with this number of entries.
     async fn measure(&self, cluster: &Cluster, entries: usize) -> Times {
         let numbers: Vec<usize> = (0..entries).collect();
         let reversed: Vec<usize> = (0..entries).rev().collect();
@@ -166,7 +166,7 @@ impl Subject {
     }
 }
 
-/// Creates the definition of custom resources with this schema, and waits until they are served.
+/// Creates the CRD with this schema, and waits until they are served.
 async fn create_definition(cluster: &Cluster, schema: Value) {
     let mut writer = Writer { cluster, kind: &DEFINITION, name: DEFINITION_NAME.to_owned(), times: Times::new() };
     let body = writer.named(definition(schema));
@@ -174,7 +174,7 @@ async fn create_definition(cluster: &Cluster, schema: Value) {
     wait_until_served(cluster).await;
 }
 
-/// Deletes an object, and waits until it is gone.
+/// Deletes an object, and waits until it is deleted.
 async fn remove(cluster: &Cluster, path: &str) {
     let nothing = json!({"metadata": {"finalizers": null}}).to_string();
     let _ = cluster.request("PATCH", path).body("application/merge-patch+json", nothing).send().await;

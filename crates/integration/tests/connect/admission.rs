@@ -4,7 +4,7 @@ use pintle_integration::{Cluster, HttpsServer, Kubelet, Options, SentResponse, r
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What a webhook got.
+/// The reviews that a webhook got.
 type Reviews = Arc<parking_lot::Mutex<Vec<Value>>>;
 
 /// Starts a webhook that denies connections whose command is `rm`.
@@ -85,7 +85,7 @@ fn webhooks_review_the_options_of_connections() {
         ] {
             assert_eq!(request[field], expect, "{field}");
         }
-        // Other commands are admitted, and then need an upgrade.
+        // Other commands are admitted. They fail because the request asks for no upgrade.
         let response = cluster.post(&format!("{exec}?command=ls"), "").await;
         response.expect_error(400, "BadRequest", "Upgrade request required");
         let _ = cluster.get("/api/v1/nodes/n/proxy/stats/").await.expect(200);

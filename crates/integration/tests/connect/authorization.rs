@@ -1,4 +1,4 @@
-//! Who may connect.
+//! The authorization of connections.
 
 use pintle_integration::{AccessOptions, AuthorizationMode, Kubelet, Options, run};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn connections_are_reads_or_writes_by_their_method() {
             ("reader", "POST", "proxy/", 403),
             ("reader", "OPTIONS", "proxy/", 403),
             ("reader", "POST", "exec", 403),
-            // A WebSocket begins with a GET, and may do what SPDY may.
+            // A WebSocket begins with a GET. It needs the same permissions as SPDY.
             ("reader", "GET", "exec", 403),
             ("reader", "GET", "attach", 403),
             ("reader", "GET", "portforward", 403),

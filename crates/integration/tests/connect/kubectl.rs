@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 use pintle_integration::{Cluster, Kubelet, Options, tool_path};
 use tokio::runtime::Runtime;
 
-/// How kubectl connects.
+/// The protocol between kubectl and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
-    /// Over SPDY.
+    /// SPDY.
     Spdy,
-    /// Over WebSockets, which the server translates to SPDY.
+    /// WebSockets, which the server translates to SPDY for the kubelet.
     Translated,
-    /// Over WebSockets, which the server passes on: the kubelet serves them.
+    /// WebSockets that the kubelet itself serves. The server only forwards them.
     PassedOn,
 }
 
 impl Transport {
     const ALL: [Transport; 3] = [Transport::Spdy, Transport::Translated, Transport::PassedOn];
 
-    /// The variables of kubectl.
+    /// The environment variables of kubectl.
     fn variables(self) -> [(&'static str, &'static str); 2] {
         let websockets = if self == Transport::Spdy { "false" } else { "true" };
         [("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets), ("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets)]
@@ -215,7 +215,7 @@ fn logs_are_printed_and_followed() {
     setup.stop();
 }
 
-/// A process that ends with this value.
+/// A process that ends when this value is dropped.
 struct Forward {
     child: Child,
     port: u16,
@@ -241,7 +241,7 @@ fn forward(setup: &Setup, transport: Transport, port: u16) -> Forward {
     }
     let local = line.trim().strip_prefix("Forwarding from 127.0.0.1:").and_then(|rest| rest.split(' ').next());
     let local = local.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{line}"));
-    // It is written to until the end.
+    // kubectl may write to its output at any time, so the test keeps reading it.
     std::thread::spawn(move || output.read_to_string(&mut String::new()));
     Forward { child, port: local }
 }
@@ -251,7 +251,7 @@ fn ports_are_forwarded() {
     let setup = Setup::start();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    // Answers with what arrives, in capitals, until the end of the client.
+    // The server sends the received bytes back in upper case, until the client closes the connection.
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             std::thread::spawn(move || {
@@ -305,7 +305,7 @@ fn connections_that_stay_open_do_not_delay_the_end_of_the_server() {
     });
     let started = Instant::now();
     setup.stop();
-    // Requests in progress would have a minute.
+    // The server would wait a minute for requests in progress.
     let took = started.elapsed();
     for (mut child, _output) in open {
         child.kill().expect("kubectl can be killed");

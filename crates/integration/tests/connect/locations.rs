@@ -1,4 +1,4 @@
-//! Where connections lead to, and the errors of those that lead nowhere.
+//! The locations of connections, and the errors of connections without a location.
 
 use pintle_integration::{Kubelet, Options, run};
 
@@ -64,7 +64,7 @@ fn connections_that_lead_nowhere_are_refused() {
             let path = format!("/api/v1/nodes/{node}/proxy/");
             cluster.get(&path).await.expect_error(code, reason, message);
         }
-        // Nothing listens at port 1.
+        // No server listens on port 1.
         let message = "error trying to reach service: dial tcp 127.0.0.1:1: connect: connection refused";
         cluster.get(&format!("{pods}/p:1/proxy/")).await.expect_error(503, "ServiceUnavailable", message);
         cluster.stop().await;

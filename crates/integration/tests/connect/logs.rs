@@ -35,7 +35,7 @@ fn a_followed_log_arrives_while_it_is_written() {
             text.push_str(std::str::from_utf8(&chunk).expect("text"));
         }
         assert!(text.starts_with("query follow=true\nline 1 of c\n"), "{text}");
-        // A log that is followed does not delay the end of the server.
+        // A client that follows a log does not delay the stop of the server.
         cluster.stop().await;
     });
 }
@@ -90,7 +90,7 @@ fn kubelets_are_verified_unless_the_client_asks_otherwise() {
     run(async {
         let kubelet = Kubelet::start();
         let mut options = kubelet.options();
-        // Another authority: the client's own certificate.
+        // The server does not trust the kubelet: its authority is the client's own certificate.
         options.certificate_authority = Some(kubelet.file("client.crt"));
         let cluster = pintle_integration::Cluster::with_options(Options { kubelets: options, ..Options::default() });
         let cluster = cluster.await;

@@ -161,7 +161,7 @@ fn a_body_without_an_end_is_streamed_and_ends_with_its_client_or_the_server() {
             assert_eq!(long_running(&cluster).await.as_deref(), Some("1"));
             drop(stream);
             drop(client);
-            // The end of the client is noticed.
+            // The server notices the end of the client.
             while long_running(&cluster).await.as_deref() != Some("0") {
                 tokio::task::yield_now().await;
             }
@@ -170,7 +170,7 @@ fn a_body_without_an_end_is_streamed_and_ends_with_its_client_or_the_server() {
     });
 }
 
-/// The number of open connections of the proxy of pods.
+/// The number of open connections to proxies of pods.
 async fn long_running(cluster: &Cluster) -> Option<String> {
     let metrics = cluster.get("/metrics").await.expect(200).text();
     let found = metrics.lines().find(|line| {

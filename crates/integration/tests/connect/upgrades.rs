@@ -46,7 +46,7 @@ fn the_body_of_a_request_for_another_protocol_reaches_the_backend() {
         let kubelet = Kubelet::start();
         let cluster = kubelet.cluster(Options::default()).await;
         for (body, expect) in [
-            // The line break at the end is part of it.
+            // The line break at the end is part of the body.
             ("Content-Length: 7\r\n\r\nhello", r#"x-body: "hello\r\n""#),
             ("Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", r#"x-body: "hello""#),
         ] {

@@ -29,14 +29,14 @@ async fn exec(cluster: &Cluster, query: &str) -> WebSocket {
     socket
 }
 
-/// What was received on each channel until the end.
+/// The bytes of each channel until the end of the connection.
 async fn receive(socket: &mut WebSocket) -> [Vec<u8>; 5] {
     let received = receive_until_close(socket).await;
     assert!(socket.next().await.is_none(), "nothing follows the close");
     received
 }
 
-/// What was received on each channel before the close.
+/// The bytes of each channel before the close frame.
 async fn receive_until_close(socket: &mut WebSocket) -> [Vec<u8>; 5] {
     let mut received = [const { Vec::new() }; 5];
     while let Some(message) = socket.next().await {
@@ -67,10 +67,10 @@ fn channels_are_translated_to_streams() {
         let kubelet = Kubelet::start();
         let cluster = kubelet.cluster(Options::default()).await;
         let mut socket = exec(&cluster, "command=cat&stdin=true&stdout=true&stderr=true").await;
-        // The first message says that the connection is there.
+        // The first message reports that the connection is established.
         assert_eq!(socket.next().await.expect("a message").expect("no error"), Message::Binary(vec![1].into()));
         send(&mut socket, 0, b"hello").await;
-        // Channels that the client does not write, and that do not exist.
+        // The server ignores messages on channels that clients do not write, or that do not exist.
         send(&mut socket, 1, b"ignored").await;
         send(&mut socket, 9, b"ignored").await;
         send(&mut socket, 255, &[0]).await;
@@ -114,7 +114,7 @@ fn older_protocols_are_passed_on() {
         let path = format!("{EXEC}?command=echo&command=hello&stdout=true");
         let (mut socket, response) = open(&cluster, &path, "v4.channel.k8s.io").await.expect("a WebSocket");
         assert_eq!(response.headers()["sec-websocket-protocol"], "v4.channel.k8s.io");
-        // The library of kubelets sometimes still writes to a stream when it has closed the connection.
+        // The kubelet's library may still write to a stream after it has closed the connection.
         let received = receive_until_close(&mut socket).await;
         assert_eq!(received[1], b"hello\n");
         assert_eq!(status(&received[3])["status"], "Success");
@@ -160,7 +160,7 @@ fn tunnels_need_a_protocol_and_a_kubelet() {
         let path = "/api/v1/namespaces/default/pods/p/portforward";
         let (_socket, response) = open(&cluster, path, "SPDY/3.1+portforward.k8s.io").await.expect("a WebSocket");
         assert_eq!(response.headers()["sec-websocket-protocol"], "SPDY/3.1+portforward.k8s.io");
-        // The kubelet speaks no other protocol.
+        // The kubelet supports no other protocol.
         let Err(Error::Http(response)) = open(&cluster, path, "SPDY/3.1+other.k8s.io").await else {
             panic!("a tunnel")
         };

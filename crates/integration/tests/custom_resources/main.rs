@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions and the objects of the kinds that they define.
+//! CRDs and the objects of the kinds that they define.
 
 mod conversion;
 mod lifecycle;

@@ -1,4 +1,4 @@
-//! Heads of HTTP/1 requests: what Go's `net/http` refuses is refused, unless the row says why not.
+//! Heads of HTTP/1 requests. The server refuses the same heads as Go's `net/http`, unless the row gives a reason.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ async fn exchange(cluster: &Cluster, request: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Checks a row. Returns what is wrong with it.
+/// Checks a row. Returns the failure, if any.
 async fn check(cluster: &Cluster, row: &Value) -> Option<String> {
     let status = |key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{row}: no {key}"));
     let (go, expect) = (status("go"), status("expect"));
@@ -62,7 +62,7 @@ fn refused_heads_are_answered_with_the_texts_of_go() {
             ("Host: a\r\nTransfer-Encoding: gzip, chunked\r\n", "501 Not Implemented", "Unsupported transfer encoding"),
             ("Host: a\r\nExpect: more\r\n", "417 Expectation Failed", ""),
         ] {
-            // A second request would be the body of the first for somebody else.
+            // A proxy may take the second request for the body of the first.
             let request = format!("GET /healthz HTTP/1.1\r\n{lines}\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
             let answer = exchange(&cluster, request.as_bytes()).await;
             let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{request}: {answer}"));

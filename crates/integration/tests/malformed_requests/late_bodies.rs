@@ -1,5 +1,5 @@
-//! Bodies that arrive so slowly that the deadline of their requests passes: the client gets a `Status` with code 504,
-//! and neither its connection nor its stream is reset before it can take note of that.
+//! Bodies that arrive so slowly that the deadline of their requests passes: the client gets a `Status` with code 504.
+//! The server does not reset the connection or the stream before the client has the answer.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -27,11 +27,11 @@ const REQUESTS: [(&str, &str, &str); 4] = [
 ];
 /// The declared length of a body.
 const LENGTH: usize = 100_000;
-/// The pauses between the bytes of a body, in milliseconds.
+/// The pauses between the bytes of bodies, in milliseconds.
 const PAUSES: [u64; 3] = [1, 7, 50];
-/// How often each request is sent.
+/// The number of times that each request is sent.
 const ROUNDS: usize = 3;
-/// How long anything may take on a busy machine.
+/// The time limit of each step on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn check_answer(body: &[u8], what: &str) {
@@ -39,7 +39,7 @@ fn check_answer(body: &[u8], what: &str) {
     assert_eq!((&status["reason"], &status["code"]), (&"Timeout".into(), &504.into()), "{what}: {status}");
 }
 
-/// A body of single bytes that does not end. It counts the bytes that are taken after the answer.
+/// An endless body of single bytes. It counts the bytes that the connection takes after the answer.
 struct SlowBody {
     pause: Interval,
     answered: Arc<AtomicBool>,
@@ -59,7 +59,7 @@ impl Body for SlowBody {
     }
 }
 
-/// Sends a request over HTTP/2, and goes on with its body after the answer: it is not told to stop at once.
+/// Sends a request over HTTP/2, and continues its body after the answer: the server does not stop the client at once.
 async fn send_over_http2(
     cluster: &Cluster,
     (method, path, media_type): (&str, &str, &str),
@@ -90,7 +90,7 @@ async fn send_over_http2(
     let body = response.into_body().collect().await.unwrap_or_else(|error| panic!("{what}: {error}"));
     check_answer(&body.to_bytes(), &what);
     answered.store(true, Ordering::Relaxed);
-    // A client that is told to stop takes no more of the body.
+    // A stopped client would take no more bytes of the body.
     let goes_on = async {
         while taken_after.load(Ordering::Relaxed) < 3 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -116,7 +116,7 @@ async fn send_over_http1(
         format!("{method} {path}?timeout=100ms HTTP/1.1\r\nhost: x\r\ncontent-type: {media_type}\r\n{length}\r\n\r\n");
     writer.write_all(head.as_bytes()).await.expect("the server reads");
     let send = async {
-        // Until the server has closed the connection.
+        // The client sends until the server has closed the connection.
         while writer.write_all(piece).await.is_ok() && writer.flush().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }

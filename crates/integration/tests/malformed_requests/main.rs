@@ -1,5 +1,5 @@
 //! Malformed requests: each gets the response of kube-apiserver 1.36, none makes the server panic, and none changes an
-//! object. The cases are in the `.txt` files next to this one; `corpus.rs` documents their format. To print the
+//! object. The cases are in the `.txt` files in this folder, and `corpus.rs` documents their format. To print the
 //! server's response to a new case, write `=> 0`.
 
 mod corpus;

@@ -1,4 +1,4 @@
-//! Requests whose answer does not need their body, or not all of it: the client gets the answer although it is still
+//! Requests whose answer needs only a part of their body or none of it. The client gets the answer while it is still
 //! sending, over HTTP/1.1 and HTTP/2.
 
 use std::pin::Pin;
@@ -17,7 +17,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SIZES: [usize; 3] = [1 << 10, 100 << 10, 5 << 20];
 
-/// Requests that are answered before their body is read: method, path, content type, and the status for each size.
+/// Requests that the server answers before it reads their body: method, path, content type, and the status for each
+/// size.
 const REQUESTS: [(&str, &str, &str, [u16; 3]); 6] = [
     ("POST", "/apis/unserved.example.com/v1/things", "application/json", [404; 3]),
     ("GET", "/api/v1/namespaces/default/configmaps/none", "application/json", [404; 3]),
@@ -27,7 +28,7 @@ const REQUESTS: [(&str, &str, &str, [u16; 3]); 6] = [
     ("POST", MAPS, "application/json", [400, 400, 413]),
 ];
 
-/// Sends a request whose body is written whole before anything is read. Returns the response.
+/// Sends a request, and writes its whole body before it reads the response. Returns the response.
 async fn write_first(cluster: &Cluster, request: &str, body: &[u8]) -> String {
     let mut socket = cluster.connect().await;
     let sent = async {
@@ -65,7 +66,7 @@ fn http1_clients_that_send_first_get_the_answer() {
     });
 }
 
-/// A body of zeros that counts how much of it was taken.
+/// A body of zeros that counts the bytes that were taken from it.
 struct CountedBody {
     rest: usize,
     taken: Arc<AtomicUsize>,

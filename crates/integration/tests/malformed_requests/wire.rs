@@ -1,5 +1,5 @@
-//! Malformed HTTP: wrong content lengths, invalid chunks, oversized headers. Each case sends bytes on a connection of
-//! its own and expects a status or a closed connection. The server must keep serving other connections.
+//! Malformed HTTP: wrong content lengths, invalid chunks, oversized headers. Each case sends bytes on its own
+//! connection, and expects a status or a closed connection. The server must keep serving other connections.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -117,7 +117,8 @@ fn exchange(address: &str, config: &Arc<rustls::ClientConfig>, request: &[u8], c
         stream.conn.send_close_notify();
         let _ = stream.flush();
     }
-    // Reads without sending the rest of the request, which fails if the server has closed the connection.
+    // The test reads without sending the rest of the request, because sending fails if the server has closed the
+    // connection.
     let mut piece = [0; 4096];
     loop {
         match tls.reader().read(&mut piece) {
@@ -168,7 +169,7 @@ fn malformed_http_is_rejected() {
     });
 }
 
-/// A client that forgets TLS is told so. Other bytes that are no TLS get an alert, whose record begins with 21.
+/// A client without TLS gets an explanation. Other bytes that are not TLS get an alert, whose record begins with 21.
 #[test]
 fn plain_http_is_answered_with_a_sentence() {
     pintle_integration::run(async {

@@ -1,4 +1,4 @@
-//! A new cluster as the binary bootstraps it.
+//! A new cluster that is bootstrapped as by the binary.
 
 use super::client::Kubectl;
 
@@ -38,7 +38,7 @@ fn a_new_cluster_has_the_roles_that_users_expect() {
         "get clusterrolebinding cluster-admin -o 'jsonpath={.subjects[*].name} {.roleRef.name}'",
         "system:masters cluster-admin",
     );
-    // The last rule of `admin` is there when everything is aggregated.
+    // The last rule of `admin` exists once all rules are aggregated.
     k.succeeds("wait --for=jsonpath={.rules[26].apiGroups[0]}=rbac.authorization.k8s.io clusterrole/admin");
     k.prints("get clusterrole admin -o jsonpath={.rules[26].resources}", r#"["rolebindings","roles"]"#);
     k.succeeds("create clusterrole widgets --verb=get --resource=pods");

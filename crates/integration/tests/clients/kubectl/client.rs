@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pintle_integration::{Cluster, bootstrapped, tool_path};
 
-/// The timeout of a command. It allows for a machine that is busy with other tests.
+/// The timeout of a command. It is long enough for a machine that is busy with other tests.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A cluster and a kubectl for it.
@@ -47,7 +47,7 @@ impl Kubectl {
         Self::with(Cluster::with_options(bootstrapped()))
     }
 
-    /// Starts a cluster with a future.
+    /// Starts the cluster of a future.
     pub(crate) fn with(start: impl Future<Output = Cluster>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -137,7 +137,7 @@ impl Kubectl {
         self.succeeds(line).stdout
     }
 
-    /// The flags of a client that has nothing but a token. The cluster has to be bootstrapped.
+    /// The flags of a client that has only a token. The cluster has to be bootstrapped.
     pub(crate) fn with_token(&self, token: &str) -> String {
         let server = self.stdout("config view -o jsonpath={.clusters[0].cluster.server}");
         let authority = self.stdout(r"get cm kube-root-ca.crt -o jsonpath={.data.ca\.crt}");
@@ -299,8 +299,8 @@ pub(crate) fn dedent(text: &str) -> String {
     lines.iter().map(|line| line.get(least..).unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// Replaces what differs from run to run: ages, times, uids and revisions become placeholders, and columns are
-/// separated by two spaces.
+/// Replaces values that differ between runs: ages, times, UIDs and revisions become placeholders. Columns are separated
+/// by two spaces.
 pub(crate) fn normalize(text: &str) -> String {
     let mut normalized = String::new();
     for line in text.trim_end().lines() {
@@ -323,7 +323,7 @@ pub(crate) fn normalize(text: &str) -> String {
     normalized
 }
 
-/// A word, or the placeholder for a value that differs from run to run.
+/// A word, or the placeholder for a value that differs between runs.
 fn normalize_word(word: &str) -> &str {
     let bare = word.trim_matches('"');
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -319,6 +319,6 @@ fn wait_returns_when_the_condition_is_met() {
     made.prints("pod/late condition met");
     let gone = k.spawn("wait pod/late --for=delete --timeout=60s");
     k.succeeds("delete pod late --now");
-    // It prints a line only if the pod still existed when it started.
+    // The command prints a line only if the pod still existed at its start.
     gone.exits();
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::client::Kubectl;
 
-/// Waits until a token is valid, which it is not before its issuer's discovery document was read.
+/// Waits until a token is valid: before that, the server has to read the issuer's discovery document.
 async fn wait_for_issuer(cluster: &Cluster, token: &str) {
     let get = || cluster.request("GET", "/version").anonymous().header("authorization", &format!("Bearer {token}"));
     while get().send().await.status != 200 {
@@ -65,7 +65,7 @@ fn tokens_of_an_openid_provider_are_users_with_the_rights_of_their_groups() {
          in API group \"\" in the namespace \"default\"",
     );
     k.succeeds("create rolebinding viewers --clusterrole=view --group=viewers");
-    // The rules of `view` are there when they are aggregated.
+    // `view` has rules once they are aggregated.
     k.succeeds("wait --for=jsonpath={.rules[0].apiGroups} clusterrole/view");
     k.succeeds(&format!("{jane} get configmaps"));
     k.prints(&format!("{jane} auth can-i list configmaps"), "yes");

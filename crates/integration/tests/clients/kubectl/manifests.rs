@@ -1,5 +1,5 @@
-//! Realistic manifests from `tests/clients/manifests`. Each one is applied, applied again without any effect, described, edited
-//! and deleted.
+//! Realistic manifests from `tests/clients/manifests`. The tests apply each manifest, apply it again without any
+//! effect, describe, edit and delete it.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use super::client::Kubectl;
 /// A manifest and the expected results.
 struct Manifest {
     file: &'static str,
-    /// Its objects, as kubectl names them.
+    /// The objects of the manifest, as kubectl names them.
     objects: &'static [&'static str],
-    /// The objects that kubectl always patches although nothing changes: the server does not return a field of the
-    /// manifest (`stringData`), or a list or map that is replaced as a whole has got defaults or, as the tolerations of
-    /// pods, items from an admission plugin.
+    /// The objects that kubectl always patches although nothing changes. One reason is a field of the manifest that the
+    /// server does not return (`stringData`). Another reason is a list or map that a patch replaces as a whole. It has
+    /// got defaults or, like the tolerations of pods, items from an admission plugin.
     always_patched: &'static [&'static str],
     /// A text replacement in the manifest.
     edit: (&'static str, &'static str),
@@ -60,7 +60,7 @@ fn check(manifest: &Manifest) {
         manifest.file
     );
 
-    // In reverse order, so that a namespace is deleted after its objects.
+    // The order is reversed, so that a namespace is deleted after its objects.
     let documents: Vec<&str> = edited.rsplit("\n---\n").collect();
     let deleted = k.run_with_stdin("delete -f - --wait=false", &documents.join("\n---\n")).succeeds().stdout;
     let expect = manifest.objects.iter().rev().map(|object| object.replacen('/', " \"", 1) + "\" deleted");

@@ -15,7 +15,7 @@ fn created_tokens_authenticate_their_service_account() {
     );
     k.fails(&format!("{robot} get pods"), "Error from server (Forbidden): pods is forbidden: User \"system:serviceaccount:default:robot\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\"");
     k.succeeds("create rolebinding robots --clusterrole=view --serviceaccount=default:robot");
-    // The rules of `view` are there when they are aggregated.
+    // `view` has rules once they are aggregated.
     k.succeeds("wait --for=jsonpath={.rules[0].apiGroups} clusterrole/view");
     k.succeeds(&format!("{robot} get pods"));
     k.succeeds("delete serviceaccount robot");

@@ -49,7 +49,7 @@ fn rollouts_are_restarted_paused_and_undone() {
     k.prints("rollout pause deployment/web", "deployment.apps/web paused");
     k.fails("rollout pause deployment/web", r#"error: deployments.apps "web" is already paused"#);
     k.prints("rollout resume deployment/web", "deployment.apps/web resumed");
-    // The replica set that the deployment controller would create.
+    // This is the replica set that the deployment controller would create.
     k.run_with_stdin(
         "create -f -",
         r#"{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-1", "labels": {"app": "web"},
@@ -159,7 +159,7 @@ fn nodes_are_tainted_cordoned_and_drained() {
     k.run("describe node n1").has_lines("Unschedulable:  true\nNon-terminated Pods:  (0 in total)\nEvents:  <none>");
 }
 
-/// Adds a pod with the label `app=web` to the node `n1`, which runs and is ready or not.
+/// Adds a running pod with the label `app=web` to the node `n1`. The pod is ready if `is_ready`.
 fn run_web_pod(k: &Kubectl, name: &str, is_ready: bool) {
     let ready = if is_ready { "True" } else { "False" };
     let on_node = r#"'--overrides={"spec": {"nodeName": "n1"}}'"#;
@@ -168,7 +168,7 @@ fn run_web_pod(k: &Kubectl, name: &str, is_ready: bool) {
     k.succeeds(&format!(r#"patch pod {name} --subresource=status '--patch={{"status": {status}}}'"#));
 }
 
-/// Writes what the controller of budgets would have found.
+/// Writes the status that the disruption controller would write.
 fn set_budget_status(k: &Kubectl, healthy: i32, desired: i32) {
     let status = format!(
         r#"{{"status": {{"observedGeneration": 1, "disruptionsAllowed": {}, "currentHealthy": {healthy}, "desiredHealthy": {desired}}}}}"#,

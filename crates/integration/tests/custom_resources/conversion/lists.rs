@@ -252,7 +252,7 @@ fn a_webhook_that_converts_one_object_at_a_time_is_called_for_each() {
         assert_eq!(hues(&cluster.get(&widgets_path("v2")).await.expect(200).json()), ["green", "green", "green"]);
         let counts: Vec<usize> = webhook.take_requests().into_iter().map(|(count, _)| count).collect();
         assert_eq!(counts, [2, 1, 1]);
-        // The error names the object that is invalid.
+        // The error names the invalid object.
         set_colour(&cluster, &[0, 1, 2], "blue").await;
         webhook.set_behavior(WebhookBehavior::ConvertAll(|object, desired| {
             let mut converted = convert(object, desired);

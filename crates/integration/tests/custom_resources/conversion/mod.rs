@@ -25,8 +25,8 @@ fn widget_path(version: &str, name: &str) -> String {
     format!("{}/{name}", widgets_path(version))
 }
 
-/// The definition of widgets with this storage version. The field `colour` of v1 is `hue` in v2, and the defaults of
-/// `size` differ.
+/// The CRD of widgets with this storage version. The field `colour` of v1 is `hue` in v2, and the defaults of `size`
+/// differ.
 fn definition(stored: &str, conversion: &Value) -> Value {
     let version = |name: &str, property: &str, size: i64| {
         let spec = json!({

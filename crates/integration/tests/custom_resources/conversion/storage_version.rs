@@ -1,4 +1,4 @@
-//! Objects that were stored at an earlier storage version, or under an earlier definition.
+//! Objects that were stored at an earlier storage version, or under an earlier version of the CRD.
 
 use pintle_integration::{Cluster, Watch};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn the_storage_version_can_change() {
         let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets_path("v1"))).await;
         watch.expect("ADDED", "old").await;
         change_storage_version_to_v2(&cluster).await;
-        // The watch ends when the new definition is in effect. Until then, objects are stored at the old version.
+        // The watch ends when the changed CRD is in effect. Until then, objects are stored at the old version.
         while watch.next().await.is_some() {}
         let _ = cluster.post(&widgets_path("v1"), widget_v1("new", "green").to_string()).await.expect(201);
         let check = async |cluster: &Cluster| {
@@ -246,7 +246,7 @@ fn defaults_of_the_storage_version_are_not_stored_by_writes_at_another() {
             let created = cluster.post(&widgets_path("v2"), widget(name)).await.expect(201).json();
             assert_eq!(created["spec"], json!({"one": "one", "two": "two"}));
         }
-        // The first update stores the default that it was given.
+        // The first update stores the default that the read has set.
         let patch = async || cluster.patch(&widget_path("v2", "written"), "merge", "{}").await.expect(200).json();
         let before = cluster.get(&widget_path("v2", "written")).await.expect(200).json();
         let first = patch().await;

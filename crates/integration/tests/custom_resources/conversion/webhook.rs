@@ -16,7 +16,7 @@ pub(crate) enum WebhookBehavior {
     ConvertSingle(fn(Value, &str) -> Value),
     /// Converts the first object, and omits the others from the response.
     ConvertFirst(fn(Value, &str) -> Value),
-    /// Responds with this body, in which `$UID` is replaced with the request's uid.
+    /// Responds with this body, in which `$UID` is replaced with the request's UID.
     Respond { code: u16, media_type: String, body: String },
     /// Responds with a status code, a header line and a body.
     RespondWithHeader(u16, &'static str, &'static str),
@@ -53,12 +53,12 @@ impl ConversionWebhook {
         Self { server: HttpsServer::start_with_names(&names, answer).await, state }
     }
 
-    /// Its port on 127.0.0.1.
+    /// The port of the webhook on 127.0.0.1.
     pub(crate) fn port(&self) -> u16 {
         self.server.port
     }
 
-    /// Its certificate in base64, for `caBundle`.
+    /// The certificate of the webhook in base64, for `caBundle`.
     pub(crate) fn ca_bundle(&self) -> String {
         self.server.ca_bundle()
     }

@@ -21,15 +21,15 @@ use super::{
 #[derive(Deserialize)]
 struct RecordedCase {
     name: String,
-    /// The definition's `conversionReviewVersions`; only v1 if empty.
+    /// The CRD's `conversionReviewVersions`; only v1 if empty.
     #[serde(default)]
     reviews: Vec<String>,
     code: Option<u16>,
     r#type: Option<String>,
-    /// The response body, as text or JSON. `$UID` is replaced with the request's uid.
+    /// The response body, as text or JSON. `$UID` is replaced with the request's UID.
     #[serde(rename = "answer")]
     response: Value,
-    /// The expected object of a get at v2, without name and uid.
+    /// The expected object of a get at v2, without name and UID.
     shown: Option<Value>,
     /// The expected error message of a get at v2.
     error: Option<String>,
@@ -43,7 +43,7 @@ fn widget() -> Value {
     widget
 }
 
-/// A definition whose v2 has no schema, so that it preserves everything.
+/// A CRD whose v2 has no schema, so that it preserves all fields.
 fn schemaless_definition(webhook: &ConversionWebhook, reviews: &[String]) -> Value {
     let mut definition = definition("v1", &webhook_conversion(&webhook.client_config()));
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -216,7 +216,7 @@ fn unreachable_webhooks_are_reported() {
                 if message.replace(&webhook.port().to_string(), "PORT") == format!("{prefix}{expect}") {
                     break;
                 }
-                // The new definition may not be in effect yet.
+                // The changed CRD may not be in effect yet.
                 assert!(!message.contains(expect.split(": ").next().unwrap_or_default()), "{message}");
             }
         }

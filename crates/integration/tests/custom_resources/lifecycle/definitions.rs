@@ -1,4 +1,4 @@
-//! The life cycle of CustomResourceDefinitions, and of the kinds that they define.
+//! The life cycle of CRDs, and of the kinds that they define.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn names_are_accepted_and_served() {
         let created = cluster.post(DEFINITIONS, widget_definition().to_string()).await.expect(201).json();
         assert_eq!(created["status"]["conditions"], Value::Null, "{created}");
         let established = wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
-        // The kind is served once the definition is Established.
+        // The kind is served once the CRD is Established.
         let _ = cluster.get(WIDGETS).await.expect(200);
         let status = &established["status"];
         let condition =
@@ -56,7 +56,7 @@ async fn wait_for(cluster: &Cluster, path: &str, is_expected: impl Fn(&Response)
 #[test]
 fn a_burst_of_definitions_beyond_the_history_is_established_and_cleaned_up() {
     pintle_integration::run(async {
-        // No event fits into the history, and a few definitions fill the buffer of the controller's watch.
+        // No event fits into the history, and a few CRDs fill the buffer of the controller's watch.
         let mut options = Options::default();
         options.history.bytes = 1;
         let cluster = Cluster::with_options(options).await;
@@ -68,7 +68,7 @@ fn a_burst_of_definitions_beyond_the_history_is_established_and_cleaned_up() {
             let spec = json!({"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]});
             json!({"metadata": {"name": format!("{plural}.example.com")}, "spec": spec}).to_string()
         });
-        // The second time the names belong to other definitions.
+        // In the second round, the names belong to other CRDs.
         for _ in 0..2 {
             let creates = bodies.clone().map(|body| async { cluster.post(DEFINITIONS, body).await.expect(201) });
             drop(join_all(creates).await);
@@ -103,7 +103,7 @@ fn conflicting_names_are_accepted_once_they_are_free() {
         assert_eq!(condition["reason"], "KindConflict");
         assert_eq!(condition["message"], "\"Widget\" is already in use");
         let _ = cluster.get("/apis/example.com/v1/gadgets").await.expect(404);
-        // The deletion of the other definition frees the name.
+        // The deletion of the other CRD frees the name.
         let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
         wait_for_condition(&cluster, "gadgets.example.com", "Established", "True").await;
         let _ = cluster.get("/apis/example.com/v1/gadgets").await.expect(200);
@@ -147,7 +147,7 @@ fn deletion_of_a_definition_waits_for_its_objects() {
     });
 }
 
-/// What the server stores as it was stored must not look changed to the next write.
+/// The clean-up writes objects in their stored form. A later write without changes must find no difference.
 #[test]
 fn a_write_that_changes_nothing_after_the_clean_up_is_not_stored() {
     pintle_integration::run(async {
@@ -172,7 +172,7 @@ fn a_write_that_changes_nothing_after_the_clean_up_is_not_stored() {
     });
 }
 
-/// Upstream's requests keep the storage that they found until they end.
+/// In upstream, a request keeps the storage that it found until its end.
 #[test]
 fn requests_that_began_before_a_definition_was_gone_see_no_error_of_the_server() {
     pintle_integration::run(async {
@@ -207,7 +207,7 @@ fn requests_that_began_before_a_definition_was_gone_see_no_error_of_the_server()
 #[test]
 fn a_slow_watch_gets_every_event_before_it_ends_with_its_kind() {
     pintle_integration::run(async {
-        // More than the connection buffers.
+        // This is more than the connection can buffer.
         const OBJECTS: usize = 48;
         let cluster = start_with_widgets(Cluster::start().await).await;
         let revision = cluster.get(WIDGETS).await.expect(200).json()["metadata"]["resourceVersion"].clone();
@@ -298,7 +298,7 @@ fn deletion_of_a_definition_of_a_built_in_kind_keeps_its_objects() {
         definition["spec"]["names"] = json!({"plural": "leases", "kind": "Lease"});
         let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
         wait_for_condition(&cluster, "leases.coordination.k8s.io", "NamesAccepted", "True").await;
-        // The built-in kind is served, not the defined one.
+        // The server serves the built-in kind, not the CRD's.
         let refused = r#"{"metadata": {"name": "other"}, "spec": {"colour": "red"}}"#;
         let _ = cluster.post(&format!("{leases}?fieldValidation=Strict"), refused).await.expect(400);
         let path = format!("{DEFINITIONS}/leases.coordination.k8s.io");
@@ -309,7 +309,7 @@ fn deletion_of_a_definition_of_a_built_in_kind_keeps_its_objects() {
     });
 }
 
-/// Upstream establishes such a definition, but routes requests for the group to the server of the built-in kinds.
+/// Upstream establishes such a CRD, but routes requests for the group to the server of the built-in kinds.
 #[test]
 fn a_definition_of_a_built_in_group_is_not_served() {
     pintle_integration::run(async {
@@ -345,7 +345,7 @@ fn a_definition_of_a_built_in_group_is_not_served() {
     });
 }
 
-/// Waits until a condition has a reason, and returns the definition.
+/// Waits until a condition has a reason, and returns the CRD.
 async fn wait_for_reason(cluster: &Cluster, name: &str, condition: &str, reason: &str) -> Value {
     let path = format!("{DEFINITIONS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
     let mut watch = cluster.watch(&path).await;
@@ -398,7 +398,7 @@ fn a_definition_is_written_once_for_each_step() {
     });
 }
 
-/// A definition that has another finalizer shows the end of the deletion of its objects.
+/// A CRD with another finalizer shows the end of the deletion of its objects.
 #[test]
 fn the_clean_up_removes_its_finalizer_together_with_its_last_condition() {
     pintle_integration::run(async {
@@ -415,7 +415,7 @@ fn the_clean_up_removes_its_finalizer_together_with_its_last_condition() {
             let finalizers = event["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
             assert_eq!(finalizers, if reason == "InstanceDeletionCompleted" { 1 } else { 2 });
         }
-        // An object that is created now would be left when the definition goes.
+        // An object that is created now would remain after the deletion of the CRD.
         let _ = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(403);
         let _ = cluster.patch(&path, "merge", r#"{"metadata": {"finalizers": null}}"#).await.expect(200);
         watch.expect("DELETED", "widgets.example.com").await;
@@ -443,7 +443,7 @@ fn a_definition_with_an_invalid_ca_bundle_is_neither_established_nor_resolved() 
         let refused = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(500);
         assert_eq!(refused.json()["message"], "Internal error occurred: error resolving resource");
         let _ = cluster.get(WIDGETS).await.expect(500);
-        // As in upstream, discovery shows only established definitions.
+        // As in upstream, discovery shows only established CRDs.
         let _ = cluster.get("/apis/example.com").await.expect(404);
         let _ = cluster.get("/apis/example.com/v1").await.expect(404);
         let _ = cluster.get("/openapi/v3/apis/example.com/v1").await.expect(404);
@@ -507,7 +507,7 @@ fn a_definition_needs_the_name_of_its_plural_and_group() {
         assert_eq!(causes(json!({})).await, ["metadata.name FieldValueRequired"]);
         assert_eq!(causes(json!({"name": "other"})).await, [name]);
         assert_eq!(causes(json!({"generateName": "w-"})).await, ["metadata.generateName FieldValueInvalid", name]);
-        // The errors of the name come before those of other metadata.
+        // Errors of the name come before errors of other metadata.
         let labels = json!({"generateName": "W", "labels": {"": ""}});
         let generate_name = "metadata.generateName FieldValueInvalid";
         let labels_cause = "metadata.labels FieldValueInvalid";
@@ -553,7 +553,7 @@ fn the_default_deprecation_warning_names_the_replacement() {
     });
 }
 
-/// Upstream decodes and encodes defaults with each conversion: `-0.0` becomes `-0`, and that the integer 0.
+/// Upstream decodes and encodes defaults with each conversion: `-0.0` becomes `-0`, and `-0` becomes the integer 0.
 #[test]
 fn a_default_of_negative_zero_becomes_zero() {
     pintle_integration::run(async {

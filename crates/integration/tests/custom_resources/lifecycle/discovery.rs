@@ -7,7 +7,7 @@ use super::{DEFINITIONS, start_with_widgets, wait_for_condition};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// A definition with these versions, of which the first one is the storage version. Each version may be unserved.
+/// A CRD with these versions. The first version is the storage version. Each version may be unserved.
 fn definition(group: &str, plural: &str, versions: &[(&str, bool)]) -> Value {
     let versions: Vec<Value> = versions
         .iter()
@@ -98,7 +98,7 @@ fn resources_are_listed_with_all_their_names() {
 fn the_openapi_index_is_never_outdated_within_a_second() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        // kubectl has the index from before it created the definition, and asks for changes since then.
+        // kubectl has an index from before the creation of the CRD, and asks for changes since then.
         let before = cluster.get("/openapi/v3").await.expect(200);
         define(&cluster, definition("a.example.com", "as", &[("v1", true)])).await;
         let since = before.header("last-modified");

@@ -1,4 +1,5 @@
-//! Errors of requests for custom resources. The messages are those of upstream's handler (`apiextensions-apiserver`).
+//! Errors of requests for custom resources. The messages are the same as in upstream's handler
+//! (`apiextensions-apiserver`).
 
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
@@ -117,7 +118,7 @@ fn creates_fail_while_the_definition_is_terminating() {
         let apply = format!("{WIDGETS}/new?fieldManager=m");
         let applied = cluster.request("PATCH", &apply).body("application/apply-patch+yaml", new).send().await;
         applied.expect_error(403, "Forbidden", refused);
-        // Existing objects can still be updated, and the watch continues until the definition is deleted.
+        // Existing objects can still be updated, and the watch continues until the CRD is deleted.
         let remove_finalizers = r#"{"metadata": {"finalizers": null}}"#;
         let _ = cluster.patch(&format!("{WIDGETS}/held"), "merge", remove_finalizers).await.expect(200);
         watch.expect("DELETED", "held").await;
@@ -127,7 +128,7 @@ fn creates_fail_while_the_definition_is_terminating() {
     });
 }
 
-/// Upstream's handler and its clients see a definition through informers; here both see the same stored definition.
+/// Upstream's handler and its clients see a CRD through informers. Here both see the same stored CRD.
 #[test]
 fn no_create_is_accepted_after_a_client_has_seen_the_definition_terminate() {
     pintle_integration::run(async {

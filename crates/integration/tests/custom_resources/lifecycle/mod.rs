@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions and custom resources, from the creation of a definition to its deletion.
+//! CRDs and custom resources, from the creation of a CRD to its deletion.
 
 mod definitions;
 mod discovery;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-/// The definition of widgets, with two versions, the subresources status and scale, a default and printer columns.
+/// The CRD of widgets, with two versions, the subresources status and scale, a default and printer columns.
 fn widget_definition() -> Value {
     let schema = json!({"openAPIV3Schema": {
         "type": "object",
@@ -75,7 +75,7 @@ fn widget(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Waits until a definition has a condition, and returns the definition.
+/// Waits until a CRD has a condition, and returns the CRD.
 async fn wait_for_condition(cluster: &Cluster, name: &str, condition: &str, status: &str) -> Value {
     let path = format!("{DEFINITIONS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
     let mut watch: Watch = cluster.watch(&path).await;
@@ -88,7 +88,7 @@ async fn wait_for_condition(cluster: &Cluster, name: &str, condition: &str, stat
     }
 }
 
-/// Creates the definition of widgets, and waits until they are served.
+/// Creates the CRD of widgets, and waits until they are served.
 async fn start_with_widgets(cluster: Cluster) -> Cluster {
     let _ = cluster.post(DEFINITIONS, widget_definition().to_string()).await.expect(201);
     wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;

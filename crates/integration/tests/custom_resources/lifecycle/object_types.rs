@@ -1,5 +1,5 @@
-//! The kind and apiVersion of custom resources, which unstructured objects carry themselves. The messages are those of
-//! upstream's server.
+//! The kind and apiVersion of custom resources, which unstructured objects carry themselves. The messages are the same
+//! as upstream's.
 
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const YAML: &str = "application/yaml";
 const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 
-/// Sends a request. Returns the status code and the message, or nothing for a success.
+/// Sends a request. Returns the status code and the message, or an empty message for a success.
 async fn send(cluster: &Cluster, method: &str, path: &str, media_type: &str, body: &str) -> (u16, String) {
     let response = cluster.request(method, path).body(media_type, body.to_owned()).send().await;
     let status: Value = response.json();
@@ -62,7 +62,7 @@ fn bodies_must_have_the_kind_and_version_of_the_resource() {
         }
         object["kind"] = json!("Gadget");
         assert_eq!(send(&cluster, "PUT", &path, JSON, &object.to_string()).await, (422, other_kind.to_owned()));
-        // Only the status is taken from a write of the status. For another kind there are no managed fields.
+        // A write of the status changes only the status. For another kind it records no managed fields.
         object["status"] = json!({"ready": true});
         let updated = cluster.put(&format!("{path}/status"), object.to_string()).await.expect(200).json();
         assert_eq!((&updated["kind"], &updated["status"]), (&json!("Widget"), &json!({"ready": true})));

@@ -248,7 +248,7 @@ fn a_self_link_is_removed_when_the_object_is_stored() {
         let path = format!("{WIDGETS}/a");
         let patch = json!({"metadata": {"selfLink": "/x"}}).to_string();
         let dry = cluster.patch(&format!("{path}?dryRun=All"), "merge", patch.clone()).await.expect(200).text();
-        // In sorted order it follows the resourceVersion.
+        // In sorted order, `selfLink` follows the resourceVersion.
         assert_eq!(dry.replace(r#""selfLink":"/x","#, ""), created);
         assert!(dry.contains(r#"","selfLink":"/x","uid":"#), "{dry}");
         assert_eq!(cluster.patch(&path, "merge", patch).await.expect(200).text(), created);
@@ -279,7 +279,7 @@ fn floats_outside_of_int64_do_not_fit_into_integers() {
     });
 }
 
-/// Upstream gives both objects their types before it compares them.
+/// Upstream converts both objects to their types before it compares them.
 #[test]
 fn an_update_to_a_value_of_another_type_loses_the_managed_fields() {
     pintle_integration::run(async {

@@ -1,4 +1,4 @@
-//! Field selectors for the `selectableFields` of definitions.
+//! Field selectors for the `selectableFields` of CRDs.
 
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const MARBLES: &str = "/apis/example.com/v1/namespaces/default/marbles";
 const BETA: &str = "/apis/example.com/v1beta1/namespaces/default/marbles";
 const MERGE: &str = "merge";
 
-/// The definition of marbles, with these selectable fields of v1 and one selectable field of v1beta1. Upstream requires
+/// The CRD of marbles, with these selectable fields of v1 and one selectable field of v1beta1. Upstream requires
 /// different schemas for versions with different selectable fields, so the descriptions differ.
 fn marble_definition(v1: &[&str]) -> Value {
     let version = |name: &str, storage: bool, paths: &[&str]| {
@@ -159,7 +159,7 @@ fn selectable_fields_can_change() {
         let fields = marble_definition(&[".spec.on"])["spec"].clone();
         let path = format!("{DEFINITIONS}/marbles.example.com");
         let _ = cluster.patch(&path, MERGE, json!({"spec": fields}).to_string()).await.expect(200);
-        // A watch ends when its definition changes.
+        // A watch ends when its CRD changes.
         while watch.next().await.is_some() {}
         check(&cluster, MARBLES, "spec.on=true", "a").await;
         check(&cluster, BETA, "spec.size=5", "b").await;

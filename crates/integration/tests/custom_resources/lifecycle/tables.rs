@@ -108,7 +108,7 @@ fn rows_include_what_the_client_asks_for() {
                 }
             }
         }
-        // The bookmark that ends the initial events has its annotation even without objects.
+        // The bookmark after the initial events has its annotation even without objects.
         let query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
         let path = format!("{maps}?{query}&includeObject=None&fieldSelector=metadata.name%3Da");
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";

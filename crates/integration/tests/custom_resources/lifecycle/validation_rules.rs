@@ -7,7 +7,7 @@ use super::{DEFINITIONS, WIDGETS, wait_for_condition, widget, widget_definition}
 
 const PATH: &str = "/apis/example.com/v1/namespaces/default/widgets/a";
 
-/// The definition of widgets with validation rules.
+/// The CRD of widgets with validation rules.
 fn definition_with_rules() -> Value {
     let mut definition = widget_definition();
     for version in definition["spec"]["versions"].as_array_mut().expect("versions") {
@@ -138,7 +138,7 @@ fn unchanged_invalid_values_are_ratcheted_with_a_warning() {
         let versions = json!({"spec": {"versions": definition_with_rules()["spec"]["versions"]}});
         let definition = format!("{DEFINITIONS}/widgets.example.com");
         let _ = cluster.patch(&definition, "merge", versions.to_string()).await.expect(200);
-        // The rules apply once the new definition is in effect.
+        // The rules apply once the changed CRD is in effect.
         let labelled = |label: &str| json!({"metadata": {"labels": {"a": label}}}).to_string();
         let mut attempts = 0;
         let warning = loop {
