@@ -19,7 +19,7 @@ use crate::instance::{ServerInstance, ServerProcess};
 /// A TLS connection to the server.
 pub type Socket = tokio_rustls::client::TlsStream<TcpStream>;
 
-/// A cluster with one server, and the administrator's client of it.
+/// A cluster with one server, and the administrator's client.
 pub struct Cluster {
     /// `None` while the server is stopped.
     instance: Mutex<Option<ServerInstance>>,
@@ -30,7 +30,7 @@ pub struct Cluster {
     options: Options,
     /// The program whose processes are the server. `None` if the server runs within this process.
     program: Option<PathBuf>,
-    /// Set for a durable cluster.
+    /// The port of a durable cluster; `None` for other clusters.
     port: Option<ReservedPort>,
     temp_dir: Option<tempfile::TempDir>,
 }

@@ -1,5 +1,5 @@
-//! Start-up over a store with records that cannot be read: the server starts, names each of them in its log, and serves
-//! everything else. This is a test program of its own because it reads the log of its whole process.
+//! Start-up over a store with unreadable records: the server starts, names each of them in its log, and serves
+//! everything else. This is a separate test program because it reads the log of its whole process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const STORED_DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
 
-/// The time in which a server has to be ready, on a machine that is busy.
+/// The time limit for a server to become ready on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// Collects errors.
@@ -70,7 +70,7 @@ fn definition(plural: &str) -> String {
     .to_string()
 }
 
-/// Waits until the objects of a definition are served.
+/// Waits until the objects of a CRD are served.
 async fn wait_until_served(cluster: &Cluster, plural: &str) {
     let path = format!("/apis/example.com/v1/{plural}");
     while cluster.get(&path).await.status != 200 {
@@ -105,7 +105,7 @@ fn a_server_starts_over_records_that_cannot_be_read() {
         let versions = |schema: &str| {
             definition("x").replace(r#""type":"object","properties""#, &format!(r#""type":{schema},"properties""#))
         };
-        // Bytes that are no object of the kind. Lists of the collection fail, as upstream's do.
+        // These bytes are not objects of the kind. Lists of the collection fail, as in upstream.
         let corrupt: [(&str, Vec<u8>); 9] = [
             ("/registry/configmaps/default/bytes", b"\xff\xfe\x00k8s".to_vec()),
             ("/registry/configmaps/default/empty", Vec::new()),
@@ -123,12 +123,12 @@ fn a_server_starts_over_records_that_cannot_be_read() {
         for (key, value) in &corrupt {
             cluster.write_to_store(key, value.clone()).await;
         }
-        // Nobody reads these: there is no such kind, or no definition of it any more.
+        // No watch cache reads these keys: there is no such kind, or its CRD no longer exists.
         let unknown = ["/registry/things/default/a", "/registry/example.com/gone/default/a", "/registry/a"];
         for key in unknown {
             cluster.write_to_store(key, good).await;
         }
-        // Definitions that upstream would not have accepted.
+        // Upstream would not have accepted these CRDs.
         let odd_definitions = [
             ("number", r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"number.example.com"},"spec":{"versions":[{"name":"v1"}]}}"#.to_owned()),
             ("x", versions("\"nothing\"")),

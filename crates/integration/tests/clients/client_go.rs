@@ -1,5 +1,5 @@
-//! client-go as a client: `tools/client-go` exercises typed clients over Protobuf, informers, leader election, event
-//! recorders, scale and dynamic clients, and runs informers while this test writes.
+//! client-go as a client. `tools/client-go` exercises typed clients over Protobuf, informers, leader election, event
+//! recorders, scale and dynamic clients. It also runs informers while this test writes.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! A workload for the informers of real clients: ten thousand changes, restarts of the server, and more changes during
-//! a downtime than the watch history keeps. Informers have to be consistent with a list after each step.
+//! A workload for the informers of real clients. It has ten thousand changes and restarts of the server. During a
+//! downtime there are more changes than the watch history keeps. Informers have to be consistent with a list after each
+//! step.
 
 use std::sync::Arc;
 

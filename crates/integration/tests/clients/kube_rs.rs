@@ -27,8 +27,8 @@ use serde_json::json;
 
 use super::informer_workload;
 
-/// The timeout for anything that has to happen eventually. After a downtime, a watcher of kube waits for up to a minute
-/// before it connects, and up to another minute before it lists after a 410.
+/// The timeout for anything that has to happen eventually. After a downtime, a kube watcher waits up to a minute before
+/// it connects. After a 410, it waits up to another minute before it lists.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The configuration of the cluster's kubeconfig.

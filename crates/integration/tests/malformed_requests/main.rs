@@ -103,7 +103,7 @@ async fn check(cluster: &Cluster, case: &RequestCase) -> Option<String> {
 /// The number of panics of the server.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts to count panics, except those of failed assertions in the tests.
+/// Starts to count panics, except panics of failed assertions in the tests.
 fn count_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 const PATH: &str = "/api/v1/componentstatuses";
 
-/// Starts a cluster with three components: a healthy scheduler (played by a second cluster), a controller manager that
-/// does not listen, and one that responds with an error. Returns both clusters.
+/// Starts a cluster with three components. A second cluster plays a healthy scheduler, the controller manager does not
+/// listen, and a broken component responds with an error. Returns both clusters.
 async fn start() -> (Cluster, Cluster) {
     let scheduler = Cluster::with_options(bootstrapped()).await;
     let component = |name: &str, health: String| Component { name: name.to_owned(), health };

@@ -1,4 +1,4 @@
-//! Writes at the same time, of one object and of large ones: none is lost, and each answer is that of its own write.
+//! Concurrent writes of one object and of large objects: no write is lost, and each answer belongs to its write.
 
 use futures_util::future::join_all;
 use pintle_integration::{Cluster, run};
@@ -32,7 +32,7 @@ fn writers_of_one_object_lose_no_update() {
     });
 }
 
-/// A precondition is not met by waiting for a turn: the newest object decides.
+/// A write that waits for its turn does not keep its precondition valid: the newest object decides.
 #[test]
 fn of_writers_with_the_same_precondition_one_succeeds() {
     run(async {
@@ -63,7 +63,7 @@ fn large_objects_are_written_at_the_same_time() {
             let text = number.to_string().repeat(200_000);
             let map = json!({"metadata": {"name": name}, "data": {"text": text}});
             let _ = cluster.post(CONFIG_MAPS, map.to_string()).await.expect(201);
-            // A small body, and a large object.
+            // The body is small, and the object is large.
             let path = format!("{CONFIG_MAPS}/{name}");
             let patched =
                 cluster.patch(&path, "merge", r#"{"metadata": {"labels": {"a": "b"}}}"#).await.expect(200).json();

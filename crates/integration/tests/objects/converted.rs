@@ -1,4 +1,4 @@
-//! Objects of built-in kinds that are written at a version which is not the one that is stored.
+//! Objects of built-in kinds that are written at a version other than the storage version.
 
 use pintle_integration::{Cluster, run};
 use serde_json::json;
@@ -26,7 +26,7 @@ fn members_of_annotations_that_no_type_has_are_not_stored() {
         }});
         let stored = cluster.get(&path).await.expect(200).json();
         assert_eq!(stored["spec"]["metrics"], json!([expect]));
-        // A patch that leaves the spec alone has nothing to report about it.
+        // A patch that does not change the spec gets no warnings about the spec.
         let patch = r#"{"metadata": {"labels": {"a": "b"}}}"#;
         for kind in ["merge", "strategic-merge"] {
             let patched =

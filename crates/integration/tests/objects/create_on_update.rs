@@ -94,7 +94,7 @@ fn only_one_of_several_concurrent_updates_creates() {
                 codes.push(put.await.expect("a response"));
             }
             codes.sort_unstable();
-            // For the others the request is an update, which must name a resourceVersion.
+            // The other requests are updates, which must have a resourceVersion.
             assert_eq!(codes, [201, 422, 422, 422, 422, 422, 422, 422]);
         }
     });

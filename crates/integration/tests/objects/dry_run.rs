@@ -1,4 +1,4 @@
-//! Dry-run requests: the response is that of the real request, and nothing is persisted.
+//! Dry-run requests: the response is the same as for the real request, and nothing is persisted.
 
 use pintle_integration::{Cluster, Response};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ fn every_verb_and_subresource_supports_dry_run() {
     const APPLY: &str = "application/apply-patch+yaml";
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        // A resize has to fit the node.
+        // A resize has to fit the allocatable resources of the node.
         let node = json!({
             "metadata": {"name": "n", "labels": {"kubernetes.io/os": "linux"}},
             "status": {"allocatable": {"cpu": "4", "memory": "4Gi"}},
@@ -180,7 +180,8 @@ fn watches_do_not_report_dry_runs() {
     });
 }
 
-/// Upstream's dry run answers with what it would give to the storage layer, which alone looks at the resourceVersion.
+/// Upstream's dry run answers with the object before the storage layer. Only the storage layer checks the
+/// resourceVersion.
 #[test]
 fn a_create_shows_the_resource_version_of_its_body() {
     pintle_integration::run(async {

@@ -1,4 +1,5 @@
-//! Evictions of pods: what PodDisruptionBudgets allow, the delete options, dry runs, and what is written on the way.
+//! Evictions of pods: the decisions of PodDisruptionBudgets, the delete options, dry runs, and the writes of an
+//! eviction.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ async fn create_pod(cluster: &Cluster, name: &str, node: &str, status: &Value) {
     let _ = cluster.patch(&format!("{PODS}/{name}/status"), "strategic-merge", status).await.expect(200);
 }
 
-/// The status of a running pod that is ready or not.
+/// The status of a running pod, which may be ready.
 fn running(ready: bool) -> Value {
     let ready = if ready { "True" } else { "False" };
     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]})
@@ -85,7 +86,7 @@ fn check_success(response: Response) {
     assert_eq!(status, json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
 }
 
-/// Budgets, and how they decide about a pod that runs.
+/// Budgets, and their decision about a running pod.
 struct Scenario {
     what: &'static str,
     ready: bool,
@@ -271,10 +272,10 @@ fn an_evicted_pod_ends_gracefully_and_says_why() {
                 "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
             })
         );
-        // The condition is no write of a field manager.
+        // The eviction's condition on the pod has no field manager.
         assert_eq!(evicted["metadata"]["managedFields"], before["metadata"]["managedFields"]);
 
-        // A terminating pod is not covered by a budget, and a second eviction changes nothing.
+        // Budgets do not protect a terminating pod, and a second eviction changes nothing.
         create_budget(&cluster, "b", &web(), &counts(0, 0, 1)).await;
         check_success(evict_with(&cluster, "p", &json!({"gracePeriodSeconds": 25})).await);
         assert_eq!(cluster.get(&pod_path("p")).await.expect(200).json(), evicted);
@@ -365,7 +366,7 @@ fn dry_runs_change_neither_pod_nor_budget() {
             }
         }
         assert_eq!(revision(&cluster).await, before);
-        // A dry run is decided by the budget as the real one.
+        // The budget decides about a dry run as about a real eviction.
         let none = json!({"status": {"disruptionsAllowed": 0}}).to_string();
         let _ = cluster.patch(&format!("{BUDGETS}/b/status"), "merge", none).await.expect(200);
         let _ = evict_with(&cluster, "p", &json!({"dryRun": ["All"]})).await.expect(429);
@@ -443,7 +444,7 @@ fn invalid_evictions_change_nothing() {
         }
         let unacceptable = cluster.request("POST", &format!("{PODS}/p/eviction")).header("Accept", "text/plain");
         let _ = unacceptable.json(eviction("p", &Value::Null).to_string()).send().await.expect(406);
-        // The deprecated version is accepted, and a body without a type.
+        // The server accepts the deprecated version, and a body without a type.
         for body in
             [with_version("policy/v1beta1"), json!({"metadata": {"name": "p"}, "deleteOptions": {"dryRun": ["All"]}})]
         {
@@ -464,7 +465,7 @@ fn preconditions_are_those_of_the_pod() {
                  {what} in record ({stored}). The object might have been {why}"
             )
         };
-        // A wrong uid of a pod without a budget is tried again for ten seconds, so that is left out.
+        // The server retries a wrong UID of a pod without a budget for ten seconds, so the test omits this case.
         for (status, checks_uid) in
             [(json!({"phase": "Pending"}), false), (running(true), true), (json!({"phase": "Succeeded"}), false)]
         {
@@ -490,7 +491,7 @@ fn preconditions_are_those_of_the_pod() {
     });
 }
 
-/// Records the writes of pods and budgets, labels evictions, and refuses those of pods with the name `refused`.
+/// Records the writes of pods and budgets, labels evictions, and refuses evictions of pods with the name `refused`.
 #[derive(Default)]
 struct RecordingPlugin {
     writes: Mutex<Vec<String>>,
@@ -570,7 +571,7 @@ fn admission_sees_the_eviction_and_the_budget_but_not_the_writes_of_the_pod() {
         let pod = cluster.get(&pod_path("refused")).await.expect(200).json();
         assert_eq!(pod["metadata"].get("deletionTimestamp"), None);
 
-        // What mutating plugins make of the eviction is what is checked.
+        // The server checks the eviction after mutating plugins have changed it.
         let body = eviction("renamed", &json!({"gracePeriodSeconds": 0})).to_string();
         let path = format!("{PODS}/p/eviction?dryRun=All");
         check_success(cluster.post(&path, body).await);

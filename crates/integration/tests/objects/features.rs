@@ -1,5 +1,5 @@
 //! Feature gates: fields of disabled features are dropped from new objects and stay in objects that already have them.
-//! Fields of enabled features are stored like any others.
+//! Fields of enabled features are stored like any other fields.
 
 use pintle::Options;
 use pintle_gates::Gates;

@@ -1,4 +1,4 @@
-//! Feature gates that change more than the fields of objects: what is valid, and what reads answer.
+//! Feature gates that change more than the fields of objects: the validation, and the answers to reads.
 
 use pintle::Options;
 use pintle_gates::{Gates, all_gates};
@@ -11,7 +11,7 @@ const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
 const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=1&sendInitialEvents=true\
                      &resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
 
-/// The gates that the tested server has in another state than by default.
+/// The gates whose state in the tested server differs from the default.
 const CHANGED: [(&str, bool); 14] = [
     ("APIResponseCompression", false),
     ("ClearingNominatedNodeNameAfterBinding", false),
@@ -53,7 +53,7 @@ struct ValidationCase {
     /// The path of the collection.
     path: &'static str,
     object: Value,
-    /// The codes by default and with the gate changed.
+    /// The status codes by default and with the changed gate.
     codes: [u16; 2],
     /// The field of the error.
     field: &'static str,
@@ -234,7 +234,7 @@ fn servers_work_with_all_gates_on_and_with_all_off() {
                     {"podCertificate": certificate}]}}],
             });
             let created = cluster.post(PODS, pod(json!({}), spec).to_string()).await;
-            // A source whose only field is dropped is an empty one, which is valid.
+            // A source whose only field is dropped is empty, and an empty source is valid.
             let created = created.expect(201).json();
             for field in ["schedulingGroup", "hostnameOverride", "resources"] {
                 assert_eq!(created["spec"].get(field).is_some(), enabled, "{field}: {created}");

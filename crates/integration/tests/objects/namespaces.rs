@@ -264,7 +264,7 @@ fn namespace_deletion_waits_while_a_controller_manager_holds_its_lease() {
         let _ = cluster.post(leases, lease("2200-01-01T00:00:00.000000Z")).await.expect(201);
         let _ = cluster.post(&path_in_n("configmaps"), object_named("x")).await.expect(201);
         let _ = cluster.delete(&format!("{NAMESPACES}/n")).await.expect(200);
-        // The namespace controller would have acted by the time that the test has finalized another namespace itself.
+        // By the time that the test has finalized another namespace itself, the namespace controller would have acted.
         let mut other = cluster.post(NAMESPACES, object_named("other")).await.expect(201).json();
         let _ = cluster.delete(&format!("{NAMESPACES}/other")).await.expect(200);
         other["spec"] = json!({});

@@ -1,5 +1,5 @@
-//! Claims for devices (dynamic resource allocation): their validation, admin access, and the permissions that changes of their
-//! status need.
+//! Claims for devices (dynamic resource allocation): their validation, admin access, and the permissions for changes of
+//! their status.
 
 use pintle_integration::{AccessOptions, AuthorizationMode, Cluster, Options, Response, run};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn claims_are_validated_and_allocated() {
         assert_eq!(names, ["one", "two"]);
         let message = patch(allocated(&["two"], None)).await.expect(422).json()["message"].to_string();
         assert!(message.contains("status.allocation: Invalid value:"), "{message}");
-        // Without the allocation, the status of its devices goes as well.
+        // With the allocation, the status of its devices is removed, too.
         let found = patch(json!({"status": {"allocation": null}})).await.expect(200).json();
         assert_eq!(found["status"], json!({}));
         cluster.stop().await;

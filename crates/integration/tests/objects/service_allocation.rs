@@ -1,5 +1,5 @@
-//! The repair of the addresses and node ports of services, as kube-apiserver's repair controllers do it. The addresses
-//! that tests choose are of the part of the range that automatic allocation uses last.
+//! The repair of the addresses and node ports of services, as kube-apiserver's repair controllers do. The tests choose
+//! addresses from the part of the range that automatic allocation uses last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn a_leaked_address_is_released_after_a_grace_period() {
         let (cluster, clock) = start().await;
         let mut events = cluster.watch(&format!("{EVENTS}?watch=1")).await;
         let mut addresses = cluster.watch(&format!("{ADDRESSES}?watch=1&fieldSelector=metadata.name%3D10.0.0.7")).await;
-        // As if the server had crashed before it stored the service.
+        // This is the state after a crash before the server stored the service.
         let created = cluster.post(ADDRESSES, ip_address("10.0.0.7", "lost")).await.expect(201).json();
         addresses.expect("ADDED", "10.0.0.7").await;
         let released = advance_clock_until(&clock, addresses.expect("DELETED", "10.0.0.7")).await;
@@ -125,7 +125,7 @@ fn two_services_with_one_address_are_reported() {
         let event = event(&mut events, "ClusterIPAlreadyAllocated").await;
         let message = format!("Cluster IP [IPv4]:{ip} was assigned to multiple services; please recreate service");
         assert_eq!((&event["message"], &event["involvedObject"]["name"]), (&json!(message), &json!("second")));
-        // The address still belongs to the first one.
+        // The address still belongs to the first service.
         let address = cluster.get(&format!("{ADDRESSES}/{ip}")).await.expect(200).json();
         assert_eq!(address["spec"]["parentRef"]["name"], "first");
     });
@@ -159,7 +159,7 @@ fn an_address_with_a_wrong_reference_is_replaced() {
 #[test]
 fn the_default_service_cidr_is_created_again() {
     pintle_integration::run(async {
-        // Without the finalizer of a controller manager.
+        // Without controllers, the ServiceCIDR has no finalizer of a controller manager.
         let cluster = Cluster::with_options(Options { controllers: false, ..Options::default() }).await;
         let cidrs = "/apis/networking.k8s.io/v1/servicecidrs";
         let mut watch = cluster.watch(&format!("{cidrs}?watch=1")).await;
@@ -203,13 +203,13 @@ fn a_leaked_node_port_is_released() {
         assert_eq!(cluster.post(SERVICES, node_port("second", 30100)).await.status, 422);
         let retry = async { while cluster.post(SERVICES, node_port("second", 30100)).await.status != 201 {} };
         advance_clock_until(&clock, retry).await;
-        // Three repairs, three minutes apart, have to find it.
+        // The server releases the port only after three repairs have found it, three minutes apart.
         let elapsed = pintle_integration::Timestamp(1_700_000_000_000).after(Duration::from_secs(360));
         assert!(pintle_store::Clock::now(&*clock) >= elapsed);
     });
 }
 
-/// Stores a service whose address and node port are not allocated.
+/// Stores a service without allocations for its address and node port.
 async fn store_service_without_allocations(cluster: &Cluster) {
     let created = cluster.post(SERVICES, node_port("first", 30100)).await.expect(201).json();
     let mut stored = stored_as(&created, "second");
@@ -222,7 +222,7 @@ async fn store_service_without_allocations(cluster: &Cluster) {
 #[test]
 fn events_about_a_service_at_one_time_do_not_replace_each_other() {
     pintle_integration::run(async {
-        // The clock stands still: upstream makes the names of events of the time.
+        // The clock stands still, because upstream derives the names of events from the time.
         let cluster = Cluster::durable_with_options(Options { clock: manual_clock(), ..Options::default() }).await;
         let watch = format!("{EVENTS}?watch=1");
         let mut events = cluster.watch(&watch).await;

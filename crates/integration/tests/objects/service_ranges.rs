@@ -1,5 +1,5 @@
-//! The ranges from which services have their addresses: ServiceCIDRs with their finalizers and conditions, and servers that
-//! start on the same folder with other ranges.
+//! The ranges of service addresses: ServiceCIDRs with their finalizers and conditions, and servers that start on the
+//! same folder with other ranges.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn create(cluster: &Cluster, path: &str, body: String) -> Value {
     cluster.post(path, body).await.expect(201).json()
 }
 
-/// Waits until a ServiceCIDR meets a condition; it is null once the object is gone.
+/// Waits until a ServiceCIDR meets a condition; it is null once the object is deleted.
 async fn wait_until(watch: &mut Watch, name: &str, condition: impl Fn(&Value) -> bool) -> Value {
     loop {
         let event = watch.next().await.expect("an event");
@@ -91,7 +91,7 @@ fn a_range_stays_until_no_service_needs_it() {
 
         let _ = cluster.delete(&format!("{CIDRS}/more")).await.expect(200);
         wait_until(&mut cidrs, "more", is_terminating).await;
-        // Nothing is allocated from it any more.
+        // The server allocates no more addresses from the range.
         let refused =
             cluster.post(SERVICES, service("b", json!({"clusterIP": "192.168.0.6"}))).await.expect(422).json();
         let message = refused["message"].as_str().expect("a message");
@@ -112,16 +112,16 @@ fn a_range_in_use_can_be_replaced_by_a_wider_one() {
         let default = wait_until(&mut cidrs, "kubernetes", is_ready).await;
         assert_eq!(default["spec"]["cidrs"], json!(["10.0.0.0/24"]));
         let _ = cluster.delete(&format!("{CIDRS}/kubernetes")).await.expect(200);
-        // The service `kubernetes` has an address.
+        // The service `kubernetes` has an address in the range.
         wait_until(&mut cidrs, "kubernetes", is_terminating).await;
         create(&cluster, CIDRS, service_cidr("wide", &["10.0.0.0/16"])).await;
         wait_until(&mut cidrs, "wide", is_ready).await;
         advance_clock_until(&clock, wait_until(&mut cidrs, "kubernetes", Value::is_null)).await;
-        // It is created again from the flag.
+        // The server creates the ServiceCIDR again from the flag.
         let again = wait_until(&mut cidrs, "kubernetes", is_ready).await;
         assert_ne!(again["metadata"]["uid"], default["metadata"]["uid"]);
         create(&cluster, SERVICES, service("a", json!({"clusterIP": "10.0.200.1"}))).await;
-        // It is contained in the other one, so its addresses do not keep it.
+        // The range is contained in the other range, so its addresses do not block the deletion.
         let _ = cluster.delete(&format!("{CIDRS}/kubernetes")).await.expect(200);
         advance_clock_until(&clock, wait_until(&mut cidrs, "kubernetes", Value::is_null)).await;
     });
@@ -136,7 +136,7 @@ fn controllers_stand_by_without_touching_ranges() {
         let default = wait_until(&mut cidrs, "kubernetes", |cidr| condition(cidr) == ("True", message)).await;
         assert_eq!(default["metadata"]["finalizers"], Value::Null);
         create(&cluster, CIDRS, service_cidr("more", &["192.168.0.0/28"])).await;
-        // One without a condition counts as ready.
+        // A ServiceCIDR without a condition counts as ready.
         create(&cluster, SERVICES, service("a", json!({"clusterIP": "192.168.0.5"}))).await;
         let _ = cluster.delete(&format!("{CIDRS}/more")).await.expect(200);
         wait_until(&mut cidrs, "more", Value::is_null).await;
@@ -166,14 +166,14 @@ fn a_server_with_other_ranges_reports_what_does_not_fit() {
         seen.push(advance_clock_until(&clock, event(&mut events, "PortOutOfRange")).await);
         let message = "Port 30001 is not within the port range 31000-31100; please recreate service";
         assert_eq!(seen[1]["message"], message);
-        // The object decides about addresses, the flag about ports.
+        // The ServiceCIDR decides about addresses, the flag about ports.
         let ports = json!({"type": "NodePort", "ports": [{"port": 80}]});
         let new = create(&cluster, SERVICES, service("new", ports)).await;
         assert!(new["spec"]["clusterIP"].as_str().expect("an address").starts_with("10.0.0."), "{new}");
         let port = new["spec"]["ports"][0]["nodePort"].as_u64().expect("a port");
         assert!((31000..=31100).contains(&port), "{port}");
 
-        // The ServiceCIDR is replaced; what has an address of the old range is reported.
+        // The test replaces the ServiceCIDR. The server reports services with an address of the old range.
         create(&cluster, CIDRS, service_cidr("old-range", &["10.0.0.0/24"])).await;
         let mut cidrs = watch(&cluster).await;
         wait_until(&mut cidrs, "old-range", is_ready).await;
@@ -182,7 +182,8 @@ fn a_server_with_other_ranges_reports_what_does_not_fit() {
         advance_clock_until(&clock, wait_until(&mut cidrs, "kubernetes", replaced)).await;
         create(&cluster, SERVICES, service("fits", json!({"clusterIP": "10.1.0.9"}))).await;
 
-        // A server with the ranges of both families adds the second one, and the first server's ports fit again.
+        // A server with the ranges of both families adds the second range, and the first server's ports are valid
+        // again.
         let both = network(&["10.1.0.0/24", "fd00::/112"], 30000, 32767);
         let cluster = cluster.restart_with(|options| options.services = both).await;
         let mut cidrs = watch(&cluster).await;

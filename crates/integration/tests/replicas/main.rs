@@ -1,4 +1,4 @@
-//! Several servers over one etcd: what they have to agree on, and how they share the work.
+//! Several servers over one etcd: their agreement on writes, and their division of work.
 
 mod old_versions;
 mod slow_store;
@@ -28,7 +28,7 @@ async fn replica(etcd: &Etcd, number: u8) -> Cluster {
     Cluster::with_options(Options { engine, advertise_address, register: true, ..Options::default() }).await
 }
 
-/// Gets an object until something holds for it.
+/// Gets an object until a condition holds.
 async fn get_until(cluster: &Cluster, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
     loop {
         let found = cluster.get(path).await;
@@ -117,7 +117,7 @@ fn nothing_is_created_in_a_namespace_that_another_server_deletes() {
 #[test]
 fn a_server_that_lags_behind_creates_nothing_in_what_is_terminating() {
     pintle_integration::run(async {
-        // The address is never used.
+        // The servers never use this address, because they get a store.
         let engine = Engine::Etcd(Etcd::config_of(["http://127.0.0.1:1".to_owned()]));
         let store = Arc::new(MemoryStore::new());
         let server = async |lag| {
@@ -131,12 +131,12 @@ fn a_server_that_lags_behind_creates_nothing_in_what_is_terminating() {
         let (path, definition) = (format!("{namespace}/configmaps"), format!("{DEFINITIONS}/things.example.com"));
         let things = "/apis/example.com/v1/namespaces/default/things";
         let object = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"}}"#;
-        // Both servers know both.
+        // Both servers know the namespace and the CRD.
         let _ = lagging.get(&namespace).await.expect(200);
         while lagging.get(things).await.status != 200 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // A finalizer keeps the objects that are there, and so the namespace and the definition.
+        // A finalizer keeps the existing objects, and so the namespace and the CRD stay terminating.
         let kept = |kind: &str| format!(r#"{{{kind}"metadata":{{"name":"kept","finalizers":["example.com/f"]}}}}"#);
         let _ = prompt.post(&path, kept("")).await.expect(201);
         let _ = prompt.post(things, kept(r#""apiVersion":"example.com/v1","kind":"Thing","#)).await.expect(201);
@@ -166,7 +166,7 @@ fn an_object_is_created_in_what_another_server_has_just_created() {
             let _ = first.post(NAMESPACES, json!({"metadata": {"name": namespace}}).to_string()).await.expect(201);
             let path = format!("{NAMESPACES}/{namespace}/configmaps");
             let _ = second.post(&path, r#"{"metadata":{"name":"a"}}"#).await.expect(201);
-            // Reads are consistent, and updates see what the other server has written.
+            // Reads are consistent, and updates see the writes of the other server.
             let found = first.get(&format!("{path}/a")).await.expect(200).json();
             let changed = json!({"metadata": found["metadata"], "data": {"k": "v"}});
             let _ = first.put(&format!("{path}/a"), changed.to_string()).await.expect(200);
@@ -223,7 +223,8 @@ fn another_server_takes_over_from_one_that_stops() {
         get_until(&second, ENDPOINTS, |endpoints| addresses(endpoints) == both).await;
         let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
         get_until(&second, slices, |slice| slice["endpoints"].as_array().is_some_and(|found| found.len() == 2)).await;
-        // A stop takes it out of the endpoints at once, and the other one leads without waiting for the lease to expire.
+        // A stop removes the server from the endpoints at once. The other server becomes leader without waiting for the
+        // lease to expire.
         first.stop().await;
         let left = second.get(ENDPOINTS).await.expect(200).json();
         assert_eq!(addresses(&left), BTreeSet::from(["192.0.2.2"]));
@@ -272,7 +273,7 @@ fn servers_never_give_a_node_port_to_two_services() {
             let message = taken["message"].as_str().expect("a message");
             assert!(message.contains("provided port is already allocated"), "{message}");
         }
-        // What one server releases, the other one can use.
+        // A port that one server releases is available to the other server.
         let freed = node_port(&created[0]);
         let _ = servers[0].delete(&format!("{path}/s-0")).await.expect(200);
         let again = servers[1].post(path, service("again", Some(freed))).await.expect(201).json();
@@ -280,7 +281,7 @@ fn servers_never_give_a_node_port_to_two_services() {
         let _ = servers[1].delete(&format!("{path}/again")).await.expect(200);
         let last = servers[0].post(path, service("last", None)).await.expect(201).json();
         assert_eq!(node_port(&last), freed);
-        // A server that starts knows them all.
+        // A starting server knows all allocated ports.
         let third = server().await;
         let _ = third.post(path, service("one-more", None)).await.expect(500);
     });
@@ -308,7 +309,7 @@ fn what_is_allocated_for_a_write_is_kept_if_its_outcome_is_unknown() {
         let (address, port) =
             (json!({"clusterIP": "10.0.0.77", "ports": [{"port": 80}]}), json!({"ports": both["ports"]}));
         other.post(path, service("lost", both.clone())).await.expect_error(500, "", "the answer is lost");
-        // It is stored, and nobody else gets what it has.
+        // The service is stored, and no other service gets its address or port.
         for server in [&sound, &other] {
             let found = server.get(&format!("{path}/lost")).await.expect(200).json();
             assert_eq!(found["spec"]["ports"][0]["nodePort"], 30005);
@@ -320,7 +321,7 @@ fn what_is_allocated_for_a_write_is_kept_if_its_outcome_is_unknown() {
                 assert!(refused["message"].as_str().expect("a message").contains(why), "{refused}");
             }
         }
-        // A delete that succeeds without an answer keeps it, too: the service could still be there.
+        // A delete that succeeds without an answer keeps the allocations, too: the service could still exist.
         let deleted = other.delete(&format!("{path}/lost")).await;
         deleted.expect_error(500, "", "the answer is lost");
         assert_eq!(sound.get(&format!("{path}/lost")).await.status, 404);

@@ -1,5 +1,5 @@
-//! What old servers have left in etcd at versions that are not served any more: it is served, and is stored at the version of
-//! today with the next write.
+//! Objects that old servers have stored in etcd at versions that are no longer served. The server serves them, and
+//! stores them at the current version with the next write.
 
 use bytes::Bytes;
 use pintle_codec::{json, protobuf};
@@ -77,7 +77,7 @@ fn objects_of_old_versions_are_served_and_stored_anew() {
             assert_eq!(&*envelope.api_version, version);
         }
         server.stop().await;
-        // A server that begins with what is stored now has the same objects.
+        // A server that starts with the stored values has the same objects.
         let server = replica(&etcd, 2).await;
         for path in [DEPLOYMENTS, INGRESSES] {
             let found = server.get(&format!("{path}/old")).await.expect(200).json();

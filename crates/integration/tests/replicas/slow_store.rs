@@ -1,4 +1,4 @@
-//! A store behind a bad network: changes are seen late, and answers get lost.
+//! A store behind a bad network: changes arrive late, and answers get lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct SlowStore {
     pub(crate) store: Arc<MemoryStore>,
-    /// How late changes are seen.
+    /// The delay of changes.
     pub(crate) lag: Duration,
-    /// Changes of these keys are committed, and their answers are lost.
+    /// The prefix of keys whose changes are committed but whose answers are lost.
     pub(crate) unanswered: Option<&'static str>,
 }
 
@@ -86,7 +86,7 @@ struct SlowFeed {
     feed: Box<dyn ChangeFeed>,
     lag: Duration,
     complete_to: Revision,
-    /// The changes that are held back, and until when.
+    /// The delayed changes, and the time until which they are delayed.
     next: Option<(ChangeBatch, Instant)>,
 }
 

@@ -1,5 +1,5 @@
-//! Values in etcd that other programs have written: in any spelling that upstream reads, they are served as if a server had
-//! written them. What this server writes has upstream's bytes.
+//! Values in etcd that other programs have written. The server accepts any spelling that upstream reads, and serves the
+//! values as if a server had written them. Its own writes have the same bytes as upstream's.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn put(raw: &EtcdStore, key: &str, value: impl Into<Bytes>) -> String {
     raw.commit(Change::put(key, value)).await.expect("it is stored").get().to_string()
 }
 
-/// A definition of things whose schema has a default, a nullable field and a status.
+/// A CRD of things whose schema has a default, a nullable field and a status.
 fn things() -> Value {
     let mut definition = definition("things", "Thing");
     let spec = json!({"type": "object", "properties": {
@@ -40,7 +40,7 @@ fn things() -> Value {
     definition
 }
 
-/// A server with the definition of things.
+/// A server with the CRD of things.
 async fn server_with_things(etcd: &Etcd, number: u8) -> Cluster {
     let server = replica(etcd, number).await;
     let created = server.post(DEFINITIONS, things().to_string()).await;
@@ -64,7 +64,7 @@ fn without_revision(body: &str) -> String {
     [&body[..start], &body[end..]].concat()
 }
 
-/// The object of a key after it was put as `value`, and checks that lists and watches have the same.
+/// Stores `value` under a key. Returns the object of a get, and checks that lists and watches show the same object.
 async fn check_served(server: &Cluster, raw: &EtcdStore, (path, key): (&str, &str), value: Bytes, expect: &str) {
     let text = value.escape_ascii().to_string();
     let list = server.get(path).await.expect(200).json();
@@ -124,7 +124,7 @@ fn values_in_any_spelling_are_served_as_if_a_server_had_written_them() {
                 check_served(&server, &raw, (path, key), value, &expect).await;
             }
         }
-        // The last values are read at the start, too.
+        // A starting server reads the last values, too.
         let bodies =
             [server.get(&format!("{CONFIGMAPS}/a")).await.text(), server.get(&format!("{THINGS}/a")).await.text()];
         let other = server_with_things(&etcd, 2).await;
@@ -142,7 +142,7 @@ fn values_in_any_spelling_are_served_as_if_a_server_had_written_them() {
     });
 }
 
-/// Upstream serves objects without a uid, and drops malformed metadata of custom resources.
+/// Upstream serves objects without a UID, and drops malformed metadata of custom resources.
 #[test]
 fn objects_with_little_metadata_are_served() {
     pintle_integration::run(async {
@@ -181,7 +181,7 @@ fn objects_with_little_metadata_are_served() {
     });
 }
 
-/// As upstream, requests that do not read the value go on, and lists of its collection name the reason.
+/// As upstream, requests that do not read the value succeed, and lists of its collection report the reason.
 #[test]
 fn a_value_that_cannot_be_decoded_leaves_other_objects_alone() {
     pintle_integration::run(async {
@@ -246,7 +246,7 @@ fn custom_resources_have_upstreams_bytes() {
             let expect = without_revision(&body);
             let expect =
                 if stored.contains("\"status\"") { expect } else { expect.replace(",\"status\":{\"s\":1}", "") };
-            // Nulls are stored, and dropped when an object is read.
+            // The store keeps nulls. A read drops them.
             assert_eq!(stored.replace("\"a\":null,", ""), format!("{}\n", expect.trim_end()), "{write}");
         };
         let _ = server.post(THINGS, thing("a", json!({"a": "<&>\u{2028}", "n": null}))).await.expect(201);
@@ -262,7 +262,7 @@ fn custom_resources_have_upstreams_bytes() {
         let body = server.get(&path).await.expect(200).text().replace("\"d\":\"x\",", "");
         let _ = server.put(&path, body).await.expect(200);
         check("an update").await;
-        // Definitions have the order of their Go type.
+        // CRDs have the order of their Go type.
         let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
         let definition = String::from_utf8(stored(&raw, key).await.to_vec()).expect("JSON");
         let head = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"things.example.com","uid":""#;

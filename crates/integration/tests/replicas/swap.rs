@@ -1,4 +1,4 @@
-//! Pintle and an API server of upstream's libraries over the same etcd, at the same time and one after the other.
+//! Pintle and an API server with upstream's libraries over the same etcd, at the same time and one after the other.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Output, Stdio};
@@ -11,7 +11,7 @@ use super::{DEFINITIONS, definition, get_until, replica};
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
 
-/// The collections that both servers have, with an object of each.
+/// The collections that both servers have, each with an object.
 fn objects() -> [(&'static str, Value); 6] {
     let container = json!({"name": "c", "image": "i"});
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}});
@@ -36,7 +36,7 @@ fn objects() -> [(&'static str, Value); 6] {
     ]
 }
 
-/// The server of upstream's libraries, which ends when this is dropped.
+/// The server with upstream's libraries. It ends when this value is dropped.
 struct GoServer {
     child: Child,
     kubeconfig: String,
@@ -81,7 +81,7 @@ impl GoServer {
         child.wait_with_output().expect("kubectl ends")
     }
 
-    /// What the server answers to a GET.
+    /// The server's answer to a GET.
     fn get(&self, path: &str) -> Option<String> {
         let output = self.kubectl(&["get", "--raw", path], "");
         output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))
@@ -91,7 +91,7 @@ impl GoServer {
         serde_json::from_str(&self.get(path).expect("an answer")).expect("JSON")
     }
 
-    /// Writes an object, and says what went wrong.
+    /// Writes an object. Returns the error of kubectl, if any.
     fn write(&self, verb: &str, object: &Value) -> Result<(), String> {
         let output = self.kubectl(&[verb, "--validate=false", "-f", "-"], &object.to_string());
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
@@ -104,7 +104,7 @@ fn named(object: &Value, name: &str) -> Value {
     object
 }
 
-/// What identifies the objects of a list, and what is in them but for the defaults that only kube-apiserver sets.
+/// The identity and the content of the objects in a list, without defaults that only kube-apiserver sets.
 fn contents(list: &Value) -> Vec<Value> {
     let items = list["items"].as_array().expect("items");
     let content = |item: &Value| {
@@ -127,7 +127,7 @@ fn contents(list: &Value) -> Vec<Value> {
     items.iter().map(content).collect()
 }
 
-/// Both servers have the same objects with the same revisions.
+/// Asserts that both servers have the same objects with the same revisions.
 async fn assert_same(pintle: &Cluster, go: &GoServer) {
     for path in objects().iter().map(|(path, _)| *path).chain([DEFINITIONS]) {
         let found = pintle.get(path).await.expect(200).json();
@@ -135,7 +135,7 @@ async fn assert_same(pintle: &Cluster, go: &GoServer) {
     }
 }
 
-/// The events of a watch from a revision, as far as both servers tell the same: types, names and revisions.
+/// The parts of watch events that are the same in both servers: types, names and revisions.
 fn events(body: &str) -> Vec<(String, String, String)> {
     let events = body.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let text = |value: &Value| value.as_str().expect("text").to_owned();
@@ -154,7 +154,7 @@ fn a_server_of_upstreams_libraries_shares_the_same_etcd() {
         let pintle = replica(&etcd, 1).await;
         let go = GoServer::start(&etcd);
         let revision = go.get_json(CONFIG_MAPS)["metadata"]["resourceVersion"].as_str().expect("text").to_owned();
-        // Each defines a kind, and both serve both.
+        // Each server gets a CRD, and both servers serve both kinds.
         let head = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"});
         let mut things = definition("things", "Thing");
         things["apiVersion"] = head["apiVersion"].clone();
@@ -176,7 +176,7 @@ fn a_server_of_upstreams_libraries_shares_the_same_etcd() {
         assert_same(&pintle, &go).await;
 
         for (path, _) in objects() {
-            // A change of the one is a conflict for the other.
+            // A change by one server is a conflict for the other.
             let path = format!("{path}/from-go");
             let mut old = go.get_json(&path);
             let mut new = pintle.get(&path).await.expect(200).json();
@@ -200,14 +200,14 @@ fn a_server_of_upstreams_libraries_shares_the_same_etcd() {
         assert_eq!(pintle.get(&format!("{CONFIG_MAPS}/from-pintle")).await.status, 404);
         assert_same(&pintle, &go).await;
 
-        // Watches of both tell of the writes of both.
+        // Watches of both servers show the writes of both.
         let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1&resourceVersion={revision}");
         let told = events(&pintle.get(&path).await.expect(200).text());
         assert_eq!(told, events(&go.get(&path).expect("events")));
         let kinds: Vec<_> = told.iter().filter(|event| event.1.starts_with("from-")).map(|event| &*event.0).collect();
         assert_eq!(kinds, ["ADDED", "ADDED", "MODIFIED", "MODIFIED", "DELETED", "DELETED"]);
 
-        // One goes on without the other, and the other one after it.
+        // Pintle goes on without the Go server, and the Go server goes on after it.
         drop(go);
         let object = json!({"metadata": {"name": "alone"}, "data": {"k": "v"}});
         let _ = pintle.post(CONFIG_MAPS, object.to_string()).await.expect(201);

@@ -27,7 +27,7 @@ async fn get(cluster: &Cluster, name: &str) -> Value {
     cluster.get(&path(name)).await.expect(200).json()
 }
 
-/// Waits until an APIService meets a condition; `None` if it is absent.
+/// Waits until an APIService meets a condition. The condition gets `None` if it is absent.
 async fn wait_until(cluster: &Cluster, name: &str, condition: impl Fn(Option<&Value>) -> bool) {
     let mut watch = cluster.watch(&format!("{SERVICES}?watch=1")).await;
     let current = cluster.get(&path(name)).await;
@@ -114,7 +114,8 @@ fn services_of_built_in_versions_are_restored_when_the_server_starts() {
         patch(&cluster, &path("v1.apps"), json!({"spec": {"versionPriority": 7}})).await;
         patch(&cluster, &path("v1.policy"), json!({"spec": {"versionPriority": 7}, "metadata": {"labels": null}}))
             .await;
-        // The condition is kept at any time. When it is back, the others would be, too.
+        // While the server runs, the controller restores only the condition. If it restored the specs and objects, they
+        // would be back together with the condition.
         let lost = json!({"status": {"conditions": []}});
         patch(&cluster, &format!("{}/status", path("v1.apps")), lost).await;
         let is_available =
@@ -152,14 +153,14 @@ fn services_of_definitions_are_kept_at_any_time() {
         assert_eq!(service["metadata"]["labels"], json!({LABEL: "true"}));
         let _ = cluster.get(&path("v2.example.com")).await.expect(404);
 
-        // It comes back as it was.
+        // The controller creates the APIService again without changes.
         let _ = cluster.delete(&path("v1.example.com")).await.expect(200);
         let uid = service["metadata"]["uid"].clone();
         wait_until(&cluster, "v1.example.com", |service| service.is_some_and(|s| s["metadata"]["uid"] != uid)).await;
         patch(&cluster, &path("v1.example.com"), json!({"spec": {"versionPriority": 7}})).await;
         wait_until(&cluster, "v1.example.com", |s| s.is_some_and(|s| s["spec"]["versionPriority"] == 100)).await;
 
-        // It follows the versions.
+        // The APIServices follow the versions of the CRD.
         let version =
             |is_served: bool| json!([{"op": "replace", "path": "/spec/versions/1/served", "value": is_served}]);
         let path_of_definition = format!("{DEFINITIONS}/things.example.com");
@@ -168,7 +169,7 @@ fn services_of_definitions_are_kept_at_any_time() {
         let _ = cluster.patch(&path_of_definition, "json", version(false).to_string()).await.expect(200);
         wait_until(&cluster, "v2.example.com", |service| service.is_none()).await;
 
-        // What has another service, or no label, is left alone.
+        // The controller does not change APIServices with another service or without the label.
         let labels = json!({"metadata": {"labels": null}, "spec": {"versionPriority": 7}});
         patch(&cluster, &path("v1.example.com"), labels).await;
         let spurious = json!({
@@ -182,7 +183,7 @@ fn services_of_definitions_are_kept_at_any_time() {
         patch(&cluster, &path("v1.example.com"), json!({"metadata": {"labels": {LABEL: "true"}}})).await;
         wait_until(&cluster, "v1.example.com", |service| service.is_none()).await;
 
-        // A definition that was deleted by another server, so to speak.
+        // This simulates a CRD that another server has deleted.
         let _ = cluster.post(DEFINITIONS, definition(&[("v1", true)])).await.expect(201);
         wait_until(&cluster, "v1.example.com", exists).await;
         let cluster = cluster.restart_with(|options| options.api_services = false).await;
@@ -225,7 +226,7 @@ fn services_that_others_serve_are_unavailable() {
         let row = |name: &str| rows.iter().map(|row| &row["cells"]).find(|cells| cells[0] == name).expect("a row");
         assert_eq!((&row("v1.apps")[1], &row("v1.apps")[2]), (&json!("Local"), &json!("True")));
         let remote = row("v1.metrics.example.com");
-        // What another server writes stays while this one runs.
+        // The status that another server writes stays while this server runs.
         let passed = json!({"status": {"conditions": [{"type": "Available", "status": "True", "reason": "Passed"}]}});
         patch(&cluster, &format!("{}/status", path("v1.metrics.example.com")), passed).await;
         let more = json!({"metadata": {"labels": {"a": "b"}}});
@@ -271,13 +272,13 @@ fn priorities_of_services_are_the_order_of_discovery() {
             cluster.request("GET", "/apis").header("accept", accept).send().await.expect(200).text()
         };
         let aggregated_before = aggregated().await;
-        // A group moves with the highest of its services.
+        // A group moves with the highest priority of its APIServices.
         patch(&cluster, &path("v1.networking.k8s.io"), json!({"spec": {"groupPriorityMinimum": 19_000}})).await;
         let mut expect = groups(&before);
         expect.retain(|name| name != "networking.k8s.io");
         expect.insert(1, "networking.k8s.io".to_owned());
         assert_eq!(groups(&discovered(&cluster).await), expect);
-        // Versions.
+        // The order of versions changes, too.
         let versions = |found: &[(String, Vec<String>)]| {
             found.iter().find(|(name, _)| name == "autoscaling").map(|(_, versions)| versions.clone())
         };
@@ -287,12 +288,12 @@ fn priorities_of_services_are_the_order_of_discovery() {
         assert_eq!(versions(&discovered(&cluster).await), swapped);
         let group = cluster.get("/apis/autoscaling").await.expect(200).json();
         assert_eq!(group["preferredVersion"]["version"], "v1");
-        // Of equal priority, the newer one is first.
+        // With equal priority, the newer version is first.
         patch(&cluster, &path("v2.autoscaling"), json!({"spec": {"versionPriority": 40}})).await;
         assert_eq!(versions(&discovered(&cluster).await), versions(&before));
-        // Aggregated discovery has the priorities of the server.
+        // Aggregated discovery keeps the server's own priorities.
         assert_eq!(aggregated().await, aggregated_before);
-        // Without a service a version is not listed, but served.
+        // Without an APIService, a version is not listed, but served.
         let _ = cluster.delete(&path("v1.batch")).await.expect(200);
         assert!(!groups(&discovered(&cluster).await).contains(&"batch".to_owned()));
         let group = cluster.get("/apis/batch").await.expect(200).json();

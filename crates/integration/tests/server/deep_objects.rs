@@ -1,5 +1,5 @@
-//! Objects that nest as deep as decoders accept: they are served, survive a restart and can be changed, whatever the
-//! stack of the caller's thread is.
+//! Objects with the maximum nesting depth of decoders. The server serves and changes them, and they survive a restart,
+//! whatever the stack size of the caller's thread.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,15 +7,17 @@ use std::time::Duration;
 use pintle_integration::Cluster;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// The stack of the thread that starts a server, in bytes: half of what threads of Rust have. Without optimizations, the
-/// futures of the test itself take more than half of it, because each start moves the options of a server.
+/// The stack size of the thread that starts a server, in bytes: half the default of Rust's threads. Without
+/// optimizations, the test's own futures need more than half of this stack, because each start moves the options of a
+/// server.
 const SMALL_STACK: usize = 1 << 20;
-/// The levels that decoders accept.
+/// The maximum nesting depth that decoders accept.
 const MAX_DEPTH: usize = 10_000;
-/// The levels of an object whose managed fields, which nest as deep with levels of their own, are accepted too.
+/// The depth of the deepest object whose managed fields are accepted, too. Managed fields nest as deep as the object,
+/// and add levels of their own.
 const DEEPEST: usize = MAX_DEPTH - 20;
 
-/// Runs a test on a runtime of one thread with a small stack.
+/// Runs a test on a runtime with one thread and a small stack.
 fn run_on_small_stack(test: impl Future<Output = ()> + Send + 'static) {
     let run = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -27,7 +29,7 @@ fn run_on_small_stack(test: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// A definition of two versions with this schema for `spec`.
+/// A CRD with two versions and this schema for `spec`.
 fn definition(schema: &str) -> String {
     let version = |name: &str, storage: bool| {
         format!(
@@ -45,11 +47,11 @@ fn definition(schema: &str) -> String {
     )
 }
 
-/// Creates a definition and waits until its objects are served.
+/// Creates a CRD, and waits until its objects are served.
 async fn create_definition(cluster: &Cluster, schema: &str) {
     let created = cluster.post(DEFINITIONS, definition(schema)).await;
     assert_eq!(created.status, 201, "{:.300}", created.text());
-    // Not decoded: serde_json accepts 128 levels.
+    // The text is not decoded, because serde_json accepts only 128 levels.
     let established = r#""type":"Established","status":"True""#;
     for _ in 0..400 {
         if cluster.get(&format!("{DEFINITIONS}/deeps.example.com")).await.text().contains(established) {

@@ -36,7 +36,7 @@ fn has_condition(schema: &Value, status: &str) -> bool {
 fn every_cluster_has_the_bootstrap_configuration() {
     run(async {
         let cluster = start().await;
-        // The schemas are written after the levels.
+        // The server writes the flow schemas after the priority levels.
         let schema = wait_until(&cluster, SCHEMAS, "probes", |schema| has_condition(schema, "False")).await;
         let condition = &schema["status"]["conditions"][0];
         assert_eq!((&condition["type"], &condition["reason"]), (&json!("Dangling"), &json!("Found")));
@@ -86,7 +86,7 @@ fn the_configuration_is_restored_every_minute() {
             cluster.patch(&format!("{LEVELS}/{name}"), "merge", patch.to_string()).await.expect(200).json()
         };
 
-        // One is deleted, one is changed, and one may be changed.
+        // One object is deleted, one is changed, and one may be changed by users.
         let shares = |level: &Value| level["spec"]["limited"]["nominalConcurrencyShares"].clone();
         let _ = cluster.delete(&format!("{LEVELS}/catch-all")).await.expect(200);
         let other_shares = json!({"spec": {"limited": {"nominalConcurrencyShares": 7}}});
@@ -97,7 +97,7 @@ fn the_configuration_is_restored_every_minute() {
         // Without the annotation, a changed spec stays.
         patch("node-high", json!({"metadata": {"annotations": null}})).await;
         patch("node-high", other_shares).await;
-        // One that the configuration does not have any more.
+        // This object is no longer in the configuration.
         let removed = json!({
             "metadata": {"name": "removed", "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}},
             "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}},

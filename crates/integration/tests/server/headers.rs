@@ -21,7 +21,7 @@ fn responses_are_private_and_have_an_audit_id() {
             check(&response, &[("cache-control", "no-cache, private"), ("access-control-allow-origin", "")]);
             assert_eq!(response.header("audit-id").len(), 36, "{path}");
         }
-        // Upstream echoes what the client sends, however long it is.
+        // Upstream echoes the client's audit ID, whatever its length.
         for id in ["mine", &"x".repeat(65)] {
             let with_id = cluster.request("GET", CONFIGMAPS).header("Audit-ID", id).send().await;
             check(&with_id, &[("audit-id", id)]);
@@ -111,7 +111,7 @@ fn vary_lists_the_headers_that_select_the_encoding() {
 fn openapi_documents_are_served_by_range_and_condition() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        // The aggregator makes the index anew for each request.
+        // The aggregator builds the index again for each request.
         let index = cluster.get("/openapi/v3").await.expect(200);
         check(&index, &[("content-type", "text/plain; charset=utf-8"), ("accept-ranges", "bytes"), ("etag", "")]);
         let url = index.json()["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().expect("a URL").to_owned();

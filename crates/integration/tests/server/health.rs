@@ -19,7 +19,7 @@ fn health_checks_pass() {
     });
 }
 
-/// The checks of a server with all tasks, in the order of kube-apiserver. Those of `/readyz` only are marked.
+/// The checks of a server with all tasks, in the order of kube-apiserver. Checks that only `/readyz` has are marked.
 const CHECKS: &[(&str, bool)] = &[
     ("ping", false),
     ("log", false),

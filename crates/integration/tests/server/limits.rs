@@ -25,13 +25,13 @@ fn a_timeout_that_is_no_duration_is_an_error() {
         let cluster = Cluster::start().await;
         let message = "invalid timeout specified in the request URL - time: invalid duration \"soon\"";
         cluster.get(&format!("{MAPS}?timeout=soon")).await.expect_error(400, "BadRequest", message);
-        // It is read before the sender is known.
+        // The server reads the parameter before it authenticates the client.
         let anonymous = cluster.request("GET", &format!("{MAPS}?timeout=soon")).anonymous().send().await;
         anonymous.expect_error(400, "BadRequest", message);
         for query in ["timeout=", "timeout=0s", "timeout=-1s", "timeout=5m"] {
             let _ = cluster.get(&format!("{MAPS}?{query}")).await.expect(200);
         }
-        // Watches have a timeout of their own.
+        // Watches have their own timeout.
         let _ = cluster.get(&format!("{MAPS}?watch=1&timeout=soon&timeoutSeconds=1")).await.expect(200);
         cluster.stop().await;
     });
@@ -54,7 +54,7 @@ fn a_body_that_does_not_arrive_in_time_is_answered_with_a_timeout() {
         let body = "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: request did not complete within the allotted \
                     timeout\",\"reason\":\"Timeout\",\"details\":{},\"code\":504}\n";
         assert!(response.ends_with(body), "{response}");
-        // What arrives later is not stored.
+        // A body that arrives later is not stored.
         let _ = socket.write_all(&MAP.as_bytes()[10..]).await;
         let _ = cluster.get(&format!("{MAPS}/a")).await.expect(404);
         cluster.stop().await;
@@ -72,7 +72,7 @@ fn requests_beyond_the_limit_are_refused_except_those_of_administrators() {
             let request = cluster.request("POST", MAPS).anonymous().header("Authorization", "Bearer secret");
             request.json(body).send().await
         };
-        // A write that waits for its body. It counts only if no other write is in flight when it arrives.
+        // The first write waits for its body. It takes the only slot if no other write is in flight when it arrives.
         let mut names = (0..).map(|n| format!("before-{n}"));
         let (mut socket, refused) = loop {
             let mut socket = cluster.connect().await;
@@ -86,11 +86,11 @@ fn requests_beyond_the_limit_are_refused_except_those_of_administrators() {
         assert_eq!(refused.text(), "Too many requests, please try again later.\n");
         assert_eq!((refused.header("retry-after"), refused.header("x-content-type-options")), ("1", "nosniff"));
         assert_eq!(refused.header("content-type"), "text/plain; charset=utf-8");
-        // Reads have a limit of their own.
+        // Reads have their own limit.
         let read = cluster.request("GET", MAPS).anonymous().header("Authorization", "Bearer secret");
         let _ = read.send().await.expect(200);
         let _ = cluster.post(MAPS, r#"{"metadata":{"name":"of-administrator"}}"#).await.expect(201);
-        // If the slot was still that of an earlier connection, this one was refused, too.
+        // If an earlier connection still had the slot, the server refused this connection, too.
         let _ = socket.write_all(MAP.as_bytes()).await;
         drop(socket);
         while create("after").await.status != 201 {
@@ -110,7 +110,7 @@ fn bodies_beyond_the_limit_are_refused_and_only_bytes_that_arrived_count() {
                 "POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
             )
         };
-        // Three times the limit is announced, but does not arrive.
+        // The clients announce bodies of three times the limit, but do not send them.
         let mut announced = Vec::new();
         for _ in 0..4 {
             let mut socket = cluster.connect().await;
@@ -121,7 +121,7 @@ fn bodies_beyond_the_limit_are_refused_and_only_bytes_that_arrived_count() {
             format!(r#"{{"metadata":{{"name":"{name}"}},"data":{{"a":"{}"}}}}"#, "x".repeat(size))
         };
         let _ = cluster.post(MAPS, body("large", 900_000)).await.expect(201);
-        // Most of two bodies arrives.
+        // The server receives most of two bodies.
         for socket in &mut announced[..2] {
             socket.write_all(&vec![b' '; 1 << 20]).await.expect("a part of the body is sent");
             socket.write_all(&vec![b' '; 700_000]).await.expect("a part of the body is sent");
@@ -138,7 +138,7 @@ fn bodies_beyond_the_limit_are_refused_and_only_bytes_that_arrived_count() {
         let refused = cluster.post(MAPS, large.clone()).await.expect(429);
         assert_eq!(refused.text(), "Too many requests, please try again later.\n");
         assert_eq!(refused.header("retry-after"), "1");
-        // Small bodies go on.
+        // Small bodies are still accepted.
         let _ = cluster.post(MAPS, body("small", 10_000)).await.expect(201);
         drop(announced);
         while cluster.post(MAPS, large.clone()).await.status != 201 {
@@ -161,7 +161,7 @@ fn selectors_as_long_as_a_request_can_be_select_and_end_in_time() {
             let map = format!(r#"{{"metadata":{{"name":"m{n}","labels":{{"app":"a{n}","zone":"z"}}}}}}"#);
             let _ = cluster.post(MAPS, map).await.expect(201);
         }
-        // Every object meets all requirements but the last.
+        // Every object meets all requirements except the last.
         let without: String = (0..8_000).map(|n| format!("!x{n},")).collect();
         let list = |query: &str| format!("{MAPS}?labelSelector={without}{query}");
         for (query, expect) in
@@ -185,7 +185,7 @@ fn the_head_of_a_request_has_less_time_than_an_idle_connection() {
         let head_timeout = Duration::from_secs(2);
         let listener = ListenerOptions { head_timeout, ..ListenerOptions::default() };
         let cluster = Cluster::with_options(Options { listener, ..Options::default() }).await;
-        // No part, or a part of a head.
+        // The client sends no part of a head, or only a part.
         let unfinished = async |part: &str| {
             let mut socket = cluster.connect().await;
             socket.write_all(part.as_bytes()).await.expect("a part of the head is sent");
@@ -220,7 +220,7 @@ fn requests_succeed_while_connections_are_told_to_go_away() {
     run(async {
         let listener = ListenerOptions { goaway_chance: 1.0, ..ListenerOptions::default() };
         let cluster = Cluster::with_options(Options { listener, ..Options::default() }).await;
-        // The client may choose a connection at the moment at which it is told to go away. Then it sends nothing.
+        // The client may choose a connection at the moment when GOAWAY arrives on it. Then it sends nothing.
         for name in 0..20 {
             let created = loop {
                 let request = cluster.request("POST", MAPS).json(format!(r#"{{"metadata":{{"name":"m{name}"}}}}"#));
@@ -300,7 +300,7 @@ fn watches_end_with_a_bookmark_when_the_server_stops() {
         let mut without = cluster.watch(&format!("{MAPS}?watch=1&resourceVersion=0")).await;
         let created = cluster.post(MAPS, MAP).await.expect(201).json();
         watch.expect("ADDED", "a").await;
-        // The revision goes on without an event for this watch.
+        // The revision advances without an event for this watch.
         let secret = cluster.post("/api/v1/namespaces/default/secrets", r#"{"metadata":{"name":"a"}}"#).await;
         let secret = secret.expect(201).json();
         cluster.stop_server().await;

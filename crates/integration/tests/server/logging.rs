@@ -1,4 +1,4 @@
-//! The log of requests: a line for each, and the steps of slow ones.
+//! The log of requests: a line for each request, and the steps of slow requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,7 +82,7 @@ impl Collector {
     }
 }
 
-/// What the process logs about requests.
+/// The collector of the process's messages about requests.
 fn collector() -> Collector {
     static COLLECTOR: LazyLock<Collector> = LazyLock::new(|| {
         let log = Collector::default();
@@ -159,7 +159,7 @@ fn requests_are_logged_and_slow_ones_with_their_steps() {
         drop(watch);
         log.wait_for(&[("message", "HTTP"), ("verb", "WATCH"), ("resp", "200")]).await;
 
-        // A client that takes its time to send the body.
+        // This client sends its body slowly.
         let body = r#"{"metadata":{"name":"slow"}}"#;
         let mut socket = cluster.connect().await;
         let head = format!(

@@ -1,5 +1,5 @@
-//! What clients see when the change feed of the store fails, which fills the watch caches: no write hangs, nothing that
-//! was acknowledged is lost, and the server recovers without a restart.
+//! The view of clients when the store's change feed fails, which fills the watch caches. No write hangs, no
+//! acknowledged change is lost, and the server recovers without a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FeedFault {
     None,
-    /// They cannot be read.
+    /// The feeds cannot be read.
     Unreadable,
-    /// Those that are open have lost changes.
+    /// Open feeds have lost changes.
     Lost,
 }
 
@@ -135,15 +135,15 @@ fn names(list: &Value) -> Vec<&str> {
     items.map(|item| item["metadata"]["name"].as_str().expect("a name")).collect()
 }
 
-/// Makes the feeds fail, creates an object meanwhile, ends the fault, and expects the object. Returns a watch from
-/// before.
+/// Makes the feeds fail, creates an object during the fault, ends the fault, and expects the object. Returns a watch
+/// that began before the fault.
 async fn fail_and_recover(cluster: &Arc<Cluster>, store: &FaultyStore, end: FeedFault) -> pintle_integration::Watch {
     let _ = cluster.post(CONFIGMAPS, configmap("before")).await.expect(201);
     let mut watch = cluster.watch(&format!("{CONFIGMAPS}?watch=1")).await;
     watch.expect("ADDED", "before").await;
     store.fault.send_replace(FeedFault::Unreadable);
     wait_for_health(cluster, 500).await;
-    // What is in memory is still served.
+    // The server still serves objects from memory.
     let stale = cluster.get(&format!("{CONFIGMAPS}?resourceVersion=0")).await.expect(200).json();
     assert_eq!(names(&stale), ["before"]);
     let write = tokio::spawn({
@@ -183,7 +183,7 @@ fn a_lost_feed_makes_watches_list_again() {
         let mut watch = fail_and_recover(&cluster, &store, FeedFault::Lost).await;
         let event = watch.next().await.expect("an event");
         assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
-        // What follows is complete, also for controllers.
+        // Later events are complete, also for controllers.
         store.fault.send_replace(FeedFault::None);
         let mut namespaces = cluster.watch("/api/v1/namespaces?watch=1&fieldSelector=metadata.name%3Dn").await;
         let _ = cluster.post("/api/v1/namespaces", configmap("n")).await.expect(201);
@@ -214,7 +214,7 @@ fn health_checks_fail_while_the_feed_cannot_be_read_and_pass_again_afterwards() 
             let _ = wait_for_endpoint(&cluster, endpoint, 200).await;
         }
         store.fault.send_replace(FeedFault::Unreadable);
-        // A server that is not ready is alive. Only when it does not recover does it have to be started again.
+        // A server that is not ready is still alive. It needs a restart only if it does not recover.
         for (endpoint, check) in [
             ("readyz", "informer-sync"),
             ("readyz", "poststarthook/storage-readiness"),
@@ -226,7 +226,7 @@ fn health_checks_fail_while_the_feed_cannot_be_read_and_pass_again_afterwards() 
             assert!(text.ends_with(&format!("{endpoint} check failed\n")), "{text}");
             let single = cluster.get(&format!("/{endpoint}/{check}")).await.expect(500).text();
             assert!(single.starts_with("internal server error: ") && single.contains("no answer"), "{single}");
-            // Without the checks that fail the endpoint passes.
+            // Without the failing checks, the endpoint passes.
             let failed = text.lines().filter_map(|line| line.strip_prefix("[-]")?.split(' ').next());
             let excluded: String = failed.map(|check| format!("&exclude={check}")).collect();
             let text = cluster.get(&format!("/{endpoint}?verbose{excluded}")).await.expect(200).text();

@@ -1,4 +1,4 @@
-//! The server as one runs it: representations, limits, health, logs, metrics, restarts and failures.
+//! The operation of a server: representations, limits, health, logs, metrics, restarts and failures.
 
 mod api_services;
 mod cbor;

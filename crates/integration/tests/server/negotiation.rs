@@ -1,5 +1,6 @@
-//! Content negotiation: the encoding of objects, errors, discovery documents and watches for a given `Accept` header,
-//! for built-in kinds and custom resources (upstream: `endpoints/handlers/negotiation` and `responsewriters`).
+//! Content negotiation: the encoding of objects, errors, discovery documents and watches for a given `Accept` header.
+//! The tests cover built-in kinds and custom resources (upstream: `endpoints/handlers/negotiation` and
+//! `responsewriters`).
 
 use pintle_codec::{json, protobuf, yaml};
 use pintle_integration::{Cluster, Response};
@@ -171,7 +172,7 @@ fn only_custom_resources_have_a_head() {
     });
 }
 
-/// Encodes DeleteOptions with a uid precondition in Protobuf.
+/// Encodes DeleteOptions with a UID precondition in Protobuf.
 fn delete_options(uid: &str) -> Vec<u8> {
     let catalog = pintle_catalog::shared();
     let id = catalog.struct_type("meta/v1.DeleteOptions").expect("a type");

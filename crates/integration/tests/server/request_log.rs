@@ -1,4 +1,4 @@
-//! The log of requests (`--log-requests`): a line of JSON for each request, without what is secret.
+//! The log of requests (`--log-requests`): a line of JSON for each request, without secrets.
 
 use std::path::Path;
 
@@ -72,7 +72,7 @@ fn every_request_has_a_line_with_its_user_body_and_answer() {
         "reason": "Unauthorized", "message": "Unauthorized",
     });
     assert_eq!(stable(&found[3]), refused);
-    // A watch has its line when it begins.
+    // The line of a watch is written when it begins.
     assert_eq!((&found[4]["verb"], &found[4]["code"]), (&json!("watch"), &json!(200)));
     assert_eq!(found.len(), 5);
 }
@@ -99,7 +99,7 @@ fn secrets_are_not_logged_in_any_encoding() {
         let _ = post("application/json", json::encode(&tree("j"))).send().await.expect(201);
         let _ = post("application/yaml", json::encode(&tree("y"))).send().await.expect(201);
         let _ = post(PROTOBUF, message).send().await.expect(201);
-        // Not served without its feature gate, but received.
+        // The server does not support this media type without its feature gate, but it logs the request.
         let _ = post("application/cbor", cbor::encode(&tree("c"))).send().await.expect(415);
         let _ = post("application/json", br#"{"data":{"k":"c2VjcmV0"#.to_vec()).send().await.expect(400);
         let object = format!("{SECRETS}/j");

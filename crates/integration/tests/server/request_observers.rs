@@ -1,4 +1,4 @@
-//! Observers of requests: what they interfere with, over HTTP/1.1 and HTTP/2.
+//! Observers that interfere with requests, over HTTP/1.1 and HTTP/2.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn a_closed_connection_takes_all_its_requests_with_it() {
                 client.request("POST", MAPS).header("User-Agent", agent).json(object)
             };
             let _ = create("a", "").send().await.expect(201);
-            // On the same connection over HTTP/2.
+            // Over HTTP/2, the watch is on the same connection.
             let mut watch = client.request("GET", &format!("{SECRETS}?watch=1")).stream().await.expect("a connection");
             let watch = watch.as_mut().expect("a watch");
             let _ = create("b", "close").try_send().await.expect_err("no answer");

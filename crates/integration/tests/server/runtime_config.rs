@@ -54,7 +54,7 @@ fn a_version_that_is_disabled_by_default_is_served_on_request() {
         let plurals: Vec<&Value> =
             list["resources"].as_array().expect("resources").iter().map(|it| &it["name"]).collect();
         assert_eq!(plurals, ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]);
-        // An object of one version is one of the other, and works.
+        // An object of one version is also served at the other version, and takes effect.
         let _ = cluster.post(&path, policy("v1beta1", "p")).await.expect(201);
         let found = cluster.get(&format!("{GROUP}/v1/mutatingadmissionpolicies/p")).await.expect(200).json();
         assert_eq!(found["apiVersion"], "admissionregistration.k8s.io/v1");
@@ -64,7 +64,7 @@ fn a_version_that_is_disabled_by_default_is_served_on_request() {
         let object = r#"{"metadata": {"name": "c"}}"#;
         let created = cluster.post("/api/v1/namespaces/default/configmaps", object).await.expect(201).json();
         assert_eq!(created["data"], json!({"from": "p"}));
-        // The document of the version has its types.
+        // The OpenAPI document of the version has its types.
         let document = cluster.get("/openapi/v3/apis/admissionregistration.k8s.io/v1beta1").await.expect(200).json();
         let schemas = document["components"]["schemas"].as_object().expect("schemas");
         assert!(schemas.contains_key("io.k8s.api.admissionregistration.v1beta1.MutatingAdmissionPolicy"));
@@ -98,7 +98,7 @@ fn every_version_can_be_turned_off_that_the_server_does_not_need() {
             let _ = cluster.post("/api/v1/namespaces/default/services", service).await.expect(201);
             cluster.stop().await;
         }
-        // Services have their addresses there.
+        // Services store their addresses in this group.
         assert_eq!(needed, ["networking.k8s.io/v1"]);
     });
 }
@@ -117,7 +117,7 @@ fn a_resource_can_be_turned_off() {
     });
 }
 
-/// A version works without the one in which its objects are kept.
+/// A version works without its storage version.
 #[test]
 fn a_version_is_served_without_its_hub() {
     run(async {
@@ -152,7 +152,7 @@ fn a_version_is_served_without_its_hub() {
         });
         let scalers = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
         let _ = cluster.post(scalers, scaler.to_string()).await.expect(201);
-        // The namespace is emptied, too.
+        // The deletion of a namespace deletes objects of such a resource, too.
         let _ = cluster.post("/api/v1/namespaces", r#"{"metadata": {"name": "n"}}"#).await.expect(201);
         let in_namespace = path.replace("default", "n");
         let _ = cluster.post(&in_namespace, candidate.to_string()).await.expect(201);
@@ -165,7 +165,7 @@ fn a_version_is_served_without_its_hub() {
     });
 }
 
-/// A resource of a feature is served only with it, whatever the configuration says.
+/// The resource of a feature is served only with the feature, whatever `--runtime-config` says.
 #[test]
 fn resources_of_features_need_them() {
     run(async {
@@ -186,7 +186,7 @@ fn resources_of_features_need_them() {
         let names: Vec<&Value> =
             group["versions"].as_array().expect("versions").iter().map(|it| &it["version"]).collect();
         assert_eq!(names, ["v1", "v1beta2", "v1beta1", "v1alpha3"]);
-        // The last of the default groups come before those with alpha versions only.
+        // The last default groups come before groups with only alpha versions.
         let groups = cluster.get("/apis").await.expect(200).json();
         let groups: Vec<&str> =
             groups["groups"].as_array().expect("groups").iter().filter_map(|group| group["name"].as_str()).collect();

@@ -86,7 +86,7 @@ fn records_of_gone_servers_are_removed() {
                 break;
             }
         }
-        // One that no server has recorded is deleted.
+        // The controller deletes a StorageVersion that no server has recorded.
         let other = json!({"metadata": {"name": "example.com.things"}, "spec": {}});
         let _ = cluster.post(VERSIONS, other.to_string()).await.expect(201);
         let path = format!("{VERSIONS}/example.com.things");
@@ -109,7 +109,7 @@ fn records_of_gone_servers_are_removed() {
 #[test]
 fn writes_wait_until_their_version_is_recorded() {
     run(async {
-        // The version that has the records is off, so nothing can be recorded.
+        // The API version of the records is off, so the server cannot record anything.
         let cluster = Cluster::with_options(options("StorageVersionAPI=true", false)).await;
         let text = cluster.get(CHECK).await.expect(500).text();
         assert_eq!(text, "internal server error: not finished\n");
@@ -126,7 +126,7 @@ fn writes_wait_until_their_version_is_recorded() {
         for (method, path) in [("DELETE", format!("{CONFIGMAPS}/a")), ("DELETE", CONFIGMAPS.to_owned())] {
             let _ = cluster.request(method, &path).send().await.expect(503);
         }
-        // Reads, leases of the system and what is not stored pass.
+        // The server allows reads, system leases, and requests that store nothing.
         let _ = cluster.get(CONFIGMAPS).await.expect(200);
         let _ = cluster.post(LEASES, r#"{"metadata": {"name": "a"}}"#).await.expect(201);
         let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}).to_string();

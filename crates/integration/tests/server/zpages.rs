@@ -1,5 +1,5 @@
-//! `/statusz` and `/flagz`: formats, versions, errors and gates (upstream: `statusz` and `flagz` of apiserver's
-//! `pkg/server`, whose answers to the same headers these are).
+//! `/statusz` and `/flagz`: formats, versions, errors and gates. The expected answers are upstream's for the same
+//! headers (`statusz` and `flagz` of apiserver's `pkg/server`).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const ACCEPTED: &str = "only the following media types are accepted: application/json, application/yaml, text/plain";
-/// What may be between a name and its value.
+/// The possible delimiters between a name and its value.
 const DELIMITERS: [&str; 4] = [":", ": ", "=", " "];
 
 fn options(gates: &str) -> Options {
@@ -95,7 +95,7 @@ fn flags_are_shown_in_all_formats() {
                 .replace('_', delimiter)
         });
         assert!(possible.contains(&text), "{text}");
-        // It is the same for all requests.
+        // The page is the same for all requests.
         for _ in 0..8 {
             assert_eq!(get(&cluster, "/flagz", "").await.text(), text);
         }
@@ -170,7 +170,7 @@ fn pages_have_gates_and_count_as_resources() {
             let _ = off.get(path).await.expect(404);
             assert!(!index.contains(path));
         }
-        // A process that names no flags has no page with them.
+        // A process without named flags has no page of flags.
         let unnamed = Cluster::start().await;
         let _ = unnamed.get("/flagz").await.expect(404);
         let _ = unnamed.get("/statusz/").await.expect(404);

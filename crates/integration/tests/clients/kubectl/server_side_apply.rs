@@ -59,7 +59,7 @@ fn server_side_apply_creates_updates_and_reports_conflicts() {
     k.run_with_stdin("apply --server-side --field-manager=other --force-conflicts -f -", &theirs)
         .prints("configmap/settings serverside-applied");
     assert_eq!(owners(&k), ["kubectl Apply: b", "other Apply: a"]);
-    // Applying fewer fields removes those that no other manager owns.
+    // Applying fewer fields removes omitted fields that no other manager owns.
     k.run_with_stdin("apply --server-side -f -", &SETTINGS.replace("  a: one\n  b: two\n", "  c: four\n"))
         .prints("configmap/settings serverside-applied");
     k.prints("get cm settings -o jsonpath={.data}", r#"{"a":"three","c":"four"}"#);

@@ -1,6 +1,5 @@
-//! The upgrade from `kubectl apply` to `kubectl apply --server-side`: the manager `kubectl` may change the fields that
-//! the last-applied-configuration annotation lists, and the server updates the annotation so that a downgrade is
-//! possible.
+//! The upgrade from `kubectl apply` to `kubectl apply --server-side`. The manager `kubectl` may change the fields that
+//! the last-applied-configuration annotation lists. The server updates the annotation so that a downgrade is possible.
 
 use serde_json::json;
 

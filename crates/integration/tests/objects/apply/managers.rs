@@ -58,7 +58,7 @@ fn every_write_is_attributed_to_its_manager() {
         &[
             ("create c", r#"{"data": {"k": "1"}}"#, Managed(201, "{}", &["c Update v1: .data .data.k"])),
             ("merge c", r#"{"data": {"k": "1"}}"#, Unchanged),
-            // An unchanged field stays with its manager even if another manager sends it.
+            // An unchanged field keeps its manager even if another manager sends it.
             (
                 "put p",
                 r#"{"data": {"m": "1"}, "metadata": {"labels": {"l": "x"}}}"#,
@@ -160,7 +160,7 @@ fn entry_times_change_with_the_owned_fields() {
             ("put b", "{}", vec![("a Apply", 21), ("b Update", 23)]),
             ("merge b", r#"{"data": {"m": "2"}}"#, vec![("a Apply", 21), ("b Update", 26)]),
             ("apply a", r#"{"data": {"k": "2", "j": "1"}}"#, vec![("a Apply", 27), ("b Update", 26)]),
-            // The time of a manager that only loses a field stays.
+            // A manager that only loses a field keeps its time.
             ("merge c", r#"{"data": {"k": "3"}}"#, vec![("a Apply", 27), ("b Update", 26), ("c Update", 28)]),
             ("force a", r#"{"data": {"k": "4", "j": "1"}}"#, vec![("a Apply", 29), ("b Update", 26)]),
         ]
@@ -175,8 +175,8 @@ fn entry_times_change_with_the_owned_fields() {
     });
 }
 
-/// The apply of a value that is stored in another form computes a new time each time. Upstream's server answers the
-/// same: it keeps the old time only if the entries stay in their order, which is that of their times.
+/// The apply of a value that is stored in another form computes a new time each time. Upstream's server does the same.
+/// It keeps the old time only if the order of the entries stays the same, and entries are ordered by time.
 #[test]
 fn an_apply_without_a_change_keeps_the_time_unless_the_order_changes() {
     pintle_integration::run(async {
@@ -192,7 +192,7 @@ fn an_apply_without_a_change_keeps_the_time_unless_the_order_changes() {
             ("apply s /status", status, vec![("a Apply", 21), ("s Apply", 23)], false),
             ("apply a", spec, vec![("s Apply", 23), ("a Apply", 25)], true),
             ("apply a", spec, vec![("s Apply", 23), ("a Apply", 25)], false),
-            // A value that is stored as it is applied changes nothing at all.
+            // A value that is stored in the applied form changes nothing at all.
             ("apply s /status", status, vec![("s Apply", 23), ("a Apply", 25)], false),
         ]
         .into_iter()

@@ -1,5 +1,5 @@
-//! Server-side apply over HTTP (KEP-555): the managed fields after each request, conflicts, and error messages.
-//! `crates/apply` tests field ownership itself, with hundreds of scenarios and without a server.
+//! Server-side apply over HTTP (KEP-555): the managed fields after each request, conflicts, and error messages. Tests
+//! in `crates/apply` cover field ownership itself, with hundreds of scenarios and without a server.
 
 mod conflicts;
 mod kubectl;

@@ -111,7 +111,7 @@ fn removed_fields_fall_back_to_their_defaults() {
                 Managed(
                     200,
                     r#"{"spec": {"replicas": 1}, "metadata": {"generation": 2}}"#,
-                    // A manager that only comes to share fields has no time, so its entry sorts first.
+                    // A manager that has only started to share fields has no time, so its entry sorts first.
                     &[
                         "b Apply apps/v1: .spec.replicas",
                         "a Apply apps/v1: .spec.selector .spec.template.metadata.labels.l \
@@ -309,7 +309,7 @@ fn uid_and_resource_version_are_preconditions() {
                      and no existing object was found",
                 ),
             ),
-            // A resourceVersion is no precondition for an object that does not exist.
+            // A resourceVersion is not a precondition for a missing object.
             (
                 "apply a",
                 r#"{"metadata": {"resourceVersion": "1"}, "data": {"k": "1"}}"#,

@@ -70,7 +70,7 @@ pub(crate) struct Scenario {
     pub(crate) cluster: Cluster,
     clock: Arc<ManualClock>,
     kind: ScenarioKind,
-    /// Only managed fields whose path has this prefix are compared.
+    /// The prefix of the compared managed fields: other paths are ignored.
     field_prefix: &'static str,
 }
 

@@ -1,5 +1,5 @@
 //! Managed fields of writes through subresources: which fields they own and which they reset. The scale subresource
-//! maps replicas of the object to those of a Scale.
+//! maps replicas of the object to replicas of a Scale.
 
 use super::scenario::{Conflict, DEPLOYMENT, Error, Managed, NODE, POD, SERVICE_CIDR, Scenario, Unchanged, check};
 
@@ -59,14 +59,15 @@ fn status_and_spec_are_owned_through_their_own_endpoints() {
                     &["a Apply v1: .spec.unschedulable", "s Apply v1 /status: .status.phase"],
                 ),
             ),
-            // An apply to the status and one to the object by the same name are different managers.
+            // The managers of an apply to the status and of an apply to the object are different, even with the same
+            // name.
             (
                 "apply a /status",
                 r#"{"status": {"phase": "Pending"}}"#,
                 Managed(
                     200,
                     "{}",
-                    // A manager that only comes to share fields has no time, so its entry sorts first.
+                    // A manager that has only started to share fields has no time, so its entry sorts first.
                     &[
                         "a Apply v1 /status: .status.phase",
                         "a Apply v1: .spec.unschedulable",
@@ -116,7 +117,7 @@ fn some_status_endpoints_reset_metadata() {
     );
 }
 
-/// A deployment with two replicas, and one that does not set them.
+/// A deployment with two replicas, and a deployment without replicas.
 const TWO_REPLICAS: &str = r#"{"spec": {"replicas": 2, "selector": {"matchLabels": {"l": "x"}}, "template": {
     "metadata": {"labels": {"l": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}"#;
 const UNSET_REPLICAS: &str = r#"{"spec": {"selector": {"matchLabels": {"l": "x"}}, "template": {

@@ -1,5 +1,5 @@
-//! Stored objects that cannot be decoded (KEP-3926): requests for them fail with an error that names them. With the
-//! feature gate enabled, a dedicated delete option deletes them. The messages are upstream's.
+//! Stored objects that cannot be decoded (KEP-3926): requests for such an object fail with an error that names it. With
+//! the feature gate enabled, a dedicated delete option deletes it. The messages are upstream's.
 
 use pintle_gates::Gates;
 use pintle_integration::{Cluster, Options};
@@ -306,8 +306,8 @@ fn a_restart_does_not_repair_corrupt_objects() {
     });
 }
 
-/// The garbage collector must not treat a corrupt owner as deleted, and the namespace controller must not treat a
-/// namespace that still has a corrupt object as empty.
+/// The garbage collector must not treat a corrupt owner as deleted. The namespace controller must not treat a namespace
+/// with a corrupt object as empty.
 #[test]
 fn controllers_treat_a_corrupt_object_as_existing() {
     pintle_integration::run(async {

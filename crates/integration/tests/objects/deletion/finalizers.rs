@@ -1,4 +1,5 @@
-//! Finalizers: deletions that they block, rules for adding and removing them, and those of the garbage collector.
+//! Finalizers: deletions that they block, rules for adding and removing them, and the finalizers of the garbage
+//! collector.
 
 use serde_json::{Value, json};
 
@@ -171,7 +172,7 @@ fn the_propagation_policy_sets_finalizers() {
             if after.is_some() {
                 scenario
                     .run_steps(&[
-                        // The finalizers can still be removed.
+                        // Clients can still remove the finalizers.
                         ("MERGE configmaps/a", json!({"metadata": {"finalizers": null}}), 200, any()),
                         ("GET configmaps/a", NO_BODY, 404, any()),
                     ])

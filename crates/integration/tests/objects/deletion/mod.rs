@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// response fields.
 ///
 /// Paths are relative to the namespace `default` (`pods/p` for core kinds, `apps/v1/deployments/d` for others) or
-/// absolute. `MERGE`, `JSON` and `APPLY` are patches. Strings in bodies and expectations can refer to the uid and
+/// absolute. `MERGE`, `JSON` and `APPLY` are patches. Strings in bodies and expectations can refer to the UID and
 /// resourceVersion of the last response for an object: `$p.uid`, `$p.rv`. The response must contain the expected
 /// fields; null stands for an absent field.
 type Step<'a> = (&'a str, Value, u16, Value);

@@ -1,4 +1,4 @@
-//! `DeleteOptions` in queries and bodies, and their validation. The messages are those of upstream's decoder and its
+//! `DeleteOptions` in queries and bodies, and their validation. The messages come from upstream's decoder and its
 //! `ValidateDeleteOptions`.
 
 use pintle_gates::Gates;

@@ -145,10 +145,10 @@ fn an_update_with_another_uid_is_a_conflict() {
                 ("POST configmaps", configmap("a"), 201, any()),
                 ("PUT configmaps/a", uid("no"), 409, conflict("/registry/configmaps/default/a")),
                 ("PUT configmaps/a?dryRun=All", uid("no"), 409, conflict("/configmaps/default/a")),
-                // A patch has no uid precondition: the patched object is invalid.
+                // A patch has no UID precondition: the patched object is invalid.
                 ("MERGE configmaps/a", json!({"metadata": {"uid": "no"}}), 422, failure_status("Invalid", IMMUTABLE)),
                 ("PUT configmaps/a", uid("$a.uid"), 200, any()),
-                // A recreated object has another uid.
+                // A recreated object has another UID.
                 ("DELETE configmaps/a", NO_BODY, 200, any()),
             ])
             .await;

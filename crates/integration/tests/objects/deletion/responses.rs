@@ -22,7 +22,7 @@ fn delete_returns_the_object_or_a_status() {
                 ("DELETE serviceaccounts/s", NO_BODY, 200, account("s")),
                 (&format!("POST {classes}"), class, 201, any()),
                 (&format!("DELETE {classes}/c"), NO_BODY, 200, json!({"kind": "StorageClass"})),
-                // The resource name is that of the path even if the storage key has a different prefix.
+                // The resource name comes from the path, even if the storage key has a different prefix.
                 ("POST endpoints", endpoints, 201, any()),
                 ("DELETE endpoints/e", NO_BODY, 200, deleted_status("endpoints", "e")),
                 ("POST /api/v1/nodes", node, 201, any()),

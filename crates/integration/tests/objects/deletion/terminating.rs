@@ -158,7 +158,7 @@ fn definitions_terminate_in_two_phases() {
                 ),
             ])
             .await;
-        // The server removes its own finalizer when there are no custom resources left. The other finalizer stays.
+        // The server removes its own finalizer when no custom resources are left. The other finalizer stays.
         let mut found = Value::Null;
         while found["metadata"]["finalizers"] != json!(["example.com/a"]) {
             found = scenario.cluster.get(&format!("{path}/widgets.example.com")).await.expect(200).json();

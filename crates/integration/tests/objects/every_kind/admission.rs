@@ -1,5 +1,5 @@
-//! Admission webhooks for all resources see every write once in each phase, with its operation, its kind, its old object
-//! and whether it is a dry run.
+//! Admission webhooks for all resources see every write once in each phase. The reviews have its operation, kind, old
+//! object and dry-run flag.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const USER: &str = "kubernetes-admin";
 /// A mutating and a validating webhook, which record the reviews of the test's own writes.
 pub(crate) struct Recorder {
     reviews: Arc<Mutex<Vec<(String, Value)>>>,
-    /// Kept alive with the webhooks.
+    /// The server of the webhooks, which ends with this value.
     _server: HttpsServer,
 }
 
@@ -52,7 +52,7 @@ impl Recorder {
                 "rules": [rule],
             });
             let path = format!("/apis/admissionregistration.k8s.io/v1/{phase}webhookconfigurations");
-            // Without the label of the samples, so that no check deletes it.
+            // The configuration does not have the label of the samples, so that no check deletes it.
             let configuration = json!({"metadata": {"name": "recorder"}, "webhooks": [webhook]});
             let _ = cluster.post(&path, configuration.to_string()).await.expect(201);
         }
@@ -68,11 +68,11 @@ impl Recorder {
 /// A recorder that the first check starts.
 pub(crate) type SharedRecorder = Arc<OnceCell<Arc<Recorder>>>;
 
-/// A write, as its reviews have to show it.
+/// A write, with the expected content of its reviews.
 struct Write<'a> {
     operation: &'a str,
     subresource: &'a str,
-    /// The kind of the object, with its `apiVersion`, if it is not that of the resource.
+    /// The kind of the object, with its `apiVersion`, if it differs from the kind of the resource.
     kind: Option<(&'a str, &'a str)>,
     name: Option<&'a str>,
     has_old: bool,

@@ -22,8 +22,8 @@ fn owned_fields<'o>(object: &'o Value, manager: &str, subresource: &str) -> Opti
     entries.next().map(|entry| &entry["fieldsV1"])
 }
 
-/// The fields that the manager of each applied sample owns, as recorded from upstream's field manager: a line for each
-/// kind whose schema client-go has. `tools/managed-fields` writes the file.
+/// The fields that the manager of each applied sample owns, as recorded from upstream's field manager. There is a line
+/// for each kind whose schema client-go has. `tools/managed-fields` writes the file.
 const RECORDED_OWNED_FIELDS: &str = include_str!("owned.txt");
 
 /// Returns the recorded fields of the manager that applies the sample and some labels.
@@ -52,7 +52,7 @@ pub(crate) async fn check_apply(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     }
     let sample = kind.sample();
     let path = kind.path(&sample.object);
-    // Some kinds default their labels to those of their template.
+    // Some kinds default their labels to the labels of their template.
     let full_config =
         apply_merge_patch(&config(&kind, &sample.object), &json!({ "metadata": { "labels": { "kept": "yes" } } }));
     let dry = cluster.post(&format!("{}?dryRun=All", kind.collection()), full_config.to_string()).await.expect(201);
@@ -88,7 +88,7 @@ pub(crate) async fn check_apply(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
         owned_fields(&forced, "one", "").map(|entry_fields| entry_fields["f:metadata"]["f:labels"].get("f:sweep"));
     assert_eq!(entry_fields.flatten(), None, "{forced}");
 
-    // A field that no manager applies any more is removed. Applying it again restores it.
+    // The server removes a field that no manager applies any more. Applying it again restores it.
     let given_up = apply(&cluster, &path, "two", &named).await.expect(200).json();
     assert_eq!(given_up["metadata"]["labels"].get("sweep"), None, "{given_up}");
     assert_eq!(owned_fields(&given_up, "two", ""), None, "{given_up}");
@@ -126,13 +126,13 @@ pub(crate) async fn check_status(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     let entry_fields = owned_fields(&after, "two", "status").expect("an entry of the manager");
     // The status strategy of signing requests resets the conditions.
     assert!(entry_fields.get("f:status").is_some() || kind.kind == "CertificateSigningRequest", "{entry_fields}");
-    // Upstream's strategy of storage versions does not say which fields it resets.
+    // Upstream's strategy of storage versions declares no reset fields.
     assert!(entry_fields.get("f:spec").is_none() || kind.kind == "StorageVersion", "{entry_fields}");
     let again =
         apply(&cluster, &status_path, "two", &apply_merge_patch(&full_config, &change)).await.expect(200).json();
     assert_eq!(again, after, "an apply of the status without a change");
-    // A status that is applied through the main resource is ignored and owned by no manager.
-    // Upstream's strategies of these kinds do not say that they reset it.
+    // The server ignores a status that is applied through the main resource, and no manager owns it. Upstream's
+    // strategies of these kinds do not declare the status as a reset field.
     if !["PodCertificateRequest", "StorageVersion"].contains(&&*kind.kind) {
         let mut other = full_config.clone();
         other["status"] = json!({});

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::served_kind::{SELECTOR, ServedKind, name};
 
-/// Checks that the response to a DELETE is the object or a `Status`, as the catalog has it for the kind. A terminating
-/// object is always returned.
+/// Checks that the response to a DELETE is the object or a `Status`, as the catalog specifies for the kind. A
+/// terminating object is always returned.
 fn check_answer(kind: &ServedKind, response: &Value, object: &Value) {
     let uid = &object["metadata"]["uid"];
     let terminating = response["metadata"].get("deletionTimestamp").is_some();

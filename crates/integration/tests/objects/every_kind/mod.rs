@@ -1,5 +1,5 @@
-//! Tests of every verb for every resource that discovery lists: create, get, list, watch, update, patch and delete,
-//! with one sample object per resource from `samples`. A served resource without a sample fails the suite, so no
+//! Tests of every verb for every resource that discovery lists: create, get, list, watch, update, patch and delete. The
+//! folder `samples` has one sample object per resource. A served resource without a sample fails the suite, so no
 //! resource is served untested.
 
 mod admission;

@@ -1,6 +1,7 @@
-//! Start-up over odd objects: everything that the API accepts is the same after a restart, in JSON and in Protobuf, and
-//! can be listed and watched. The objects of each kind are its sample with odd metadata, with fields that the generator
-//! of the fuzz targets makes, with the largest and the deepest managed fields, and terminating.
+//! Start-up over odd objects. Every object that the API accepts is the same after a restart, in JSON and in Protobuf,
+//! and can be listed and watched. The objects of each kind are variants of its sample: with odd metadata, and with
+//! fields from the generator of the fuzz targets. Others have the largest and the deepest managed fields, or are
+//! terminating.
 
 use std::time::Duration;
 
@@ -13,25 +14,25 @@ use serde_json::{Value, json};
 use super::runner::discover_without_definitions;
 use super::served_kind::{NAMESPACE, ServedKind, name};
 
-/// The time in which a server has to be ready, on a machine that is busy.
+/// The time limit for a server to become ready on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// The number of generated objects of each kind from which fields are taken.
 const GENERATED: u64 = 2;
 
-/// The levels of the managed fields of the deepest objects.
+/// The nesting depth of the managed fields of the deepest objects.
 const DEPTH: usize = 4_900;
 
-/// The namespaces of generated objects come first, then one for each kind of change.
+/// The namespaces of generated objects come first, then one namespace for each kind of change.
 const FIRST_CHANGED: usize = 8;
 const NAMESPACES: usize = FIRST_CHANGED + 3;
 
-/// Stands for what `serde_json` cannot hold, as it stops at 128 levels.
+/// A placeholder for the deep part of an object, because `serde_json` supports only 128 levels.
 const DEEP: &str = "\"DEEP\"";
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// An object as it was before the restart.
+/// An object before the restart.
 struct StoredObject {
     path: String,
     json: String,
@@ -50,7 +51,7 @@ fn odd_metadata(object: &mut Value) {
     for (at, text) in texts.iter().enumerate() {
         metadata["annotations"][format!("example.com/{at}")] = json!(text);
     }
-    // 256 KiB are accepted.
+    // The limit is 256 KiB.
     metadata["annotations"]["example.com/long"] = json!("é".repeat(120_000));
     let owner = |at: usize| {
         json!({"apiVersion": format!("g{at}.example.com/v1"), "kind": "Gone", "name": format!("o{at}"),
@@ -60,7 +61,7 @@ fn odd_metadata(object: &mut Value) {
     metadata["finalizers"] = (0..100).map(|at| json!(format!("example.com/finalizer-{at}"))).collect();
 }
 
-/// Many managers, and together the most that a request may hold.
+/// Sets many managers, whose total size is close to the limit of a request.
 fn large_managed_fields(object: &mut Value, kind: &ServedKind) {
     let fields = |at: usize| {
         (0..150)
@@ -75,7 +76,7 @@ fn large_managed_fields(object: &mut Value, kind: &ServedKind) {
     object["metadata"]["managedFields"] = (0..60).map(entry).collect();
 }
 
-/// A manager whose fields nest as deep as is accepted.
+/// Adds a manager whose fields have the maximum nesting depth.
 fn deep_managed_fields(object: &mut Value, kind: &ServedKind) {
     let mut entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     entries.push(json!({
@@ -91,13 +92,13 @@ fn everything_odd(object: &mut Value, kind: &ServedKind) {
     deep_managed_fields(object, kind);
 }
 
-/// The text of an object, with the deep part in its place.
+/// The text of an object, in which the deep part replaces the placeholder.
 fn text_of(object: &Value) -> String {
     let deep = format!("{}{{}}{}", "{\"f:a\":".repeat(DEPTH), "}".repeat(DEPTH));
     object.to_string().replace(DEEP, &deep)
 }
 
-/// Each field of the generated objects in the place of the sample's, at the top and in the spec.
+/// Variants of the sample. In each, a field at the top or in the spec is replaced with a generated field.
 fn generated_objects(kind: &ServedKind, base: &Value) -> Vec<Value> {
     let (types, type_id) = kind.type_of(&kind.kind);
     let mut objects = Vec::new();
@@ -142,11 +143,11 @@ fn path(kind: &ServedKind, object: &Value, number: usize) -> String {
 }
 
 impl OddObjects {
-    /// Stores an object and remembers it. Objects of one namespaced kind have the same name, in different namespaces;
-    /// of others, each takes the place of the one before.
+    /// Stores an object and remembers it. Objects of one namespaced kind have the same name, in different namespaces.
+    /// Each object of a cluster-scoped kind replaces the previous object.
     ///
     /// # Errors
-    /// The object is refused.
+    /// The server refuses the object.
     async fn store(&mut self, kind: &ServedKind, object: &Value, number: usize) -> Result<(), String> {
         let (collection, path) = (collection(kind, number), path(kind, object, number));
         let mut text = text_of(object);
@@ -155,13 +156,13 @@ impl OddObjects {
         }
         let mut response = self.cluster.post(&collection, text.clone()).await;
         if response.status == 409 {
-            // Not decoded: serde_json accepts 128 levels.
+            // The text is not decoded, because serde_json accepts only 128 levels.
             let found = self.cluster.get(&path).await.text();
             let revision = found.split("\"resourceVersion\":").nth(1).and_then(|rest| rest.split('"').nth(1));
             let metadata = format!("\"metadata\":{{\"resourceVersion\":\"{}\",", revision.unwrap_or_default());
             response = self.cluster.put(&path, text.replacen("\"metadata\":{", &metadata, 1)).await;
             if response.status == 422 {
-                // It cannot be changed like this.
+                // An update cannot make this change, so the object is created again.
                 let _ = self.cluster.delete(&format!("{path}?gracePeriodSeconds=0")).await;
                 response = self.cluster.post(&collection, text).await;
             }
@@ -177,7 +178,7 @@ impl OddObjects {
         Ok(())
     }
 
-    /// Reads what is stored, after the last change.
+    /// Reads the stored objects after the last change.
     async fn read(&mut self) {
         for stored in &mut self.stored {
             stored.json = self.cluster.get(&stored.path).await.expect(200).text();
@@ -216,7 +217,7 @@ impl OddObjects {
     }
 }
 
-/// Two versions, the second without a field of the first.
+/// A CRD with two versions. The second version lacks a field of the first.
 fn definition() -> Value {
     let version = |name: &str, storage: bool, spec: Value| {
         json!({"name": name, "served": true, "storage": storage, "subresources": {"status": {}},
@@ -270,7 +271,7 @@ async fn store_custom_resources(odd: &mut OddObjects) {
 
 /// Stores the objects, restarts, and compares.
 pub(crate) async fn check_odd_objects() {
-    // Nobody else changes the objects.
+    // Without controllers, only this test changes the objects.
     let cluster = Cluster::durable_with_options(Options { controllers: false, ..Options::default() }).await;
     let kinds: Vec<_> =
         discover_without_definitions(&cluster).await.into_iter().filter(|kind| kind.is_stored()).collect();

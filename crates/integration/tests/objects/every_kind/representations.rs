@@ -35,8 +35,8 @@ async fn check_equal_in_other_encodings(cluster: &Cluster, kind: &ServedKind, pa
     assert_eq!((envelope.kind.as_str(), envelope.api_version.as_str()), (of, kind.api_version().as_str()));
     let mut read = protobuf::decode_object(&envelope, types, id).expect("a valid message");
     let mut typed = typed.value;
-    // Protobuf messages have no kind and apiVersion. The envelope has those of the object, and nested objects have
-    // none.
+    // Protobuf messages have no kind and apiVersion. The envelope has the kind and apiVersion of the object, and nested
+    // objects have none.
     read.set("kind", of);
     read.set("apiVersion", kind.api_version());
     remove_types_of_claims(&mut typed);

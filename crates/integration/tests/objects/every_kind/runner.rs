@@ -29,8 +29,7 @@ pub(crate) async fn discover(cluster: &Cluster) -> Vec<Arc<ServedKind>> {
     kinds
 }
 
-/// Returns the served kinds without CustomResourceDefinitions, whose status the server updates on its own.
-/// `tests/custom` tests those.
+/// Returns the served kinds without CRDs, whose status the server updates on its own. `tests/custom` tests those.
 pub(crate) async fn discover_without_definitions(cluster: &Cluster) -> Vec<Arc<ServedKind>> {
     let mut kinds = discover(cluster).await;
     kinds.retain(|kind| kind.to_string() != "apiextensions.k8s.io.v1.customresourcedefinitions");
@@ -43,11 +42,11 @@ pub(crate) async fn create_namespace(cluster: &Cluster) {
     let _ = cluster.post("/api/v1/namespaces", namespace).await.expect(201);
 }
 
-/// The features without which some resources are not served, and those that they need.
+/// The features that some resources need, and the features on which those features depend.
 const FEATURES: [&str; 4] =
     ["ClusterTrustBundle", "GenericWorkload", "PodCertificateRequest", "StorageVersionMigrator"];
 
-/// Options with which all versions are served, those too that are disabled by default.
+/// Options that enable all versions, including versions that are disabled by default.
 fn with_all_versions(options: Options) -> Options {
     let runtime_config = RuntimeConfig::from_flags(&["api/all=true"]).expect("a valid value");
     let features = FEATURES.iter().map(|feature| ((*feature).to_owned(), true)).collect();
@@ -55,7 +54,7 @@ fn with_all_versions(options: Options) -> Options {
     Options { runtime_config, gates, ..options }
 }
 
-/// Checks that there is one sample for each served resource, and none for others.
+/// Checks that there is one sample for each served resource, and no sample for other resources.
 pub(crate) async fn check_samples_match_discovery() {
     let cluster = Cluster::with_options(with_all_versions(Options::default())).await;
     let served: BTreeSet<String> = discover(&cluster).await.iter().map(|kind| format!("{kind}.yaml")).collect();

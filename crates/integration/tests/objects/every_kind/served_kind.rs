@@ -90,7 +90,7 @@ impl ServedKind {
             kind: text(&entry["responseKind"]["kind"]),
             namespaced: entry["scope"] == "Namespaced",
             verbs: texts(&entry["verbs"]),
-            // Those that connect with a node, pod or service have tests of their own (`tests/connect`).
+            // Subresources that connect with a node, pod or service have their own tests (`tests/connect`).
             subresources: subresources.filter(|it| it.name != "log" && !it.kind.ends_with("Options")).collect(),
         }
     }
@@ -175,7 +175,7 @@ impl ServedKind {
         cluster.post(&self.collection(), object.to_string()).await.expect(201)
     }
 
-    /// Writes the status of a new sample if it is invalid without one.
+    /// Writes the status of a new sample if the kind requires a status.
     pub(crate) async fn write_required_status(&self, cluster: &Cluster) {
         let sample = self.sample();
         if let Some(status) = sample.status.filter(|_| sample.requires_status) {

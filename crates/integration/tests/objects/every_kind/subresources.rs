@@ -1,5 +1,5 @@
-//! Subresources: `status` is only written through its own path, `scale` sets the replicas, and no-op writes through the
-//! others change nothing.
+//! Subresources: `status` is only written through its own path, `scale` sets the replicas, and no-op writes through
+//! other subresources change nothing.
 
 use std::sync::Arc;
 

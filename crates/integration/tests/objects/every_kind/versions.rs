@@ -19,8 +19,8 @@ async fn other_versions(cluster: &Cluster, kind: &ServedKind) -> Vec<Arc<ServedK
     others
 }
 
-/// An object without the managed fields that a write at another version drops: those of the core group, if that version
-/// is of another group, and the other way round.
+/// An object without the managed fields that a write at another version drops. A write outside the core group drops
+/// entries of the core group. A write in the core group drops entries of other groups.
 fn without_dropped_managers(object: Value, kind: &ServedKind, other: &ServedKind) -> Value {
     if kind.group.is_empty() == other.group.is_empty() {
         return object;
@@ -28,7 +28,7 @@ fn without_dropped_managers(object: Value, kind: &ServedKind, other: &ServedKind
     apply_merge_patch(&object, &json!({ "metadata": { "managedFields": null, "resourceVersion": null } }))
 }
 
-/// Checks that an object that is created at one version can be listed, watched and patched at every other.
+/// Checks that an object that is created at one version can be listed, watched and patched at every other version.
 pub(crate) async fn check_versions(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     let sample = kind.sample();
     for other in other_versions(&cluster, &kind).await {
@@ -53,8 +53,8 @@ pub(crate) async fn check_versions(cluster: Arc<Cluster>, kind: Arc<ServedKind>)
     }
 }
 
-/// Checks every kind of write at one version: after each of them, the same object is read at every other version, and writing
-/// it back there loses nothing.
+/// Checks every kind of write at one version. After each write, every other version returns the same object, and an
+/// update at that version loses nothing.
 pub(crate) async fn check_writes(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     let others = other_versions(&cluster, &kind).await;
     if others.is_empty() {
@@ -93,18 +93,19 @@ pub(crate) async fn check_writes(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     }
 }
 
-/// Checks that a manager that applies an object at one version and then at another gives up every field that the second
-/// configuration lacks: the object is the one that the second configuration makes alone. So no conversion sets a default, with
-/// which the field would come back. Fields without which the object is invalid are left out, as are autoscalers: versions of
-/// these keep in annotations what they have no field for ([`check_pruning_of_autoscalers`]).
+/// Checks an apply at one version, followed by an apply of the same manager at another version. The manager gives up
+/// every field that the second configuration lacks. The result equals an object that the second configuration alone
+/// makes. So no conversion sets a default, which would bring the field back. Fields without which the object is invalid
+/// are skipped. Autoscalers are skipped, too: their versions keep unsupported fields in annotations
+/// ([`check_pruning_of_autoscalers`]).
 pub(crate) async fn check_pruning(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     let sample = kind.sample().object;
     for other in other_versions(&cluster, &kind).await {
-        // Managers of the core group are dropped in all other groups, so nothing is known to be pruned.
+        // Managers of the core group are dropped in all other groups, so the server cannot know which fields to prune.
         if kind.group.is_empty() != other.group.is_empty() || kind.group == "autoscaling" {
             continue;
         }
-        // Both name the same object.
+        // Both configurations name the same object.
         let named = json!({ "metadata": { "name": name(&sample) } });
         let first = apply_merge_patch(&config(&other, &other.sample().object), &named);
         let full = apply_merge_patch(&config(&kind, &sample), &named);
@@ -116,13 +117,13 @@ pub(crate) async fn check_pruning(cluster: Arc<Cluster>, kind: Arc<ServedKind>) 
                 continue;
             }
             let expect = alone.json();
-            // A field that is encoded without a value, too, is not pruned: conversions write it in any case.
+            // A field whose zero value is encoded is not pruned: conversions always write it.
             if expect.pointer(&field).is_some_and(is_zero) {
                 continue;
             }
             let _ = apply(&cluster, &other, &first).await.expect(201);
             let after = apply(&cluster, &kind, &second).await;
-            // Some fields cannot change.
+            // Some fields are immutable.
             if after.status != 422 {
                 let (after, version) = (after.expect(200).json(), other.api_version());
                 assert_eq!(spec_of(after), spec_of(expect), "without {field}, after an apply at {version}");
@@ -132,8 +133,8 @@ pub(crate) async fn check_pruning(cluster: Arc<Cluster>, kind: Arc<ServedKind>) 
     }
 }
 
-/// Checks that an autoscaler loses its minimum when its manager applies it without one at another version, as it does at the
-/// same version.
+/// Checks that an autoscaler loses its minimum when its manager applies it without a minimum at another version. The
+/// same happens at the same version.
 pub(crate) async fn check_pruning_of_autoscalers(cluster: &Cluster) {
     let config = |version: &str, name: &str| {
         json!({ "kind": "HorizontalPodAutoscaler", "apiVersion": format!("autoscaling/{version}"), "metadata": { "name": name },
@@ -165,8 +166,8 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// What clients set of an object: without its status, the time of a taint, and its metadata but for the annotations, which hold
-/// what a version has no field for.
+/// The parts of an object that clients set: without the status, the time of a taint and the metadata. The annotations
+/// stay, because they hold fields that a version does not have.
 fn spec_of(mut object: Value) -> Value {
     let annotations = object["metadata"]["annotations"].take();
     if let Some(taint) = object.pointer_mut("/spec/taint") {
@@ -187,7 +188,7 @@ async fn apply(cluster: &Cluster, kind: &ServedKind, config: &Value) -> Response
     cluster.request("PATCH", &path).body("application/apply-patch+yaml", config.to_string()).send().await
 }
 
-/// The JSON pointers of the fields that a configuration may lack. All versions share the metadata, so it is left out.
+/// The JSON pointers of the fields that a configuration may lack. All versions share the metadata, so it is omitted.
 fn fields(value: &Value, path: &str) -> Vec<String> {
     let of = |key: &str, value: &Value| {
         let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -218,8 +219,8 @@ fn without(mut object: Value, field: &str) -> Value {
     object
 }
 
-/// Checks that an object is read with the same metadata at other versions, and that an update there without a change loses
-/// nothing.
+/// Checks that an object has the same metadata at other versions, and that an update without changes at these versions
+/// loses nothing.
 async fn check_same(cluster: &Cluster, kind: &ServedKind, others: &[Arc<ServedKind>], object: &Value, write: &str) {
     for other in others {
         let written = cluster.get(&kind.path(object)).await.expect(200).json();
@@ -228,7 +229,7 @@ async fn check_same(cluster: &Cluster, kind: &ServedKind, others: &[Arc<ServedKi
         let view = found.json();
         let version = other.api_version();
         assert_eq!((&view["kind"], &view["apiVersion"]), (&json!(other.kind), &json!(version)), "after {write}");
-        // An annotation can hold what a version has no field for.
+        // Annotations can hold fields that a version does not have.
         let metadata = |object: &Value| apply_merge_patch(&object["metadata"], &json!({ "annotations": null }));
         assert_eq!(metadata(&view), metadata(&written), "at {version} after {write}");
         let unchanged = cluster.put(&path, found.text()).await.expect(200).json();
@@ -252,7 +253,7 @@ async fn check_watch(cluster: &Cluster, other: &ServedKind, view: &Value) {
     assert_eq!(&watch.expect("ADDED", name(view)).await, view);
 }
 
-/// Checks that a create-only resource responds and stores nothing.
+/// Checks that a create of a create-only resource succeeds and stores nothing.
 pub(crate) async fn check_create_only(cluster: Arc<Cluster>, kind: Arc<ServedKind>) {
     if kind.has_verb("get") {
         return;

@@ -8,11 +8,11 @@ use super::random::SeededRandom;
 
 /// The number of objects above which the generator only deletes.
 const MAX_OBJECTS: usize = 40;
-/// The number of names. Names are reused, so that an owner reference may name an object with another uid.
+/// The number of names. Names are reused, so that an owner reference may name an object with another UID.
 const NAMES: usize = 12;
 const POLICIES: [Option<&str>; 4] = [None, Some("Background"), Some("Foreground"), Some("Orphan")];
 
-/// An action that a client is to perform.
+/// An action for a client.
 #[derive(Clone, Debug)]
 pub(crate) enum PlannedAction {
     Create(TestObject),
@@ -26,7 +26,7 @@ pub(crate) enum PlannedAction {
     },
     CreateDefinition(usize),
     DeleteDefinition(usize),
-    /// Restarts the server after so many more observed changes, with a kill or gracefully.
+    /// Restarts the server after this number of further observed changes, with a kill or gracefully.
     Restart {
         kill: bool,
         after: usize,

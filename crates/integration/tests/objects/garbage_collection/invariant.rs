@@ -1,5 +1,5 @@
-//! The main invariant, checked against the whole history: an object with a live owner is neither deleted nor loses the
-//! owner reference, unless a client requested it.
+//! The main invariant, checked against the whole history. Unless a client requested it, an object with a live owner is
+//! not deleted, and does not lose the owner reference.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use super::model::{ObjectMap, OwnerStatus, classify_owner};
 use super::object::{ORPHAN, OwnerRef, TestObject};
 use super::observer::ObservedChange;
 
-/// What clients requested.
+/// The requests of clients.
 #[derive(Debug, Default)]
 pub(crate) struct ClientRequests {
-    /// Kinds whose definition a client deleted.
+    /// Kinds whose CRD a client deleted.
     pub(crate) kinds: BTreeSet<usize>,
-    /// The uids of objects that a client deleted.
+    /// The UIDs of objects that a client deleted.
     pub(crate) deleted: BTreeSet<String>,
-    /// Owner references that a client removed: the uids of the dependent and of the owner.
+    /// Owner references that a client removed: the UIDs of the dependent and of the owner.
     pub(crate) removed_owners: BTreeSet<(String, String)>,
 }
 

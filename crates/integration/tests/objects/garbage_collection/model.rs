@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::object::{CUSTOM_FINALIZER, FOREGROUND, KINDS, KindLifetime, ORPHAN, OwnerRef, TestObject};
 use super::random::SeededRandom;
 
-/// Objects by uid.
+/// Objects by UID.
 pub(crate) type ObjectMap = BTreeMap<String, TestObject>;
 
 /// An action of a client, with its result.
@@ -36,9 +36,9 @@ pub(crate) enum CompletedAction {
 #[derive(Clone, Debug)]
 pub(crate) enum OwnerEdit {
     AddOwner(OwnerRef),
-    /// Removes the reference to the owner with this uid.
+    /// Removes the reference to the owner with this UID.
     RemoveOwner(String),
-    /// Sets `blockOwnerDeletion` of the reference to the owner with this uid to false.
+    /// Sets `blockOwnerDeletion` of the reference to the owner with this UID to false.
     UnblockOwner(String),
     /// Removes the custom finalizer.
     RemoveFinalizer,
@@ -69,7 +69,7 @@ impl OwnerEdit {
 enum KindPhase {
     NotServed,
     Served,
-    /// Its definition is being deleted.
+    /// The kind's CRD is being deleted.
     Terminating,
 }
 
@@ -83,21 +83,21 @@ pub(crate) struct ModelState {
     observed_deletes: ObjectMap,
     /// The objects that the last batch deleted.
     deleted: ObjectMap,
-    /// Objects that an earlier batch deleted beside a restart: the collector may have observed that or not.
+    /// Objects that an earlier batch deleted near a restart: the collector may or may not have observed their deletion.
     maybe_observed_deletes: ObjectMap,
     /// Owners for which the collector has decided to remove the foreground finalizer.
     finishing_foreground: BTreeSet<String>,
     /// Owners for which the collector has decided which dependents to orphan.
     orphaning: BTreeMap<String, Vec<String>>,
     /// Objects for which the collector has decided which owner references to remove. It removes them even if the object
-    /// is deleted meanwhile.
+    /// is deleted in the meantime.
     removing_owners: BTreeMap<String, Vec<String>>,
-    /// True while the collector does not observe deletions, as during a start.
+    /// True while the collector does not observe deletions, for example during a start.
     is_starting: bool,
 }
 
 /// A step that the collector can take. For steps in two phases, the first occurrence records the decision and the
-/// second one executes it.
+/// second occurrence executes it.
 enum CollectorStep {
     Update(String, TestObject),
     Delete(String, Option<&'static str>),
@@ -164,7 +164,7 @@ impl ModelState {
         }
     }
 
-    /// All objects, in an order that does not depend on their uids.
+    /// All objects, in an order that does not depend on their UIDs.
     pub(crate) fn sorted_by_name(&self) -> Vec<(&String, &TestObject)> {
         let mut objects: Vec<(&String, &TestObject)> = self.objects.iter().collect();
         objects.sort_by_key(|(_, object)| (object.kind, &object.namespace, &object.name));
@@ -176,14 +176,14 @@ impl ModelState {
         self.kinds[kind] == KindPhase::Served
     }
 
-    /// After a batch with a restart, the collector may have observed any of the batch's deletions: this state is that of
-    /// one of several orders with the same objects.
+    /// After a batch with a restart, the collector may have observed any of the batch's deletions. Several orders lead
+    /// to the same objects, and this state belongs to one of these orders.
     pub(crate) fn doubt_observed_deletes(&mut self) {
         self.observed_deletes.clear();
         self.maybe_observed_deletes.append(&mut self.deleted);
     }
 
-    /// Clears what the collector loses in a restart.
+    /// Clears the state that the collector loses in a restart.
     pub(crate) fn clear_collector_state(&mut self) {
         self.observed_deletes.clear();
         self.maybe_observed_deletes.clear();
@@ -278,7 +278,7 @@ impl ModelState {
             if object.has_finalizer(ORPHAN) {
                 return Some(CollectorStep::OrphanDependents(uid.to_owned()));
             }
-            // A decision is executed even if new dependents were created meanwhile.
+            // A decision is executed even if new dependents were created in the meantime.
             let is_decided = self.finishing_foreground.contains(uid);
             let is_blocked = || self.dependents(uid).any(|(_, owner)| owner.block_owner_deletion);
             return (object.waits_for_dependents() && (is_decided || !is_blocked()))
@@ -435,7 +435,7 @@ fn a_deletion_that_may_have_been_observed_leaves_both_outcomes_possible() {
     for (uid, object) in [("l", lost), ("k", kept), ("d", object(0, "dependent", &owners))] {
         state.objects.insert(uid.to_owned(), object);
     }
-    // The dependent keeps all owners, because one is of a kind that does not exist.
+    // The dependent keeps all owners, because the kind of one owner does not exist.
     let mut random = SeededRandom::new(1);
     let actions = [CompletedAction::Restart, CompletedAction::DeleteDefinition(trinket)];
     let mut state = state.final_state(&actions, 4, &mut random).expect("a final state");

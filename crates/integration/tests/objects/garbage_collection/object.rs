@@ -25,18 +25,18 @@ pub(crate) struct TestKind {
     pub(crate) lifetime: KindLifetime,
 }
 
-/// When a kind is served.
+/// The time in which a kind is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KindLifetime {
-    /// Always, because it is built in.
+    /// The kind is always served, because it is built in.
     BuiltIn,
-    /// It is defined before the first object, and never removed.
+    /// The kind is defined before the first object, and never removed.
     DefinedAtStart,
-    /// Its definition is created in the middle of the round.
+    /// The kind's CRD is created in the middle of the round.
     DefinedLater,
-    /// Its definition is deleted in the middle of the round.
+    /// The kind's CRD is deleted in the middle of the round.
     DeletedLater,
-    /// Never.
+    /// The kind is never served.
     NeverDefined,
 }
 
@@ -76,12 +76,12 @@ impl TestKind {
         format!("/{root}/{}{namespace}/{}", self.api_version(), self.plural)
     }
 
-    /// The name of the definition of a custom kind.
+    /// The name of the CRD of a custom kind.
     pub(crate) fn definition_name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// The definition of a custom kind.
+    /// The CRD of a custom kind.
     pub(crate) fn definition(&self) -> Value {
         let scope = if self.namespaced { "Namespaced" } else { "Cluster" };
         json!({
@@ -125,11 +125,11 @@ impl OwnerRef {
     }
 }
 
-/// An object, as far as the garbage collector reads it.
+/// The parts of an object that the garbage collector reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TestObject {
     pub(crate) kind: usize,
-    /// Empty for a cluster-scoped object.
+    /// The namespace; empty for a cluster-scoped object.
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) owners: Vec<OwnerRef>,

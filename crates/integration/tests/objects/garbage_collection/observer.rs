@@ -64,7 +64,7 @@ struct WatchTask {
     may_be_removed: Arc<AtomicBool>,
 }
 
-/// The watches of all kinds, and what they observed.
+/// The watches of all kinds, and their observations.
 #[derive(Default)]
 pub(crate) struct Observer {
     observations: Arc<Observations>,
@@ -82,7 +82,7 @@ impl Observer {
         self.watches.insert(kind, WatchTask { task, may_be_removed });
     }
 
-    /// Allows the kind to disappear.
+    /// Allows the server to stop serving the kind.
     pub(crate) fn allow_removal(&self, kind: usize) {
         self.watches[&kind].may_be_removed.store(true, Ordering::Relaxed);
     }
@@ -128,7 +128,7 @@ async fn watch_kind(
         match client.request("GET", &path).stream().await {
             Ok(Ok(stream)) => revision = read_events(stream, kind, revision, &observations).await,
             Ok(Err(response)) if response.status == 404 && may_be_removed.load(Ordering::Relaxed) => {
-                // The definition may be gone before the watch has resumed after a restart.
+                // After a restart, the CRD may be deleted before the watch resumes.
                 return observations.record_removal(kind, revision);
             }
             Ok(Err(response)) => assert_ne!(response.status, 410, "the watch history contains the revision"),

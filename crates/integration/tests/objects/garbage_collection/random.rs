@@ -18,7 +18,7 @@ impl SeededRandom {
         ((z ^ (z >> 31)) % limit.max(1) as u64) as usize
     }
 
-    /// One of these.
+    /// A random item.
     pub(crate) fn choose<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }

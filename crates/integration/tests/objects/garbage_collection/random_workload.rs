@@ -1,6 +1,6 @@
 //! A random workload of objects that own each other, with updates, deletions and restarts of the server. The remaining
-//! objects must be those of the model, and no object with a live owner may be deleted. `PINTLE_GC_ROUNDS` is the number
-//! of rounds (default 5), `PINTLE_SEED` the seed of the first round.
+//! objects must equal the model's, and no object with a live owner may be deleted. `PINTLE_GC_ROUNDS` is the number of
+//! rounds (default 5), `PINTLE_SEED` the seed of the first round.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresour
 
 /// The number of batches of client actions in a round.
 const BATCHES: usize = 60;
-/// The number of orders that the model tries first, and the number that it tries before the test fails.
+/// The number of orders that the model tries first, and its maximum before the test fails.
 const MAX_ORDERS: [usize; 2] = [32, 4000];
-/// How long to wait for the next change while the expected state is not reached.
+/// The maximum time between changes before the expected state is reached.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A round on a cluster of its own.
@@ -31,7 +31,7 @@ struct Round {
     state: ModelState,
     requests: ClientRequests,
     random: SeededRandom,
-    /// The uid and revision of each write of the current batch.
+    /// The UID and revision of each write of the current batch.
     stored: Vec<(String, u64)>,
 }
 
@@ -68,8 +68,8 @@ impl Round {
             final_states.extend(state.filter(|state| final_states.iter().all(|other| other.objects != state.objects)));
         }
         self.state = self.wait_for_final_state(&before, (batch, &completed), &final_states, &mut random).await;
-        // The server deletes the objects of a deleted definition while the collector processes them, so there may be
-        // more final states than the orders that were tried.
+        // The server deletes the objects of a deleted CRD while the collector processes them. So there may be more
+        // final states than in the tried orders.
         let is_ambiguous = final_states.len() > 1
             || completed.iter().any(|action| matches!(action, CompletedAction::DeleteDefinition(_)));
         if !is_ambiguous {
@@ -79,7 +79,7 @@ impl Round {
             return;
         }
         loop {
-            // The collector may still be on its way to another final state. A restart ends that.
+            // The collector may still be working towards another final state. A restart ends this work.
             self.state.clear_collector_state();
             self.restart_server(false).await;
             let listed = self.list_objects().await;
@@ -92,14 +92,14 @@ impl Round {
         }
     }
 
-    /// Waits until the kinds of deleted definitions are no longer served.
+    /// Waits until the kinds of deleted CRDs are no longer served.
     async fn wait_for_removed_kinds(&self) {
         for kind in self.requests.kinds.iter().filter(|kind| self.state.is_not_served(**kind)) {
             while self.cluster.get(&KINDS[*kind].path("")).await.status != 404 {}
         }
     }
 
-    /// Waits until the observed objects are those of a final state, or of the final state of another order.
+    /// Waits until the observed objects equal a final state, or the final state of another order.
     async fn wait_for_final_state(
         &self,
         before: &ModelState,
@@ -209,7 +209,7 @@ impl Round {
             PlannedAction::Restart { kill, after } => {
                 let mut count = self.observer.subscribe();
                 let until = *count.borrow() + after;
-                // The timeout is for the case that there are fewer changes.
+                // The timeout ends the wait if there are fewer changes.
                 let happened = count.wait_for(|count| *count >= until);
                 let _ = tokio::time::timeout(Duration::from_millis(5), happened).await;
                 self.restart_server(kill).await;
@@ -218,7 +218,7 @@ impl Round {
         }
     }
 
-    /// Updates an object like a client: gets it and puts it, again after each conflict.
+    /// Updates an object like a client: it gets and puts the object, and repeats this after each conflict.
     async fn update(&mut self, uid: String, edit: OwnerEdit) -> Option<CompletedAction> {
         let path = self.state.objects[&uid].path();
         loop {
@@ -276,7 +276,7 @@ fn uid_of(object: &Value) -> String {
 fn is_found(response: &Response) -> bool {
     match response.status.as_u16() {
         404 => false,
-        // Another object has the name now.
+        // Another object now has this name.
         409 => false,
         200 => true,
         status => panic!("{status}: {}", response.text()),
@@ -306,7 +306,7 @@ async fn check(seed: u64) {
         (kinds_with(KindLifetime::DefinedLater), kinds_with(KindLifetime::DeletedLater));
     for batch in 0..BATCHES {
         let mut actions = generate(&round.state, &mut round.random);
-        // In the middle of the round, definitions are created and deleted.
+        // In the middle of the round, CRDs are created and deleted.
         if batch > BATCHES / 4 && batch % 8 == 0 {
             actions.extend(to_define.next().map(PlannedAction::CreateDefinition));
         }

@@ -80,7 +80,7 @@ fn foreground_deletion_deletes_dependents_first() {
         assert_eq!(a["metadata"]["finalizers"], json!(["foregroundDeletion"]));
         let remove_finalizers = r#"{"metadata": {"finalizers": null}}"#;
         let _ = cluster.patch(&format!("{CONFIGMAPS}/held"), "merge", remove_finalizers).await;
-        // The object had its own finalizer, and the collector may have added the foreground finalizer meanwhile.
+        // The object had its own finalizer, and the collector may have added the foreground finalizer in the meantime.
         wait_for_names(&cluster, &[]).await;
         cluster.stop().await;
     });
@@ -207,7 +207,7 @@ async fn create_in(cluster: &Cluster, path: &str, name: &str, owners: &[Value], 
     let metadata = json!({"name": name, "ownerReferences": owners, "finalizers": finalizers});
     let mut object = json!({"metadata": metadata});
     if path.starts_with("/apis/example.com/v1/zones") {
-        // Only built-in kinds are known from the path.
+        // The server adds the type only for built-in kinds.
         (object["apiVersion"], object["kind"]) = (json!("example.com/v1"), json!("Zone"));
     }
     cluster.post(path, object.to_string()).await.expect(201).json()
@@ -258,7 +258,8 @@ fn a_namespaced_owner_of_a_cluster_scoped_object_suspends_collection() {
         let role = create_in(&cluster, ROLES, "owner", &[], &[]).await;
         let of_role = |uid: &Value| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "owner", "uid": uid});
         let (live, missing) = (of_role(&role["metadata"]["uid"]), of_role(&json!("nobody")));
-        // A cluster-scoped object cannot have a namespaced owner. The collector skips it while it names one.
+        // A cluster-scoped object cannot have a namespaced owner. The collector skips the object while it names such an
+        // owner.
         let a = create(&cluster, "a", &[]).await;
         create_in(&cluster, ROLES, "one", &[owned_by(&a, true), live.clone(), missing.clone()], &[]).await;
         create_in(&cluster, ROLES, "two", &[owned_by(&a, true), missing], &[]).await;

@@ -67,7 +67,7 @@ fn a_list_can_be_continued_with_another_limit() {
         assert_eq!(names(&first), "a b a");
         let token = continue_token(&first);
         create(&cluster, CONFIGMAPS, configmap("z")).await;
-        // The rest without a limit, another limit, or the same chunk again.
+        // A token works without a limit, with another limit, or for the same chunk again.
         check(&cluster, all, &format!("continue={token}"), "c b").await;
         check(&cluster, all, &format!("limit=1&continue={token}"), "c").await;
         // With resourceVersion=0, the limit is ignored.
@@ -81,7 +81,8 @@ fn a_list_can_be_continued_with_another_limit() {
         check(&cluster, all, "limit=-1", "a b z a c b").await;
         check(&cluster, all, "limit=0", "a b z a c b").await;
 
-        // A namespace in a field selector is equivalent to one in the path, and so is a name.
+        // A namespace in a field selector is equivalent to a namespace in the path, and a name is equivalent to a name
+        // in the path.
         let other = "fieldSelector=metadata.namespace%3Do";
         let chunk = list(&cluster, all, &format!("{other}&limit=1")).await;
         assert_eq!((names(&chunk).as_str(), chunk["metadata"].get("remainingItemCount")), ("a", None));
@@ -117,7 +118,7 @@ fn the_last_chunk_may_be_empty() {
         let last = list(&cluster, CONFIGMAPS, "limit=2&labelSelector=odd%3Dno").await;
         assert_eq!((names(&last).as_str(), continue_token(&last)), ("b d", ""));
 
-        // With an index, as for the node of pods, only matching objects are considered.
+        // With an index, for example by the node of pods, only matching objects are considered.
         for (name, node) in [("a", "x"), ("b", "y"), ("c", "x"), ("d", "y")] {
             let spec = json!({"containers": [{"name": "c", "image": "i"}], "nodeName": node});
             create(&cluster, PODS, json!({"metadata": {"name": name}, "spec": spec})).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{CONFIGMAPS, cluster, cluster_without_history, configmap, continue_token, create, list, names, revision};
 
-/// Creates ConfigMaps and returns the revision of the last.
+/// Creates ConfigMaps and returns the revision of the last write.
 async fn create_configmaps(cluster: &Cluster, names: &[&str]) -> u64 {
     let mut last = 0;
     for name in names {
@@ -49,7 +49,7 @@ fn deletecollection_accepts_a_resource_version_and_continue_token() {
         let cluster = cluster(Options::default()).await;
         let at = create_configmaps(&cluster, &["a", "b"]).await;
         create_configmaps(&cluster, &["c"]).await;
-        // Upstream lists in chunks, and a chunk at a revision is exact.
+        // Upstream lists in chunks, and a chunk with a resourceVersion shows exactly that revision.
         let response = delete(&cluster, &format!("resourceVersion={at}")).await.expect(200).json();
         assert_eq!((names(&response).as_str(), revision(&response)), ("a b", at));
         assert_eq!(names(&list(&cluster, CONFIGMAPS, "").await), "c");

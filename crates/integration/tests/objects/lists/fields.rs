@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{check, cluster, url_encode};
 
 /// The selectable fields of a kind besides `metadata.name`, and the error message for an unsupported field. The last
-/// entry is for all other kinds. Kinds without `metadata.namespace` do not support it.
+/// entry applies to all other kinds. Kinds without `metadata.namespace` do not support it.
 const SELECTABLE_FIELDS: [(&str, &[&str], &str); 12] = [
     (
         "v1/pods",

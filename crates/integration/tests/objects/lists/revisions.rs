@@ -45,7 +45,7 @@ fn lists_are_at_the_requested_revision() {
             // With resourceVersion=0, the limit is ignored.
             ("resourceVersion=0&limit=1".to_owned(), "a=2 c", None),
             ("resourceVersion=0&limit=1&resourceVersionMatch=NotOlderThan".to_owned(), "a=2 c", None),
-            // A list of a single name: chunks are not exact, because upstream reads them from etcd.
+            // Chunks of a list with a single name are not exact, because upstream reads them from etcd.
             (format!("{SELECT_A}&resourceVersion={a}&resourceVersionMatch=Exact"), "a", Some(a)),
             (format!("{SELECT_A}&resourceVersion={a}&resourceVersionMatch=NotOlderThan"), "a=2", None),
             (format!("{SELECT_A}&resourceVersion={a}&limit=5"), "a=2", None),

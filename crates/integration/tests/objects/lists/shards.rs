@@ -61,12 +61,12 @@ fn lists_have_the_objects_of_the_part() {
             let part = list(&cluster, &query(CONFIGMAPS, selector, "")).await;
             assert_eq!(names(&part), of_part(upper));
             assert_eq!(part["metadata"]["shardInfo"], json!({"selector": selector}));
-            // Labels select of the part.
+            // Labels select objects within the part.
             let odd = list(&cluster, &query(CONFIGMAPS, selector, "&labelSelector=odd%3Dtrue")).await;
             let expect: Vec<String> =
                 of_part(upper).into_iter().filter(|name| name.ends_with(['1', '3', '5', '7', '9'])).collect();
             assert_eq!(names(&odd), expect);
-            // Chunks.
+            // A part can be listed in chunks.
             let (mut found, mut token) = (Vec::new(), String::new());
             loop {
                 let rest = format!("&limit=2&continue={token}");
@@ -81,7 +81,7 @@ fn lists_have_the_objects_of_the_part() {
             }
             assert_eq!(found, of_part(upper));
         }
-        // The rest counts objects of other parts.
+        // The remaining item count includes objects of other parts.
         let chunk = list(&cluster, &query(CONFIGMAPS, LOWER, "&limit=2")).await;
         let total = names(&all).len();
         assert_eq!(chunk["metadata"]["remainingItemCount"], json!(total - 2));
@@ -89,7 +89,7 @@ fn lists_have_the_objects_of_the_part() {
         let whole = list(&cluster, &query(CONFIGMAPS, &both, "")).await;
         assert_eq!(names(&whole), names(&all));
         assert_eq!(whole["metadata"]["shardInfo"], json!({"selector": format!("{LOWER} || {UPPER}")}));
-        // By namespace.
+        // A part can be selected by namespace.
         let namespace = hash("n");
         let range = format!("shardRange(object.metadata.namespace, '{namespace:#018x}', '{:#018x}')", namespace + 1);
         assert_eq!(names(&list(&cluster, &query(CONFIGMAPS, &range, "")).await), names(&all));
@@ -149,7 +149,7 @@ fn custom_resources_have_parts_too() {
         for (selector, expect) in [LOWER, UPPER].into_iter().zip(expect) {
             let part = list(&cluster, &query(widgets, selector, "")).await;
             assert_eq!(names(&part), expect);
-            // Upstream's unstructured lists cannot hold it.
+            // Upstream's unstructured lists have no field for `shardInfo`.
             assert_eq!(part["metadata"].get("shardInfo"), None);
         }
     });
@@ -181,13 +181,13 @@ fn watches_have_the_events_of_the_part() {
         }
         let metrics = cluster.get("/metrics").await.expect(200).text();
         assert!(metrics.contains("apiserver_watch_shards_total{group=\"\",resource=\"configmaps\"} 2\n"), "{metrics}");
-        // Of each change, the object before counts as well as the one after.
+        // Each change counts twice: for the object before the change and for the object after it.
         expect_filtered_events(&cluster, names(&before).len() + 8 * 4).await;
     });
 }
 
-/// Waits until the watches have left out so many events: the one that does not get the last event may look at it after
-/// the other one's client has it.
+/// Waits until the watches have filtered out this number of events. One watch may filter out the last event after the
+/// other watch's client has received it.
 async fn expect_filtered_events(cluster: &Cluster, expect: usize) {
     let expect = format!("apiserver_watch_filtered_events_total{{group=\"\",resource=\"configmaps\"}} {expect}\n");
     let reached = async {

@@ -1,4 +1,5 @@
-//! Concurrent patches: without a resourceVersion the server retries them on conflict, with one they fail.
+//! Concurrent patches: without a resourceVersion, the server retries them on conflict. With a resourceVersion, they
+//! fail.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use serde_json::json;
 
 use super::{CONFIGMAP, cluster, get, resource_version};
 
-/// The number of clients and of patches per client, of three types.
+/// The number of clients, and the number of patches per client. There are three types of patches.
 const CLIENTS: usize = 8;
 const PATCHES: usize = 50;
 

@@ -18,7 +18,7 @@ fn invalid_patches_are_rejected() {
             ("json", CONFIGMAP, r#"[{"op":"test","path":"/data/a","value":"2"}]"#, 422, "Invalid", REJECTED),
             ("json", CONFIGMAP, r#"[{"op":"remove","path":"/data/nope"}]"#, 422, "Invalid", REJECTED),
             ("json", CONFIGMAP, r#"[{"op":"frob","path":"/data/a"}]"#, 422, "Invalid", REJECTED),
-            // Operations before the failed one are not applied.
+            // Operations before the failed operation are not applied.
             (
                 "json",
                 CONFIGMAP,
@@ -102,7 +102,7 @@ fn invalid_patches_are_rejected() {
                 "",
                 "unknown patch type: merge in map: map[$patch:merge]",
             ),
-            // Wrong types: the messages are those of the decoder or of the converter.
+            // Wrong types: the messages come from the decoder or from the converter.
             (
                 "strategic-merge",
                 DEPLOYMENT,
@@ -121,7 +121,7 @@ fn invalid_patches_are_rejected() {
                 " \"\" is invalid: patch: Invalid value: \"map[spec:map[template:map[spec:map[restartPolicy:1]]]]\": \
                  cannot convert int64 to v1.RestartPolicy",
             ),
-            // Identity of the object.
+            // A patch cannot change the identity of the object.
             (
                 "merge",
                 CONFIGMAP,

@@ -79,7 +79,7 @@ fn patches_change_only_the_fields_that_they_mention() {
                 "/spec/strategy",
                 json!({"type": "Recreate"}),
             ),
-            // A removed field with a default is defaulted.
+            // A removed field gets its default.
             ("merge", DEPLOYMENT, json!({"spec": {"replicas": null}}), "/spec/replicas", json!(1)),
             (
                 "json",

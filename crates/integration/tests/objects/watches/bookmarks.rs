@@ -58,7 +58,7 @@ fn bookmarks_are_sent_every_minute_and_before_the_timeout() {
     });
 }
 
-/// What happens to the revision around the start of a watch.
+/// The writes around the start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
     /// Nothing is written.
@@ -69,17 +69,17 @@ enum Writes {
     During,
 }
 
-/// The rows are what a Go API server with a watch cache sends. It is slower by up to a second and may send the last
-/// bookmark twice.
+/// The expected events are from a Go API server with a watch cache. That server is slower by up to a second, and may
+/// send the last bookmark twice.
 #[test]
 fn bookmarks_are_sent_for_revisions_beyond_the_start() {
-    /// Kinds of start: which objects and bookmarks come.
+    /// The start of a watch, which determines its objects and bookmarks.
     enum Start {
         /// The client names a revision.
         At,
-        /// The current revision, without the objects.
+        /// The watch starts at the current revision, without the objects.
         Now,
-        /// The objects, and the bookmark that ends them.
+        /// The watch starts with the objects, followed by a bookmark.
         Objects,
     }
     use Start::{At, Now, Objects};
@@ -96,7 +96,7 @@ fn bookmarks_are_sent_for_revisions_beyond_the_start() {
             let mut watches = Vec::new();
             for (query, start) in [
                 (format!("resourceVersion={b}"), At),
-                // The newer events of the collection count, even those that the watch does not select.
+                // Newer events of the collection count, even events that the watch does not select.
                 (format!("resourceVersion={a}"), At),
                 (format!("resourceVersion={a}&labelSelector=no"), At),
                 (format!("resourceVersion={newest}"), Now),
@@ -251,7 +251,7 @@ fn history_is_kept_for_its_duration() {
     });
 }
 
-/// The events of a busy collection must not keep a watch from its bookmarks and its end.
+/// The events of a busy collection must not delay the bookmarks and the end of a watch.
 #[test]
 fn a_busy_watch_gets_bookmarks_and_ends() {
     pintle_integration::run(async {
@@ -287,7 +287,7 @@ fn a_busy_watch_gets_bookmarks_and_ends() {
             for watch in [&mut selective, &mut unselective] {
                 while watch.next().await.is_some() {}
             }
-            // Until here the writes went on.
+            // The writes continued up to this point.
             stop.store(true, Ordering::Relaxed);
         };
         tokio::join!(watch, futures_util::future::join_all((0..16).map(&write)));

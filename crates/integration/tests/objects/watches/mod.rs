@@ -1,5 +1,5 @@
 //! Watches: their start, their events, and their end (KEP-956 for bookmarks, KEP-3157 for watch lists, the API
-//! conventions for the rest). `crates/pintle/tests/consistency` watches during concurrent writes.
+//! conventions for the rest). The tests in `crates/pintle/tests/consistency` watch during concurrent writes.
 
 mod bookmarks;
 mod initial_events;

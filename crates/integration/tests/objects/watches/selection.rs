@@ -25,7 +25,7 @@ fn objects_that_stop_matching_are_reported_as_deleted() {
         let end = create(&cluster, "end", "red").await;
 
         check(&mut red, &[format!("ADDED a {red1}"), format!("MODIFIED a {red2}")]).await;
-        // The object as it last matched, with the revision of the change after which it did not.
+        // The event has the last matching object, with the revision of the change after which it no longer matched.
         let deleted = red.expect("DELETED", "a").await;
         assert_eq!(revision(&deleted), green);
         assert_eq!(deleted["metadata"]["labels"]["color"], "red");

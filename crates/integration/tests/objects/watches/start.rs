@@ -99,7 +99,7 @@ fn contradictory_options_are_rejected() {
         let unless = format!("{forbidden} resourceVersionMatch is forbidden unless resourceVersion is provided");
         let list = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list";
         let with_continue = format!("{forbidden} resourceVersionMatch is forbidden when continue is provided");
-        // At the deprecated path without `watch=1`, the options are validated as those of a list.
+        // At the deprecated path without `watch=1`, the options are validated as list options.
         for (query, watch, path) in [
             ("sendInitialEvents=true", requires.clone(), list.to_owned()),
             ("sendInitialEvents=false", requires.clone(), list.to_owned()),

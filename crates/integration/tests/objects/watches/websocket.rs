@@ -128,7 +128,7 @@ fn a_websocket_counts_as_an_open_connection() {
         let connects = async {
             let mut second = open_websocket(&cluster, "/api/v1/configmaps?watch=1", &[]).await;
             let connected_at = Instant::now();
-            // It ends with the server.
+            // The watch ends with the server.
             let ((), message) = tokio::join!(cluster.stop_server(), next_message(&mut second));
             assert!(matches!(message, Message::Close(_)), "{message:?}");
             connected_at

@@ -25,7 +25,7 @@ const WIDGET_DEFINITION: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "ki
             "size": {"type": "integer"}, "weight": {"type": "number"}, "name": {"type": "string"}}},
             "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}]}}"#;
 
-/// Starts a cluster with the feature gate enabled and a definition of widgets.
+/// Starts a cluster with the feature gate enabled and a CRD of widgets.
 async fn cluster() -> Cluster {
     cluster_with(Options::default()).await
 }
@@ -35,7 +35,7 @@ async fn cluster_with(options: Options) -> Cluster {
     let (gates, _) = Gates::with_overrides(&settings.into()).expect("settable feature gates");
     let cluster = Cluster::with_options(Options { gates, ..options }).await;
     let _ = cluster.post(CRDS, WIDGET_DEFINITION).await.expect(201);
-    // Not by a watch: some of these clusters keep no history.
+    // A watch does not work here, because some of these clusters keep no history.
     loop {
         let definition = cluster.get(&format!("{CRDS}/widgets.example.com")).await.expect(200).json();
         let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();

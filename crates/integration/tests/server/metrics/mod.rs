@@ -17,7 +17,8 @@ async fn scrape(cluster: &Cluster) -> Scrape {
     Scrape::of(cluster, "/metrics").await
 }
 
-/// Waits until a selected sum has a value. Only for what ends after its client has seen the end.
+/// Waits until a selected sum has a value. It is only for requests and tasks that end after their client has seen the
+/// end.
 async fn wait_for(cluster: &Cluster, selector: &str, expect: f64) {
     let reached = async {
         while scrape(cluster).await.sum(selector) != expect {
@@ -69,7 +70,7 @@ fn metrics_are_in_the_prometheus_text_format() {
 fn requests_for_unserved_names_add_no_series() {
     run(async {
         let cluster = Cluster::start().await;
-        // The server ends connections of HTTP/2 after requests that it refuses.
+        // The server closes HTTP/2 connections after requests that it refuses.
         let client = cluster.client(Protocol::Http1);
         let invented = async |name: &str| {
             let method = format!("{}X", name.to_uppercase());
@@ -118,7 +119,7 @@ fn requests_are_counted_with_the_labels_of_upstream() {
         let apply = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
         let request = cluster.request("PATCH", &format!("{MAPS}/a?fieldManager=m"));
         let _ = request.body("application/apply-patch+yaml", apply).send().await.expect(201);
-        // These are answered before a handler is reached, and counted elsewhere.
+        // The server answers these requests before they reach a handler, and counts them elsewhere.
         let _ = cluster.request("GET", MAPS).anonymous().send().await.expect(401);
         let _ = cluster.request("PUT", MAPS).send().await.expect(405);
         let found = scrape(&cluster).await;
@@ -147,10 +148,10 @@ fn requests_are_counted_with_the_labels_of_upstream() {
     });
 }
 
-/// What a step adds to a selected sum.
+/// The expected change of each selected sum.
 type Expected<'e> = &'e [(&'e str, f64)];
 
-/// Sends a request and checks what it adds.
+/// Sends a request, and checks the changes of the metrics.
 async fn check(cluster: &Cluster, method: &str, path: &str, body: &str, expect: Expected<'_>) {
     let before = scrape(cluster).await;
     let request = cluster.request(method, path);
@@ -187,7 +188,7 @@ fn each_metric_changes_by_the_event_that_it_counts() {
                 ("pintle_watch_cache_events{resource=configmaps}", one),
                 ("etcd_requests_total{operation=create,resource=configmaps}", one),
                 ("etcd_request_duration_seconds_count{operation=create,resource=configmaps}", one),
-                // Of the request and of the second scrape.
+                // These count the request and the second scrape.
                 ("authentication_attempts{result=success}", 2.0),
                 ("authentication_duration_seconds_count{result=success}", 2.0),
                 ("authorization_attempts_total{result=allowed}", 2.0),
@@ -272,7 +273,7 @@ fn each_metric_changes_by_the_event_that_it_counts() {
             ("apiserver_request_filter_duration_seconds_count{filter=constrainedimpersonation}", 1.0),
             ("apiserver_impersonation_attempts_total{mode=legacy,decision=allowed}", 1.0),
             ("apiserver_impersonation_attempts_duration_seconds_count{mode=legacy,decision=allowed}", 1.0),
-            // The constrained mode refuses the group of administrators before it asks for it.
+            // The constrained mode refuses the administrators' group before it asks the authorizer.
             ("apiserver_impersonation_authorization_attempts_total{mode=user-info,decision=allowed}", 2.0),
             ("apiserver_impersonation_authorization_attempts_total{mode=legacy,decision=allowed}", 2.0),
         ] {
@@ -345,7 +346,7 @@ fn work_queues_and_failed_handshakes_are_counted() {
         let cluster = Cluster::start().await;
         let _ = cluster.post("/api/v1/namespaces", config_map("n")).await.expect(201);
         let _ = cluster.delete("/api/v1/namespaces/n").await.expect(200);
-        // The system namespaces are left when the controller has finalized it.
+        // Only the system namespaces remain when the controller has finalized the namespace.
         wait_for(&cluster, "apiserver_storage_objects{resource=namespaces}", 4.0).await;
         let found = scrape(&cluster).await;
         for metric in ["workqueue_adds_total", "workqueue_queue_duration_seconds_count"] {
@@ -359,7 +360,7 @@ fn work_queues_and_failed_handshakes_are_counted() {
             assert!(found.sum(&format!("{metric}{queue}")) >= 1.0, "{metric}: {found:#?}");
         }
         assert_eq!(found.sum(&format!("workqueue_depth{queue}")), 0.0);
-        // What quotas decide is not tried again.
+        // Quota decisions are not retried.
         let retried = |name: &str| {
             found.family("workqueue_retries_total").any(|(labels, _)| labels.get("name").is_some_and(|own| own == name))
         };
@@ -380,10 +381,10 @@ fn requests_whose_client_goes_away_are_counted_as_terminated() {
     run(async {
         let cluster = Cluster::start().await;
         let mut socket = cluster.connect().await;
-        // It waits for a revision that does not come.
+        // The request waits for a revision that never comes.
         let head = format!("GET {MAPS}?resourceVersion=999999 HTTP/1.1\r\nhost: x\r\n\r\n");
         socket.write_all(head.as_bytes()).await.expect("the head is sent");
-        // The other is the scrape.
+        // The other request is the scrape.
         wait_for(&cluster, "apiserver_current_inflight_requests{request_kind=readOnly}", 2.0).await;
         drop(socket);
         let terminated = "apiserver_request_terminations_total{verb=LIST,resource=configmaps,scope=namespace,code=504}";
@@ -400,7 +401,7 @@ fn requests_that_limits_end_are_counted_as_terminated() {
         let access = AccessOptions { tokens: Some("secret,user,1".to_owned()), ..AccessOptions::default() };
         let cluster = Cluster::with_options(Options { limits, access, ..Options::default() }).await;
         let terminated = "apiserver_request_terminations_total{verb=POST,resource=configmaps,scope=resource,code";
-        // Its body does not arrive.
+        // The body of this request does not arrive.
         let mut socket = cluster.connect().await;
         let head = format!("POST {MAPS}?timeout=100ms HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n");
         socket.write_all(head.as_bytes()).await.expect("the head is sent");
@@ -411,7 +412,7 @@ fn requests_that_limits_end_are_counted_as_terminated() {
         let mut socket = cluster.connect().await;
         let head = format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n");
         socket.write_all(head.as_bytes()).await.expect("the head is sent");
-        // Otherwise it could be the one that is refused.
+        // Otherwise the server could refuse this write instead.
         wait_for(&cluster, "apiserver_current_inflight_requests{request_kind=mutating}", 1.0).await;
         let refused = async {
             for name in 0.. {

@@ -1,6 +1,6 @@
-//! A strict parser of the Prometheus text format, which checks what Prometheus relies on and what client_golang promises:
-//! every sample follows the HELP and TYPE of its family, families and labels are sorted and unique, and histograms are
-//! consistent.
+//! A strict parser of the Prometheus text format. It checks the assumptions of Prometheus and the guarantees of
+//! client_golang. Every sample follows the HELP and TYPE of its family, families and labels are sorted and unique, and
+//! histograms are consistent.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ impl Scrape {
     /// Parses metrics.
     ///
     /// # Panics
-    /// Panics if they are not well-formed.
+    /// Panics if the metrics are malformed.
     pub(crate) fn parse(text: &str) -> Self {
         assert!(text.is_empty() || text.ends_with('\n'), "the last line has no end");
         let (mut scrape, mut family, mut lines) = (Self::default(), String::new(), text.lines());
@@ -113,7 +113,7 @@ impl Scrape {
     }
 }
 
-/// Parses what follows the opening brace.
+/// Parses the text after the opening brace.
 fn parse_labels(mut text: &str) -> Labels {
     let (mut labels, mut last) = (Labels::new(), String::new());
     while text != "}" {
