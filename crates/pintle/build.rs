@@ -1,6 +1,6 @@
 //! Tells the program its commit and date, for `/version`. The date is `SOURCE_DATE_EPOCH` or else the date of the
 //! commit. So builds of the same commit have the same result. Packagers without git set `PINTLE_COMMIT`. Debug builds
-//! do not ask git: each commit would build this package and all tests anew.
+//! do not ask git: otherwise each commit would rebuild this package and all tests.
 
 use std::path::Path;
 use std::process::Command;

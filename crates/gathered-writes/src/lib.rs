@@ -278,7 +278,7 @@ mod tests {
         // might follow.
         assert_eq!(connection.turn(&[b"three,"]), 1);
         assert_eq!(connection.written(), ["one,two,three,"]);
-        // The next batch begins anew.
+        // The next batch starts from the beginning.
         assert_eq!(connection.turn(&[b"four,"]), 1);
         assert_eq!(connection.turn(&[]), 0);
         assert_eq!(connection.written(), ["four,"]);

@@ -401,7 +401,7 @@ impl Watch {
                 panic!("{}: no event within {TIMEOUT:?}", self.stream.request);
             };
             let chunk = chunk.unwrap_or_else(|error| panic!("{error}"))?;
-            // Only new bytes are searched: events may be large.
+            // The search for a line break covers only new bytes, because events may be large.
             for part in chunk.split_inclusive(|b| *b == b'\n') {
                 self.buffer.extend_from_slice(part);
                 if !part.ends_with(b"\n") {

@@ -78,8 +78,8 @@ impl Drop for Exchange {
         match self.channel.take() {
             Some(Channel::Http1(connection)) => connection.abort(),
             Some(Channel::Http2 { permit, has_response }) => {
-                // hyper cannot reset a stream whose response was received and whose request is still being sent. A server
-                // that never reads the request would keep it in memory, so the connection has to end.
+                // hyper cannot reset a stream whose response was received and whose request is still being sent. A
+                // server that never reads the request would keep it in memory, so the connection has to end.
                 if has_response && !self.progress.is_finished() {
                     self.pool.remove(permit.connection());
                     permit.connection().retire();

@@ -110,7 +110,7 @@ impl ServerKeys {
     /// Records the keys of this server, once they are stored.
     ///
     /// # Errors
-    /// The store cannot be written, or another server has recorded other keys meanwhile.
+    /// The store cannot be written, or another server has recorded other keys in the meantime.
     pub(crate) async fn record(
         &self,
         store: &dyn Store,

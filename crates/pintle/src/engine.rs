@@ -117,7 +117,7 @@ impl EtcdConfig {
 /// Waits until a store can be read: etcd may be starting, too.
 ///
 /// # Errors
-/// It cannot be read for [`STORE_START_TIMEOUT`].
+/// The store cannot be read for [`STORE_START_TIMEOUT`].
 pub(crate) async fn wait_until_readable(store: &dyn Store) -> Result<(), pintle_store::Error> {
     let give_up = Instant::now() + STORE_START_TIMEOUT;
     loop {

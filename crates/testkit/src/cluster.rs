@@ -88,7 +88,7 @@ impl TestCluster {
         }
     }
 
-    /// As [`TestCluster::fork`].
+    /// As [`TestCluster::fork`], but returns an error instead of a panic.
     ///
     /// # Errors
     /// The objects cannot be read, or the new cluster cannot be started.
@@ -136,8 +136,8 @@ impl TestCluster {
         self.access.kubeconfig()
     }
 
-    /// The path of a file with the kubeconfig of the administrator, for programs such as kubectl. It is removed with the
-    /// cluster.
+    /// The path of a file with the kubeconfig of the administrator, for programs such as kubectl. It is removed with
+    /// the cluster.
     ///
     /// # Errors
     /// The file cannot be written.

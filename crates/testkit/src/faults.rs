@@ -168,7 +168,7 @@ impl Faults {
         self.0.interrupt(filter, Interruption::Expire)
     }
 
-    /// As [`Faults::expire_watches`], when each watch has an event to send. The event is not sent.
+    /// As [`Faults::expire_watches`], but a watch ends only when it has an event to send. The event is not sent.
     pub fn expire_watches_at_next_event(&self, filter: &RequestFilter) -> usize {
         self.0.interrupt(filter, Interruption::ExpireAtNextEvent)
     }

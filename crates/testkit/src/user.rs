@@ -96,7 +96,7 @@ impl ServiceAccountUser {
     /// Requests a token, and returns a client that uses it.
     ///
     /// # Errors
-    /// As [`ServiceAccountUser::token`].
+    /// See [`ServiceAccountUser::token`].
     pub async fn client(&self) -> Result<kube::Client, Error> {
         Ok(self.access.client(&Credentials::Token(self.token().await?)))
     }
@@ -104,7 +104,7 @@ impl ServiceAccountUser {
     /// Requests a token, and returns the configuration of a client that uses it.
     ///
     /// # Errors
-    /// As [`ServiceAccountUser::token`].
+    /// See [`ServiceAccountUser::token`].
     pub async fn config(&self) -> Result<kube::Config, Error> {
         Ok(self.access.config(&Credentials::Token(self.token().await?)))
     }
@@ -112,7 +112,7 @@ impl ServiceAccountUser {
     /// Requests a token, and returns a kubeconfig with it.
     ///
     /// # Errors
-    /// As [`ServiceAccountUser::token`].
+    /// See [`ServiceAccountUser::token`].
     pub async fn kubeconfig(&self) -> Result<String, Error> {
         let credentials = Credentials::Token(self.token().await?);
         Ok(self.access.kubeconfig_of(&self.name, &credentials))

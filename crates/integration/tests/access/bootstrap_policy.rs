@@ -1,5 +1,5 @@
-//! The bootstrap policy of RBAC: the roles and bindings that every cluster has, and their reconciliation when the server
-//! starts.
+//! The bootstrap policy of RBAC: the roles and bindings that every cluster has, and their reconciliation when the
+//! server starts.
 
 use std::collections::BTreeMap;
 

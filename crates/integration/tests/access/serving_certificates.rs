@@ -211,7 +211,8 @@ fn a_client_that_asks_for_no_name_gets_the_certificate_of_the_address() {
 #[test]
 fn own_certificates_are_renewed_while_the_server_runs() {
     run(async {
-        // The clock of the server stays behind, so that its certificates, which last 3,650 days, are valid all the time.
+        // The clock of the server stays behind, so that its certificates, which last 3,650 days, are valid all the
+        // time.
         let behind = Duration::from_secs(3600 * 24 * 3600);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
         let start = now - behind - Duration::from_secs(10 * 24 * 3600);

@@ -77,7 +77,7 @@ fn policies_of_files_are_enforced_and_follow_them() {
             "ValidatingAdmissionPolicy 'a.static.k8s.io' with binding 'a.static.k8s.io' denied request: refused by a";
         assert!(message.ends_with(expect), "{message}");
         assert_eq!(create(&cluster, "b").await.0, 201);
-        // They are not objects of the API.
+        // The API does not serve them as objects.
         assert_eq!(cluster.get(POLICIES).await.expect(200).json()["items"], json!([]));
         let _ = cluster.get(&format!("{POLICIES}/a.static.k8s.io")).await.expect(404);
         // Another file is a list.

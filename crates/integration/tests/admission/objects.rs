@@ -51,7 +51,7 @@ async fn begin_deletion(cluster: &Cluster, path: &str, finalizer: &str) {
     assert_eq!(terminating["metadata"]["finalizers"], json!([finalizer]));
 }
 
-/// Waits until an object of a collection is gone.
+/// Waits until an object of a collection is deleted.
 async fn wait_until_gone(cluster: &Cluster, collection: &str, name: &str) {
     let list = cluster.get(&format!("{collection}?fieldSelector=metadata.name%3D{name}")).await.expect(200).json();
     if list["items"] == json!([]) {

@@ -28,11 +28,11 @@ pub(crate) async fn start_cluster() -> Cluster {
 /// Whether an informer relists in a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ExpectedRelist {
-    /// It has to relist.
+    /// The informer has to relist.
     Required,
-    /// It resumes its watch.
+    /// The informer resumes its watch.
     Never,
-    /// It may relist: some clients do if a connection breaks while it is being established.
+    /// The informer may relist: some clients do if a connection breaks while it is being established.
     Allowed,
 }
 

@@ -42,12 +42,12 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Both times.
+    /// Combines the two times.
     pub(crate) fn of(small: Duration, large: Duration) -> Self {
         Self { small, large }
     }
 
-    /// The factor by which the time grows. A time below the resolution of a measurement counts as no growth.
+    /// The factor by which the time grows. A time below the resolution of a measurement does not count as growth.
     fn ratio(self) -> f64 {
         const NOISE: f64 = 0.001;
         self.large.as_secs_f64() / self.small.as_secs_f64().max(NOISE)

@@ -272,7 +272,7 @@ fn an_evicted_pod_ends_gracefully_and_says_why() {
                 "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
             })
         );
-        // The eviction's condition on the pod has no field manager.
+        // The managed fields do not record the eviction's condition.
         assert_eq!(evicted["metadata"]["managedFields"], before["metadata"]["managedFields"]);
 
         // Budgets do not protect a terminating pod, and a second eviction changes nothing.

@@ -95,7 +95,7 @@ async fn check_limit(url: &str, limit: u64, expect: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_tls_handshake_takes_10_seconds_at_most() {
-    // The system accepts connections to this listener, but nobody responds.
+    // The system accepts connections to this listener, but no server responds.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let url = format!("https://{}/", listener.local_addr().expect("an address"));
     check_limit(&url, 10, "net/http: TLS handshake timeout").await;

@@ -195,7 +195,7 @@ async fn connections_are_reused_after_complete_responses_only() {
         // Bounded calls use the same connections.
         let request = Request::post(url("/")).body(Bytes::from_static(b"body")).expect("a request");
         assert_eq!(client.send(request, GENEROUS).await.expect("a response").into_body().bytes, "1");
-        // A response without a body is complete with its head, even if nobody reads it.
+        // A response without a body is complete with its head, even if the client does not read it.
         let unread = stream("/empty").await;
         assert_eq!(unread.headers()["connection-number"], "1");
         assert_eq!(connection("/").await, "1");
@@ -204,7 +204,7 @@ async fn connections_are_reused_after_complete_responses_only() {
         let mut long = stream("/long").await;
         assert_eq!(connection("/").await, "2");
         assert_eq!(drain(&mut long).await, 1000 * FRAME.len() as u64);
-        // Both are idle now. The drop of an incomplete response closes its connection.
+        // Both connections are idle now. The drop of an incomplete response closes its connection.
         drop(stream("/long").await);
         drop(stream("/long").await);
         assert_eq!(connection("/").await, "3");

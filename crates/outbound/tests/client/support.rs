@@ -65,7 +65,7 @@ pub(crate) const HTTP2: Protocols = Protocols::Http2(Http2HealthCheck {
     ping_timeout: Duration::from_secs(15),
 });
 
-/// A client that trusts every server and offers some protocols.
+/// A client that trusts every server and offers these protocols.
 pub(crate) fn client_with(protocols: Protocols) -> Client {
     let config = ClientConfig { server_trust: ServerTrust::InsecureSkipVerify, protocols, ..ClientConfig::default() };
     Client::new(&config).expect("a client")
@@ -188,7 +188,7 @@ pub(crate) fn serving_certificate() -> (String, TlsAcceptor) {
     self_signed(CertificateParams::new(["127.0.0.1".to_owned()]).expect("names"))
 }
 
-/// An acceptor with a certificate for 127.0.0.1 that speaks some protocols (ALPN).
+/// An acceptor with a certificate for 127.0.0.1 that offers these protocols (ALPN).
 pub(crate) fn acceptor(protocols: &[&str]) -> TlsAcceptor {
     let (_, acceptor) = serving_certificate();
     let mut config = rustls::ServerConfig::clone(acceptor.config());

@@ -261,7 +261,7 @@ pub(super) fn file_error(path: &Path, error: io::Error) -> CertificateError {
     CertificateError::File { path: path.to_owned(), error }
 }
 
-/// Writes a text to a new file beside a path. Only its owner can read it.
+/// Writes a text to a new file in the folder of `path`. Only its owner can read it.
 fn write_temporary(path: &Path, text: &str) -> io::Result<PathBuf> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");

@@ -48,7 +48,7 @@ pub enum CertificateError {
         /// The reason.
         why: String,
     },
-    /// A private key is gone.
+    /// A private key is missing although another file shows that it existed.
     #[error(
         "{} is missing, but {} shows that there was one. A new key would invalidate all that the old one has signed: \
          restore it from a backup, or move {} away to have new ones made",

@@ -79,7 +79,7 @@ impl KeyPlan {
     /// the authority. A missing key is created only if no other file shows that it existed.
     ///
     /// # Errors
-    /// A private key is gone, the files contradict each other, or the random source or the signature fails.
+    /// A private key is missing, the files contradict each other, or the random source or the signature fails.
     pub(crate) fn new(
         stored: &KeyFolder,
         seed: Option<&KeyFolder>,

@@ -28,8 +28,8 @@ pub(crate) fn init(verbosity: u8, format: LoggingFormat) {
 }
 
 /// The filter of a verbosity of klog: kube-apiserver logs the traces of slow requests from 2 on, and every request from
-/// 3 on. The start and the stop of the server are always logged. Libraries log only errors below 6: some log a warning for
-/// each fault of a client, so that a client could fill the log.
+/// 3 on. The start and the stop of the server are always logged. Libraries log only errors below 6: some log a warning
+/// for each fault of a client, so that a client could fill the log.
 fn filter(verbosity: u8) -> &'static str {
     match verbosity {
         0 => "error,pintle=warn,pintle::start=info,pintle::stop=info",

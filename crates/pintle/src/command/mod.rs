@@ -1,5 +1,5 @@
-//! The commands. The binary runs the command on its command line. Under the names `kube-apiserver` and `etcd` it behaves
-//! as these programs do, so that test environments which start them can use it unchanged.
+//! The commands. The binary runs the command on its command line. Under the names `kube-apiserver` and `etcd` it
+//! behaves as these programs do, so that test environments which start them can use it unchanged.
 
 mod credentials;
 mod envtest;
@@ -47,7 +47,7 @@ enum Command {
     /// Manage tokens.
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Copy all objects from the embedded store into etcd, or back. No server may run meanwhile.
+    /// Copy all objects from the embedded store into etcd, or back. No server may run during the copy.
     Migrate(Box<MigrateCommand>),
     /// Print a folder with kube-apiserver, etcd and kubectl for the variable KUBEBUILDER_ASSETS of envtest.
     Envtest(EnvtestCommand),

@@ -1,5 +1,5 @@
-//! Copies all objects from the embedded store into etcd, or back (`pintle migrate`). The copy has the same objects in the
-//! same order, and larger revisions.
+//! Copies all objects from the embedded store into etcd, or back (`pintle migrate`). The copy has the same objects in
+//! the same order, and larger revisions.
 
 mod copy;
 mod inventory;

@@ -44,8 +44,8 @@ pub struct Options {
     pub accepted_loss: Option<Revision>,
     /// The objects and keys that the server begins with. Needs [`Engine::Memory`].
     pub from: Option<Arc<Snapshot>>,
-    /// Whether the server starts although the cluster was served with another authority or another key of service accounts
-    /// (`--accept-key-change`).
+    /// Whether the server starts although the cluster was served with another authority or another key of service
+    /// accounts (`--accept-key-change`).
     pub accept_key_change: bool,
     /// Whether certificates are issued although the clock contradicts the store (`--accept-clock`).
     pub accept_clock: bool,
@@ -84,7 +84,8 @@ pub struct Options {
     pub storage_metrics: StorageMetrics,
     /// The components whose health `componentstatuses` reports.
     pub components: Vec<Component>,
-    /// The flags of the process, by name, with their values as Go prints them. `/flagz` shows them; `None` for no `/flagz`.
+    /// The flags of the process, by name, with their values as Go prints them. `/flagz` shows them; `None` for no
+    /// `/flagz`.
     pub flags: Option<BTreeMap<String, String>>,
     /// Minimum lifetime of a watch without `timeoutSeconds`. The actual lifetime is chosen at random between this and
     /// twice this.
@@ -116,8 +117,8 @@ pub struct Options {
     /// active.
     pub controllers: bool,
     /// Whether every namespace gets the objects that a controller manager creates there: the default service account,
-    /// and the ConfigMap with the certificate authority. Needs [`Options::controllers`]. Without them the admission plugin
-    /// `ServiceAccount` is disabled, as in envtest, because it would refuse all pods.
+    /// and the ConfigMap with the certificate authority. Needs [`Options::controllers`]. Without them the admission
+    /// plugin `ServiceAccount` is disabled, as in envtest, because it would refuse all pods.
     pub every_namespace_objects: bool,
     /// Whether the server counts the usage of resource quotas, as a controller manager does. Needs
     /// [`Options::controllers`]. Without a count, new quotas limit nothing, as in envtest.
@@ -125,8 +126,8 @@ pub struct Options {
     /// Whether the server type checks validating admission policies and writes the warnings into their status, as a
     /// controller manager does. Needs [`Options::controllers`].
     pub policy_type_checks: bool,
-    /// Whether the server creates and reconciles the priority levels and flow schemas of the bootstrap configuration, and
-    /// writes the status of flow schemas.
+    /// Whether the server creates and reconciles the priority levels and flow schemas of the bootstrap configuration,
+    /// and writes the status of flow schemas.
     pub flow_control: bool,
     /// Whether ServiceCIDRs whose addresses are in use are protected by a finalizer, and have a condition.
     pub service_cidr_protection: bool,

@@ -1,5 +1,5 @@
-//! The history checker: compares what a reflector observed with the recorded history. It runs while nobody writes, so
-//! the history is complete. An observation that is not in the history is wrong. A change in the history without an
+//! The history checker: compares what a reflector observed with the recorded history. It runs while no client writes,
+//! so the history is complete. An observation that is not in the history is wrong. A change in the history without an
 //! observation is missing.
 
 use std::collections::VecDeque;

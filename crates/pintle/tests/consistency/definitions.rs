@@ -1,4 +1,4 @@
-//! A client that creates, changes and deletes CRDs and their objects while the server restarts. Nobody else writes
+//! A client that creates, changes and deletes CRDs and their objects while the server restarts. No other client writes
 //! them, so the client knows which objects have to exist. The last acknowledged write determines the state. A later
 //! write without an answer may have happened or not.
 

@@ -53,9 +53,9 @@ pub(crate) enum WatchPattern {
     ShortTimeout,
     /// For a few events, after which it watches again. Most watches start while others write.
     FewEvents,
-    /// It closes its watch in some rounds.
+    /// The reflector closes its watch in some rounds.
     Disconnects,
-    /// It keeps its watch open in some rounds, but does not read from it.
+    /// The reflector keeps its watch open in some rounds, but does not read from it.
     StopsReading,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Reflector {
     pub(crate) config: ReflectorConfig,
     observations: Mutex<Vec<Observation>>,
     observed: Notify,
-    /// Whether a watch is open. If an event is missing meanwhile, the server has not sent it.
+    /// Whether a watch is open. If an event is missing while the watch is open, the server has not sent it.
     is_watching: AtomicBool,
 }
 

@@ -47,7 +47,8 @@ pub(crate) enum Disturbance {
     DiskFaults,
     /// The server is a process of the binary, which gets SIGKILL at a random moment.
     Kills,
-    /// There are several servers over an etcd of several members. Members, servers and the connections between them fail.
+    /// There are several servers over an etcd of several members. Members, servers and the connections between them
+    /// fail.
     EtcdFaults {
         /// Whether etcd compacts its history during a fault. A disconnected server then has to read everything again.
         compactions: bool,

@@ -276,7 +276,7 @@ pub(crate) struct ReconnectingClient {
     failing_since: Option<Instant>,
 }
 
-/// True for an answer that the server is temporarily unavailable. Another server or a later attempt may succeed.
+/// True for an answer that reports a temporarily unavailable server. Another server or a later attempt may succeed.
 pub(crate) fn is_temporary(response: &Response) -> bool {
     [429, 500, 503, 504].contains(&response.status.as_u16())
 }
@@ -298,8 +298,8 @@ impl ReconnectingClient {
         Self { protocol, inner, generation, server, is_pinned: false, failing_since: None }
     }
 
-    /// After a failure, waits for the next start of the server, and reconnects. If there are several servers, goes on with
-    /// the next one.
+    /// After a failure, waits for the next start of the server, and reconnects. If there are several servers, goes on
+    /// with the next one.
     pub(crate) async fn reconnect(&mut self, shared: &SharedState, error: &impl std::fmt::Display) {
         if shared.is_replicated() {
             let failing_since = *self.failing_since.get_or_insert_with(Instant::now);

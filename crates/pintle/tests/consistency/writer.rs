@@ -192,7 +192,7 @@ impl Writer {
     }
 }
 
-/// Changes an object of a kind while nobody else writes, and returns the revision.
+/// Changes an object of a kind while no other client writes, and returns the revision.
 pub(crate) async fn write_final_change(shared: &SharedState, kind_index: usize, round: usize) -> u64 {
     let (kind, record) = (&KINDS[kind_index], &shared.records[kind_index]);
     let mut writer = Writer::new(shared.seed, round, 99, 0);

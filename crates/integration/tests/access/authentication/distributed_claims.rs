@@ -94,7 +94,7 @@ fn groups_are_fetched_from_the_endpoint_that_a_token_names() {
             check_groups(&cluster, &token, &["g:c"]).await;
         }
         assert_eq!(other.key_fetches(), 1);
-        // Tokens of the other issuer authenticate nobody.
+        // Tokens of the other issuer authenticate no user.
         check_refused(&cluster, &groups, "").await;
         // A claim in the token itself takes precedence, and aggregated claims are ignored.
         let mut own = endpoint.claims("/own", 500, "");

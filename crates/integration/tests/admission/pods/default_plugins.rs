@@ -39,7 +39,7 @@ fn a_pod_gets_its_account_its_token_its_priority_and_tolerations() {
             ]}},
         ]);
         assert_eq!(spec["volumes"], json!([{"name": volume, "projected": {"sources": sources, "defaultMode": 420}}]));
-        // The client that creates the pod owns the fields that it sent. Nobody owns fields that plugins add.
+        // The client that creates the pod owns the fields that it sent. No manager owns fields that plugins add.
         let owned = created["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"].as_object().expect("fields");
         let added = ["f:priority", "f:tolerations", "f:volumes", "f:serviceAccountName"];
         assert!(added.iter().all(|field| !owned.contains_key(*field)), "{owned:?}");

@@ -64,7 +64,7 @@ fn configurations_are_merged_into_objects() {
         assert_eq!(containers[1]["imagePullPolicy"], "IfNotPresent");
         assert_eq!(object["metadata"]["labels"]["app"], "d");
         assert_eq!(object["metadata"]["labels"]["app.kubernetes.io/x"], "y");
-        // Nobody owns the fields that the policy adds.
+        // No manager owns the fields that the policy adds.
         let managed = object["metadata"]["managedFields"].to_string();
         assert!(managed.contains("f:app\\\"") || managed.contains("f:app\""));
         assert!(!managed.contains("sidecar") && !managed.contains("f:by"), "{managed}");

@@ -1,6 +1,7 @@
 //! Recorded answers of upstream's field manager (apimachinery's `managedfields`, 1.36): random requests by several
 //! managers, and after each of them the object and its managed fields. The library applies no defaults, so the kinds
-//! have none, or none that matter here. `tools/managed-fields` writes the recordings. Each object follows a line `## number`:
+//! have none, or none that matter here. `tools/managed-fields` writes the recordings. Each object follows a line
+//! `## number`:
 //!
 //! ```text
 //! verb manager [/subresource] body

@@ -234,7 +234,8 @@ fn a_dependent_in_another_namespace_blocks_foreground_deletion() {
         let _ = cluster.post("/api/v1/namespaces", r#"{"metadata": {"name": "n"}}"#).await.expect(201);
         let configmaps_in_n = "/api/v1/namespaces/n/configmaps";
         let a = create(&cluster, "a", &[]).await;
-        // Its namespace has no such owner, so it is deleted, but its finalizer remains.
+        // The namespace of the dependent has no such owner, so the collector deletes the dependent. Its finalizer
+        // remains.
         create_in(&cluster, configmaps_in_n, "far", &[owned_by(&a, true)], &["example.com/mine"]).await;
         wait_for_object(&cluster, &format!("{configmaps_in_n}/far"), |dependent_in_n| {
             !dependent_in_n["metadata"]["deletionTimestamp"].is_null()

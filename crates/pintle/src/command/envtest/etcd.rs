@@ -112,7 +112,7 @@ async fn listen(url: &str) -> Result<TcpListener, String> {
 
 async fn accept(listener: TcpListener, responses: Responses) {
     loop {
-        // Only a single connection has failed, or there are no free file descriptors at the moment.
+        // An error concerns only this connection, or the process has no free file descriptors at the moment.
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, responses.clone()))),
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,

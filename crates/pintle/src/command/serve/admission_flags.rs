@@ -19,13 +19,13 @@ pub(crate) struct AdmissionFlags {
     /// File with admission control configuration.
     #[arg(long, value_name = "FILE")]
     admission_control_config_file: Option<PathBuf>,
-    /// Indicates the tolerationSeconds of the toleration for notReady:NoExecute that is added by default to every pod that
-    /// does not already have such a toleration.
+    /// Indicates the tolerationSeconds of the toleration for notReady:NoExecute that is added by default to every pod
+    /// that does not already have such a toleration.
     #[arg(long, value_name = "SECONDS", default_value_t = TolerationSeconds::default().not_ready,
         allow_negative_numbers = true)]
     default_not_ready_toleration_seconds: i64,
-    /// Indicates the tolerationSeconds of the toleration for unreachable:NoExecute that is added by default to every pod
-    /// that does not already have such a toleration.
+    /// Indicates the tolerationSeconds of the toleration for unreachable:NoExecute that is added by default to every
+    /// pod that does not already have such a toleration.
     #[arg(long, value_name = "SECONDS", default_value_t = TolerationSeconds::default().unreachable,
         allow_negative_numbers = true)]
     default_unreachable_toleration_seconds: i64,

@@ -20,13 +20,13 @@ pub(crate) struct AuthenticationFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         action = ArgAction::Set)]
     anonymous_auth: Option<bool>,
-    /// File with Authentication Configuration to configure the JWT Token authenticator or the anonymous authenticator. It
-    /// is read again when it changes. This flag is mutually exclusive with the --oidc-* flags, and with --anonymous-auth if
-    /// the file configures the Anonymous authenticator.
+    /// File with Authentication Configuration to configure the JWT Token authenticator or the anonymous authenticator.
+    /// It is read again when it changes. This flag is mutually exclusive with the --oidc-* flags, and with
+    /// --anonymous-auth if the file configures the Anonymous authenticator.
     #[arg(long, value_name = "FILE")]
     authentication_config: Option<PathBuf>,
-    /// The URL of the OpenID issuer, only HTTPS scheme will be accepted. If set, it will be used to verify the OIDC JSON
-    /// Web Token (JWT).
+    /// The URL of the OpenID issuer, only HTTPS scheme will be accepted. If set, it will be used to verify the OIDC
+    /// JSON Web Token (JWT).
     #[arg(long, value_name = "URL")]
     oidc_issuer_url: Option<String>,
     /// The client ID for the OpenID Connect client, must be set if oidc-issuer-url is set.
@@ -36,24 +36,24 @@ pub(crate) struct AuthenticationFlags {
     /// Otherwise the host's root CA set will be used.
     #[arg(long, value_name = "FILE")]
     oidc_ca_file: Option<PathBuf>,
-    /// The OpenID claim to use as the user name. Note that claims other than the default ('sub') is not guaranteed to be
-    /// unique and immutable [default: sub].
+    /// The OpenID claim to use as the user name. Note that claims other than the default ('sub') is not guaranteed to
+    /// be unique and immutable [default: sub].
     #[arg(long, value_name = "CLAIM")]
     oidc_username_claim: Option<String>,
     /// If provided, all usernames will be prefixed with this value. If not provided, username claims other than 'email'
     /// are prefixed by the issuer URL to avoid clashes. To skip any prefixing, provide the value '-'.
     #[arg(long, value_name = "PREFIX")]
     oidc_username_prefix: Option<String>,
-    /// If provided, the name of a custom OpenID Connect claim for specifying user groups. The claim value is expected to
-    /// be a string or array of strings.
+    /// If provided, the name of a custom OpenID Connect claim for specifying user groups. The claim value is expected
+    /// to be a string or array of strings.
     #[arg(long, value_name = "CLAIM")]
     oidc_groups_claim: Option<String>,
     /// If provided, all groups will be prefixed with this value to prevent conflicts with other authentication
     /// strategies.
     #[arg(long, value_name = "PREFIX")]
     oidc_groups_prefix: Option<String>,
-    /// Comma-separated list of allowed JOSE asymmetric signing algorithms: RS256, RS384, RS512, ES256, ES384, ES512, PS256,
-    /// PS384, PS512 [default: RS256].
+    /// Comma-separated list of allowed JOSE asymmetric signing algorithms: RS256, RS384, RS512, ES256, ES384, ES512,
+    /// PS256, PS384, PS512 [default: RS256].
     #[arg(long, value_name = "ALG,...")]
     oidc_signing_algs: Option<Vec<StringSlice>>,
     /// A key=value pair that describes a required claim in the ID Token. If set, the claim is verified to be present in
@@ -63,13 +63,13 @@ pub(crate) struct AuthenticationFlags {
     /// A CSV file with static bearer tokens for authentication, one per line: token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
-    /// Enable to allow secrets of type 'bootstrap.kubernetes.io/token' in the 'kube-system' namespace to be used for TLS
-    /// bootstrapping authentication.
+    /// Enable to allow secrets of type 'bootstrap.kubernetes.io/token' in the 'kube-system' namespace to be used for
+    /// TLS bootstrapping authentication.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = false, action = ArgAction::Set)]
     pub(crate) enable_bootstrap_token_auth: bool,
-    /// File with webhook configuration for token authentication in kubeconfig format. The API server will query the remote
-    /// service to determine authentication for bearer tokens.
+    /// File with webhook configuration for token authentication in kubeconfig format. The API server will query the
+    /// remote service to determine authentication for bearer tokens.
     #[arg(long, value_name = "FILE")]
     authentication_token_webhook_config_file: Option<PathBuf>,
     /// The API version of the authentication.k8s.io TokenReview to send to and expect from the webhook.

@@ -28,8 +28,8 @@ pub(crate) struct EtcdStoreFlags {
     /// application/json.
     #[arg(long, value_name = "TYPE", default_value = PROTOBUF)]
     storage_media_type: String,
-    /// The file with the certificate authority that is used to secure the communication with etcd. It is read again when it
-    /// changes, as are the files of the next two flags.
+    /// The file with the certificate authority that is used to secure the communication with etcd. It is read again
+    /// when it changes, as are the files of the next two flags.
     #[arg(long, value_name = "FILE")]
     etcd_cafile: Option<PathBuf>,
     /// The file with the client certificate that is used to secure the communication with etcd.
@@ -45,8 +45,8 @@ pub(crate) struct EtcdStoreFlags {
 pub(crate) struct EtcdFlags {
     #[command(flatten)]
     store: EtcdStoreFlags,
-    /// The etcd servers of single resources, comma separated, as group/resource#servers, where servers are URLs, semicolon
-    /// separated. Only events can be in another etcd: /events#http://etcd4:2379;http://etcd5:2379.
+    /// The etcd servers of single resources, comma separated, as group/resource#servers, where servers are URLs,
+    /// semicolon separated. Only events can be in another etcd: /events#http://etcd4:2379;http://etcd5:2379.
     #[arg(long, value_name = "OVERRIDE,...")]
     etcd_servers_overrides: Vec<StringSlice>,
     /// How often old revisions are compacted in etcd. 0 disables this.
@@ -58,20 +58,20 @@ pub(crate) struct EtcdFlags {
     /// The time limit of readiness checks of etcd.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     etcd_readycheck_timeout: Duration,
-    /// 0 disables the metrics of the numbers of stored objects. They are computed when metrics are read, so no other value
-    /// has an effect.
+    /// 0 disables the metrics of the numbers of stored objects. They are computed when metrics are read, so no other
+    /// value has an effect.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = parse_duration)]
     etcd_count_metric_poll_period: Duration,
-    /// 0 disables the metric of the size of the database. It is computed when metrics are read, so no other value has an
-    /// effect.
+    /// 0 disables the metric of the size of the database. It is computed when metrics are read, so no other value has
+    /// an effect.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     etcd_db_metric_poll_interval: Duration,
     /// How late changes of other servers in etcd may arrive before /readyz fails. Load balancers then turn to a server
     /// that is up to date. 0 disables this.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     max_feed_lag: Duration,
-    /// For how many seconds a lease of etcd is used for further objects that expire. A high number saves leases, and lets
-    /// objects live longer than they should.
+    /// For how many seconds a lease of etcd is used for further objects that expire. A high number saves leases, and
+    /// lets objects live longer than they should.
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_LEASE_REUSE_SECONDS)]
     lease_reuse_duration_seconds: u32,
 }

@@ -77,8 +77,8 @@ pub(crate) struct Serve {
     /// after a damaged or incomplete write-ahead log. No revision is given out twice.
     #[arg(long, value_name = "REVISION")]
     accept_data_loss_after: Option<u64>,
-    /// Start with the objects and keys of a server that does not run, from its data directory. They are read into memory, so
-    /// this needs --storage-backend memory.
+    /// Start with the objects and keys of a server that does not run, from its data directory. They are read into
+    /// memory, so this needs --storage-backend memory.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
     /// Start although the cluster was served with another certificate authority or another service account key.
@@ -125,12 +125,12 @@ pub(crate) struct Serve {
     tls_private_key_file: Option<PathBuf>,
     /// A pair of certificate and key files, and optionally the domain patterns for which it is used, such as
     /// "foo.crt,foo.key:*.foo.com,foo.com". An IP address stands for clients that connect to it and ask for no name.
-    /// Without patterns it is used for the names of the certificate. May be given more than once; the first that matches
-    /// counts, and patterns count before names of certificates.
+    /// Without patterns it is used for the names of the certificate. May be given more than once; the first that
+    /// matches counts, and patterns count before names of certificates.
     #[arg(long, value_name = "CERT,KEY[:DOMAIN,...]", value_parser = NamedCertificate::parse)]
     tls_sni_cert_key: Vec<NamedCertificate>,
-    /// Further host names and IP addresses, comma separated, for which the server's own certificate is valid. It is always
-    /// valid for the bind and advertise addresses, the host name and the service "kubernetes".
+    /// Further host names and IP addresses, comma separated, for which the server's own certificate is valid. It is
+    /// always valid for the bind and advertise addresses, the host name and the service "kubernetes".
     #[arg(long, value_name = "NAME,...", alias = "tls-extra-sans")]
     tls_san: Vec<StringSlice>,
     /// The lowest TLS version: VersionTLS12 or VersionTLS13.
@@ -155,8 +155,8 @@ pub(crate) struct Serve {
     /// this and twice this, to spread out load.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     min_request_timeout: u32,
-    /// Time limit of requests that are not long-running, as a duration such as 1m0s. A request may ask for less with the
-    /// parameter "timeout".
+    /// Time limit of requests that are not long-running, as a duration such as 1m0s. A request may ask for less with
+    /// the parameter "timeout".
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = parse_positive_duration)]
     request_timeout: Duration,
     /// Maximum number of requests in flight that only read, such as gets and lists; further ones are rejected. 0 for no
@@ -177,9 +177,9 @@ pub(crate) struct Serve {
     /// fails, so that load balancers notice.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
     shutdown_delay_duration: Duration,
-    /// A set of KEY=true|false pairs, comma separated, that enable or disable built-in APIs. May be given more than once.
-    /// Keys: GROUP/VERSION, GROUP/VERSION/RESOURCE, api/all, api/ga (versions such as v1), api/beta (v1beta1), api/alpha
-    /// (v1alpha1).
+    /// A set of KEY=true|false pairs, comma separated, that enable or disable built-in APIs. May be given more than
+    /// once. Keys: GROUP/VERSION, GROUP/VERSION/RESOURCE, api/all, api/ga (versions such as v1), api/beta (v1beta1),
+    /// api/alpha (v1alpha1).
     #[arg(long, value_name = "KEY=BOOL,...")]
     runtime_config: Vec<String>,
     /// If true, allow privileged containers. kubeadm sets it as well; the default of kube-apiserver is false.
@@ -201,8 +201,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = parse_event_ttl)]
     event_ttl: Duration,
     /// The file to which a line of JSON is appended for each request, with its user, answer and the bodies of writes.
-    /// Values of secrets and tokens are replaced. Only for debugging: it holds everything else that clients write. It is
-    /// also set by the environment variable PINTLE_LOG_REQUESTS, for programs that pass no flags.
+    /// Values of secrets and tokens are replaced. Only for debugging: it holds everything else that clients write. It
+    /// is also set by the environment variable PINTLE_LOG_REQUESTS, for programs that pass no flags.
     #[arg(long, value_name = "FILE")]
     log_requests: Option<PathBuf>,
     /// Number for the log level verbosity: 0 logs errors and warnings, 2 also slow requests, 3 also every request, 9
@@ -264,8 +264,8 @@ fn feature_gates_help() -> String {
     pintle_gates::help_lines().fold(about.to_owned(), |text, line| text + "\n" + &line)
 }
 
-/// Raises the soft limit of open files to the hard limit, because clients may open thousands of connections. Go's runtime
-/// does the same for kube-apiserver. Returns the limit.
+/// Raises the soft limit of open files to the hard limit, because clients may open thousands of connections. Go's
+/// runtime does the same for kube-apiserver. Returns the limit.
 fn raise_open_file_limit() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -12,28 +12,29 @@ use crate::command::string_slice::StringSlice;
 #[derive(clap::Args)]
 pub(crate) struct ServiceAccountFlags {
     /// Identifier of the service account token issuer, asserted in the "iss" claim of issued tokens. Only an https URL
-    /// has OpenID Connect documents. May be given more than once: the first is used to generate tokens, and all are used
-    /// to determine which issuers are accepted.
+    /// has OpenID Connect documents. May be given more than once: the first is used to generate tokens, and all are
+    /// used to determine which issuers are accepted.
     #[arg(long, value_name = "ISSUER", default_value = DEFAULT_SERVICE_ACCOUNT_ISSUER)]
     service_account_issuer: Vec<String>,
-    /// File with PEM-encoded RSA or ECDSA private or public keys, or certificates, used to verify service account tokens.
-    /// May be given more than once. Required with --service-account-signing-key-file [default: the server's own key].
+    /// File with PEM-encoded RSA or ECDSA private or public keys, or certificates, used to verify service account
+    /// tokens. May be given more than once. Required with --service-account-signing-key-file [default: the server's own
+    /// key].
     #[arg(long, value_name = "FILE")]
     service_account_key_file: Vec<PathBuf>,
-    /// File with the PEM-encoded private key that signs service account tokens [default: the server's own key, pki/sa.key
-    /// in --data-dir].
+    /// File with the PEM-encoded private key that signs service account tokens [default: the server's own key,
+    /// pki/sa.key in --data-dir].
     #[arg(long, value_name = "FILE")]
     service_account_signing_key_file: Option<PathBuf>,
-    /// Identifiers of the API, comma separated. Service account tokens used against the API must be bound to at least one
-    /// of them [default: the values of --service-account-issuer].
+    /// Identifiers of the API, comma separated. Service account tokens used against the API must be bound to at least
+    /// one of them [default: the values of --service-account-issuer].
     #[arg(long, value_name = "AUDIENCE,...")]
     api_audiences: Vec<StringSlice>,
     /// If true, legacy service account tokens are valid only while their secret and their service account exist.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = true, action = ArgAction::Set)]
     service_account_lookup: bool,
-    /// The maximum validity duration of a token created by the service account token issuer, such as 24h. Longer requests
-    /// are shortened. 0 for no limit.
+    /// The maximum validity duration of a token created by the service account token issuer, such as 24h. Longer
+    /// requests are shortened. 0 for no limit.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
     service_account_max_token_expiration: Duration,
     /// If true, tokens of injected volumes are valid for a year, ignoring --service-account-max-token-expiration, and
