@@ -8,7 +8,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class PlatformTag(BuildHookInterface[Any]):
-    """Sets the tag of the wheel. Without a binary it stays one for all platforms."""
+    """Sets the tag of the wheel. Without a binary, the wheel stays a wheel for all platforms."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Looks for the binary, which `cargo xtask package` puts into the source folder."""

@@ -83,7 +83,7 @@ class Server {
   /** @type {string[]} */
   #lines = [];
   #process;
-  /** Resolves when the server has printed where it listens. */
+  /** Resolves when the server has printed its URL and the path of its kubeconfig. */
   #ready;
   /** Resolves to the exit status when the process has ended and everything is cleaned up. */
   #ended;
@@ -107,9 +107,9 @@ class Server {
       this.#process.on('close', resolve);
       this.#process.on('error', reject);
     });
-    // An error is reported by whoever waits.
+    // `stop` and `waitUntilReady` report the error.
     this.#ended.catch(() => {});
-    // The server may end before it is told to.
+    // The server may end before this process stops it.
     this.#process.stdin.on('error', () => {});
     /** @type {Promise<void>} */
     this.#ready = new Promise((resolve) => {
@@ -147,7 +147,7 @@ class Server {
       clearTimeout(timer);
       endedEarly.catch(() => {});
     }
-    // A cluster that is never stopped does not keep this process alive; it ends with it.
+    // A cluster that is never stopped does not keep this process alive. It ends with this process.
     this.#keepAlive(false);
   }
 
@@ -157,7 +157,7 @@ class Server {
     try {
       await this.#ended;
     } finally {
-      // Nothing is left unless the shell was killed.
+      // The folder still exists only if the shell was killed.
       await rm(this.folder, { recursive: true, force: true });
     }
   }

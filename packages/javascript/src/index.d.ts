@@ -43,23 +43,23 @@ export class PintleError extends Error {}
 
 /**
  * Starts a server on a free port of 127.0.0.1, which keeps objects in memory, and waits until it is ready. The server
- * also ends when this process dies, whatever the cause. Several can run at once.
+ * also ends when this process dies, whatever the cause. Several servers can run at once.
  *
  * @throws {PintleError} if it cannot be started
  */
 export function startCluster(options?: ClusterOptions): Promise<Cluster>;
 
 /**
- * Returns the path of the server's program: `binary` if given, else that of this package for the platform, that of the
- * environment variable PINTLE_BINARY, or one on the PATH.
+ * Returns the path of the server's program. It is `binary` if given. Otherwise it is the first of these that exists: this
+ * package's program for the platform, the program that PINTLE_BINARY names, `pintle` on the PATH.
  *
- * @throws {PintleError} if there is none, or if the one that is named is not a program
+ * @throws {PintleError} if there is no program, or if the named file is not a program
  */
 export function findBinary(binary?: string): string;
 
 /**
  * Starts a cluster before all tests of a file or block and stops it after them, with the functions of any test runner.
- * `pintle/vitest` and `pintle/jest` call it with theirs. The cluster can be used from the first test on, and in hooks
- * that are declared later.
+ * `pintle/vitest` and `pintle/jest` call it with their functions. The cluster can be used from the first test on, and
+ * in hooks that are declared later.
  */
 export function useClusterWith(hooks: Hooks, options?: ClusterOptions): Omit<Cluster, 'stop' | typeof Symbol.asyncDispose>;

@@ -1,4 +1,4 @@
-// What the official client does with a cluster, for the tests of each runner.
+// Requests of the official client to a cluster, for the tests of each runner.
 
 import assert from 'node:assert/strict';
 import * as k8s from '@kubernetes/client-node';

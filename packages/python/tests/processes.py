@@ -1,4 +1,4 @@
-"""What a cluster could leave behind."""
+"""Processes and folders that a cluster could leave behind."""
 
 import pathlib
 import subprocess

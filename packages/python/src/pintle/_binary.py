@@ -11,9 +11,11 @@ PACKAGED = pathlib.Path(__file__).parent / "bin" / "pintle"
 
 
 def find_binary(binary: str | os.PathLike[str] | None = None) -> pathlib.Path:
-    """Returns the path of the binary: `binary` if given, else the wheel's own, that of PINTLE_BINARY, or one on the PATH.
+    """Returns the path of the binary.
 
-    Raises PintleError if there is none, or if the one that is named is not a program.
+    It is `binary` if given. Otherwise it is the first of these that exists: the wheel's own binary, the binary that
+    PINTLE_BINARY names, `pintle` on the PATH. Raises PintleError if there is no binary, or if the named file is not a
+    program.
     """
     if binary is not None:
         return _program(pathlib.Path(binary), "the given binary")

@@ -22,20 +22,20 @@ from pintle._errors import PintleError
 if TYPE_CHECKING:
     import kubernetes.client
 
-#: The server ends by a signal that it cannot refuse; what remains is to remove its folder.
+#: The maximum time to end the server with SIGKILL and to remove its folder, in seconds.
 _STOP_TIMEOUT = 30.0
 
-#: How many of the last lines of the log are kept.
+#: The maximum number of lines of the log that are kept.
 _LOG_LINES = 2000
 
-#: The lines of the server's output that say where it listens.
+#: The beginnings of the lines with the server's URL and the path of its kubeconfig.
 _URL, _KUBECONFIG = "url:", "kubeconfig:"
 
 
 class Cluster:
     """A Kubernetes API server that listens on a free port of 127.0.0.1 and stores objects in memory.
 
-    It is a context manager: the server starts when the block begins and has gone when it ends. It also ends when this
+    It is a context manager: the server starts when the block begins, and ends with the block. It also ends when this
     process dies, whatever the cause. Several clusters can run at once.
     """
 
@@ -48,8 +48,8 @@ class Cluster:
     ) -> None:
         """Prepares a cluster, without starting it.
 
-        `args` are further arguments of `pintle serve`. `binary` is the path of the server's program; `find_binary` says
-        where it is looked for otherwise. `timeout` is how many seconds the start may take.
+        `args` are further arguments of `pintle serve`. `binary` is the path of the server's program;
+        `find_binary` finds the default. `timeout` is the maximum duration of the start, in seconds.
         """
         self._args = list(args)
         self._binary = binary
@@ -176,7 +176,7 @@ class _Running:
         self._reader.start()
 
     def wait_until_ready(self, timeout: float) -> None:
-        """Waits until the server has printed where it listens."""
+        """Waits until the server has printed its URL and the path of its kubeconfig."""
         start = time.monotonic()
         if not self._changed.wait(timeout):
             raise PintleError(f"the server was not ready after {timeout:g} seconds. Its log:\n{self.log()}")
@@ -196,7 +196,7 @@ class _Running:
         for client in self.clients:
             client.close()
         try:
-            # A line and not only the end: a forked process may still hold the other end.
+            # The end of the input is not enough: a forked process may still hold the pipe.
             self._input.write(b"\n")
             self._input.close()
         except OSError:
@@ -206,7 +206,7 @@ class _Running:
         except subprocess.TimeoutExpired as error:
             raise PintleError(f"the server did not end within {_STOP_TIMEOUT:g} seconds") from error
         self._reader.join()
-        # Nothing is left unless the shell was killed.
+        # The folder still exists only if the shell was killed.
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _read(self, output: IO[bytes]) -> None:

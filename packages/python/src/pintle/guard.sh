@@ -14,7 +14,7 @@ exec 3<&0 </dev/null
 server=$!
 (
     read -r _ <&3
-    # Nothing is worth a graceful shutdown: the objects are in memory.
+    # A graceful shutdown is not needed: the objects are in memory.
     kill -KILL "$server"
 ) >/dev/null 2>&1 &
 watcher=$!

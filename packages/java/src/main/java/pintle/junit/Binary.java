@@ -18,8 +18,8 @@ final class Binary {
     private Binary() {}
 
     /**
-     * The program: {@code named} if it is not null, else that of the jar for this platform, that of the environment
-     * variable PINTLE_BINARY, or one on the PATH.
+     * Returns the path of the program. It is {@code named} if that is not null. Otherwise it is the first of these that
+     * exists: the jar's program for this platform, the program that PINTLE_BINARY names, {@code pintle} on the PATH.
      */
     static synchronized Path find(Path named) {
         if (named != null) {
@@ -67,7 +67,7 @@ final class Binary {
             }
             var onlyUser = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
             Files.createDirectories(folder, onlyUser);
-            // Other processes see all of the program or none of it.
+            // Other processes see the complete program or no file.
             Path partial = Files.createTempFile(folder, "pintle", ".new", onlyUser);
             try {
                 Files.copy(input, partial, StandardCopyOption.REPLACE_EXISTING);

@@ -6,8 +6,8 @@ import java.util.List;
 import java.util.Objects;
 
 /**
- * A running Kubernetes API server, which listens on a free port of 127.0.0.1 and keeps objects in memory. Several can run
- * at once. The server ends with {@link #close()}, and when this process dies, whatever the cause.
+ * A running Kubernetes API server, which listens on a free port of 127.0.0.1 and keeps objects in memory. Several
+ * clusters can run at once. {@link #close()} ends the server, and so does the end of this process, whatever the cause.
  */
 public final class Cluster implements AutoCloseable {
     private final Server server;
@@ -111,8 +111,8 @@ public final class Cluster implements AutoCloseable {
         }
 
         /**
-         * Sets the program of the server. Without it, the program is that of the jar, that of the environment variable
-         * PINTLE_BINARY, or one on the PATH.
+         * Sets the program of the server. The default is the jar's program for this platform, or else the program that
+         * the environment variable PINTLE_BINARY names, or else {@code pintle} on the PATH.
          *
          * @param binary the path of the program
          * @return this builder

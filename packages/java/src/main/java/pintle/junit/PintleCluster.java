@@ -10,7 +10,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 
 /**
  * Gives the tests of a class a Kubernetes API server: constructors, methods and life cycle methods may have a parameter
- * of the type {@link Cluster}. The server starts when the first parameter is asked for.
+ * of the type {@link Cluster}. The server starts when JUnit resolves the first of these parameters.
  *
  * <p>Nested classes use the cluster of the class around them, unless they have an annotation of their own.
  */
@@ -20,7 +20,7 @@ import org.junit.jupiter.api.extension.ExtendWith;
 @Retention(RetentionPolicy.RUNTIME)
 @Target({ElementType.TYPE, ElementType.ANNOTATION_TYPE})
 public @interface PintleCluster {
-    /** Returns how long a cluster lives. */
+    /** Returns the lifetime of a cluster. */
     Scope scope() default Scope.CLASS;
 
     /** Returns further arguments of {@code pintle serve}. */
@@ -29,7 +29,7 @@ public @interface PintleCluster {
     /** Returns how many seconds the start may take. */
     int timeoutSeconds() default 30;
 
-    /** How long a cluster lives. */
+    /** The lifetime of a cluster. */
     enum Scope {
         /** One cluster for all tests of the class. */
         CLASS,

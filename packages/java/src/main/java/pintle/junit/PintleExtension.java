@@ -8,7 +8,7 @@ import org.junit.jupiter.api.extension.ParameterResolutionException;
 import org.junit.jupiter.api.extension.ParameterResolver;
 import org.junit.platform.commons.support.AnnotationSupport;
 
-/** Passes a {@link Cluster} to parameters of tests, and stops it. {@link PintleCluster} registers it. */
+/** Passes a {@link Cluster} to parameters of tests, and stops it. {@link PintleCluster} registers this extension. */
 public final class PintleExtension implements ParameterResolver {
     private static final ExtensionContext.Namespace NAMESPACE = ExtensionContext.Namespace.create(PintleExtension.class);
 
@@ -33,7 +33,7 @@ public final class PintleExtension implements ParameterResolver {
             owner = context;
         }
         return owner.getStore(NAMESPACE)
-                // A store has the values of those around it. The key keeps a cluster to its class or method.
+                // A store also has the values of the stores around it. The key limits a cluster to its class or method.
                 .getOrComputeIfAbsent(owner.getUniqueId(), key -> new Stored(start(options)), Stored.class)
                 .cluster();
     }
@@ -45,7 +45,7 @@ public final class PintleExtension implements ParameterResolver {
                 .start();
     }
 
-    /** The context of the class that has the annotation: the test class or one around it. */
+    /** The context of the annotated class: the test class or a class around it. */
     private static ExtensionContext annotatedClass(ExtensionContext context) {
         Optional<ExtensionContext> next = Optional.of(context);
         while (next.isPresent()) {

@@ -27,7 +27,7 @@ final class Server {
     private static final String URL = "url:";
     private static final String KUBECONFIG = "kubeconfig:";
 
-    /** The server ends by a signal that it cannot refuse; what remains is to remove its folder. */
+    /** The maximum time to end the server with SIGKILL and to remove its folder. */
     private static final Duration STOP_TIMEOUT = Duration.ofSeconds(30);
 
     private final Path binary;
@@ -68,7 +68,7 @@ final class Server {
         }
     }
 
-    /** Waits until the server has printed where it listens. */
+    /** Waits until the server has printed its URL and the path of its kubeconfig. */
     void waitUntilReady(Duration timeout) {
         if (!await(changed, timeout)) {
             throw new PintleException(
@@ -127,7 +127,7 @@ final class Server {
     /** Ends the process and removes the folder. */
     void stop() {
         try (OutputStream input = process.getOutputStream()) {
-            // A line and not only the end: another process may hold a copy of the other end.
+            // The end of the input is not enough: another process may hold a copy of the pipe.
             input.write('\n');
         } catch (IOException ended) {
             // The server has ended by itself.
@@ -135,7 +135,7 @@ final class Server {
         try {
             waitForEnd();
         } finally {
-            // Nothing is left unless the shell was killed.
+            // The folder still exists only if the shell was killed.
             remove(folder);
         }
     }

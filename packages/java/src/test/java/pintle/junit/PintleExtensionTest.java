@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.platform.testkit.engine.EngineTestKit;
 
-/** How long clusters live, and which parameters get them. */
+/** The lifetime of clusters, and the parameters that get them. */
 class PintleExtensionTest {
     /** The clusters that the classes below have seen. */
     private static final List<Path> SEEN = new ArrayList<>();
