@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the checks of CI. It prepares the tools and then checks format, lints and tests. Last it runs
+//! `cargo xtask test`: the checks of CI. It prepares the tools and then checks format, language, lints and tests. Last it runs
 //! the tests of controller-runtime and of a scaffolded project. Each step is a command that can be run alone. After a
 //! failed step the other steps still run.
 
@@ -10,6 +10,7 @@ use crate::{go_tools, print_status, root};
 /// The steps after `prepare`, as arguments for cargo.
 const STEPS: &[&[&str]] = &[
     &["fmt", "--all", "--check"],
+    &["xtask", "language"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["test", "--workspace", "--no-fail-fast"],
     &["xtask", "envtest", "--built"],
