@@ -12,8 +12,20 @@ use prose::Paragraph;
 /// The maximum number of words in a sentence.
 const MAX_WORDS: usize = 25;
 /// The folders and files that are checked, from the root of the repository.
-const CHECKED: &[&str] =
-    &["crates", "docs", "bench", "compare", "packages", "xtask", "ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"];
+const CHECKED: &[&str] = &[
+    "crates",
+    "docs",
+    "bench",
+    "compare",
+    "packages",
+    "xtask",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "SECURITY.md",
+];
 /// Folders of generated files and of foreign files.
 const SKIPPED_FOLDERS: &[&str] = &["target", "node_modules", ".venv", "build", "dist"];
 
