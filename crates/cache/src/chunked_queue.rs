@@ -40,10 +40,6 @@ impl<T> ChunkedQueue<T> {
         self.chunks.back()?.back()
     }
 
-    pub(crate) fn back_mut(&mut self) -> Option<&mut T> {
-        self.chunks.back_mut()?.back_mut()
-    }
-
     pub(crate) fn push_back(&mut self, entry: T) {
         match self.chunks.back_mut().filter(|last| last.len() < CHUNK) {
             Some(last) => last.push_back(entry),

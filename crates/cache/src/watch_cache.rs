@@ -699,12 +699,10 @@ impl WatchCache {
         self.watchers.wake(events);
     }
 
-    /// Drops the oldest events. States before them can no longer be read.
-    pub(crate) fn drop_oldest(&self, count: u64) {
+    /// Drops the oldest event. States before it can no longer be read.
+    pub(crate) fn drop_oldest(&self) {
         let mut state = self.state.write();
-        for _ in 0..count {
-            state.drop_oldest();
-        }
+        state.drop_oldest();
         let valid_from = state.valid_from;
         state.corrupt.trim(valid_from);
     }

@@ -22,27 +22,18 @@ pub(super) const PACKED_PER_CHANGE: usize = 2;
 pub(super) const PACK_BATCH: usize = 128;
 const PACK_BATCH_BYTES: usize = 1 << 20;
 
-/// Maximum number of events of a run. The history drops whole runs.
-const MAX_EVENTS_PER_RUN: u64 = 32;
-/// Maximum size that the events of a run retain, in bytes.
-const MAX_RUN_BYTES: usize = 64 << 10;
-/// Maximum time between two events of a run.
-const MAX_RUN_PAUSE: Duration = Duration::from_millis(100);
-
 /// The retained events of all watch caches, in the order of their revisions.
 #[derive(Default)]
 pub(super) struct EventHistory {
-    /// The oldest events, in runs. Only the logs of their watch caches keep them, packed or, if packing is not
-    /// possible, unchanged.
-    logged: ChunkedQueue<EventRun>,
+    /// The oldest events. Only the logs of their watch caches keep them, packed or, if packing is not possible,
+    /// unchanged.
+    logged: ChunkedQueue<LoggedEvent>,
     /// The newer events, which are not packed yet.
     unpacked: ChunkedQueue<UnpackedEvent>,
     /// The number of events that have been dropped.
     pub(super) evicted: u64,
     /// The revision of the newest dropped event.
     pub(super) evicted_to: u64,
-    /// The position of the first event in `unpacked`: the number of events before it, including dropped ones.
-    logged_end: u64,
     pub(super) retained_bytes: usize,
     /// The size that the events in `unpacked` retain.
     unpacked_bytes: usize,
@@ -51,18 +42,14 @@ pub(super) struct EventHistory {
     pub(super) frame_budget: FrameBudget,
 }
 
-/// Events that follow each other here and in the log of their watch cache. A run saves memory: a million separate
-/// events would take as much memory here as in the log.
-struct EventRun {
-    /// The position of the run's first event in the history.
-    first: u64,
-    /// The index of the run's first event in the log, see [`WatchCache::append`].
-    log_index: u64,
-    newest_revision: u64,
-    /// When the newest event of the run was added.
+/// An event in the log of its watch cache.
+struct LoggedEvent {
     added_at: Timestamp,
-    retained_bytes: usize,
     watch_cache: Arc<WatchCache>,
+    /// The event's index in the log, see [`WatchCache::append`].
+    log_index: u64,
+    revision: u64,
+    retained_bytes: usize,
 }
 
 /// An event that is not packed.
@@ -88,17 +75,6 @@ pub(super) enum FoundEvents {
 impl UnpackedEvent {
     fn retained_bytes(&self) -> usize {
         self.event.retained_bytes()
-    }
-}
-
-impl EventRun {
-    /// True if an event belongs to the run when it comes after `length` events of the run.
-    fn is_continued_by(&self, length: u64, event: &UnpackedEvent, retained_bytes: usize) -> bool {
-        Arc::ptr_eq(&self.watch_cache, &event.watch_cache)
-            && self.log_index + length == event.log_index
-            && length < MAX_EVENTS_PER_RUN
-            && self.retained_bytes + retained_bytes <= MAX_RUN_BYTES
-            && event.added_at <= self.added_at.after(MAX_RUN_PAUSE)
     }
 }
 
@@ -129,34 +105,31 @@ impl EventHistory {
 
     /// The number of events.
     pub(super) fn len(&self) -> usize {
-        usize::try_from(self.logged_end - self.evicted).unwrap_or(usize::MAX) + self.unpacked.len()
+        self.logged.len() + self.unpacked.len()
     }
 
-    /// The revision of the event that is dropped next, and when it was added. For a run, both belong to its newest
-    /// event.
+    /// The revision of the event that is dropped next, and when it was added.
     pub(super) fn next_to_drop(&self) -> Option<(Timestamp, u64)> {
-        let run = self.logged.front().map(|run| (run.added_at, run.newest_revision));
-        run.or_else(|| self.unpacked.front().map(|unpacked| (unpacked.added_at, unpacked.event.revision)))
+        let logged = self.logged.front().map(|logged| (logged.added_at, logged.revision));
+        logged.or_else(|| self.unpacked.front().map(|unpacked| (unpacked.added_at, unpacked.event.revision)))
     }
 
-    /// Drops the oldest event, together with the other events of its run. Returns false if there is no event.
+    /// Drops the oldest event. Returns false if there is no event.
     pub(super) fn pop(&mut self) -> bool {
-        let (watch_cache, count) = if let Some(run) = self.logged.pop_front() {
-            self.retained_bytes -= run.retained_bytes;
-            self.evicted_to = run.newest_revision;
-            let end = self.logged.front().map_or(self.logged_end, |next| next.first);
-            (run.watch_cache, end - run.first)
+        let watch_cache = if let Some(logged) = self.logged.pop_front() {
+            self.retained_bytes -= logged.retained_bytes;
+            self.evicted_to = logged.revision;
+            logged.watch_cache
         } else if let Some(unpacked) = self.unpacked.pop_front() {
             self.retained_bytes -= unpacked.retained_bytes();
             self.unpacked_bytes -= unpacked.retained_bytes();
             self.evicted_to = unpacked.event.revision;
-            self.logged_end += 1;
-            (unpacked.watch_cache, 1)
+            unpacked.watch_cache
         } else {
             return false;
         };
-        self.evicted += count;
-        watch_cache.drop_oldest(count);
+        self.evicted += 1;
+        watch_cache.drop_oldest();
         true
     }
 
@@ -176,7 +149,7 @@ impl EventHistory {
         };
         let due = self.unpacked.iter_from(0).take(max).take_while(is_due).take_while(is_within);
         let due = due.map(|unpacked| (unpacked.watch_cache.clone(), unpacked.event.clone()));
-        (self.logged_end, due.collect())
+        (self.logged_end(), due.collect())
     }
 
     /// Records that the events after `before` are packed, and the size that each event retains now. `None` is an event
@@ -184,55 +157,40 @@ impl EventHistory {
     pub(super) fn set_packed(&mut self, before: u64, sizes: &[Option<usize>]) {
         for (number, size) in (before..).zip(sizes) {
             // Some of the events may have been dropped meanwhile.
-            if number != self.logged_end {
+            if number != self.logged_end() {
                 continue;
             }
             let Some(event) = self.unpacked.pop_front() else { return };
             let retained_bytes = size.unwrap_or_else(|| event.retained_bytes());
             self.unpacked_bytes -= event.retained_bytes();
             self.retained_bytes = self.retained_bytes - event.retained_bytes() + retained_bytes;
-            self.push_logged(&event, retained_bytes);
+            let UnpackedEvent { added_at, watch_cache, log_index, event } = event;
+            let revision = event.revision;
+            self.logged.push_back(LoggedEvent { added_at, watch_cache, log_index, revision, retained_bytes });
         }
     }
 
-    fn push_logged(&mut self, event: &UnpackedEvent, retained_bytes: usize) {
-        let (first, newest_revision, added_at) = (self.logged_end, event.event.revision, event.added_at);
-        self.logged_end += 1;
-        let last = self.logged.back_mut();
-        match last.filter(|run| run.is_continued_by(first - run.first, event, retained_bytes)) {
-            Some(run) => {
-                run.retained_bytes += retained_bytes;
-                (run.newest_revision, run.added_at) = (newest_revision, added_at);
-            }
-            None => {
-                let (watch_cache, log_index) = (event.watch_cache.clone(), event.log_index);
-                let run = EventRun { first, log_index, newest_revision, added_at, retained_bytes, watch_cache };
-                self.logged.push_back(run);
-            }
-        }
-    }
-
-    /// Up to `max` events from a position on. Dropped events are left out.
+    /// Up to `max` events from a position on, which is not before the first event of the history.
     pub(super) fn events_from(&self, position: u64, max: usize) -> Vec<FoundEvents> {
-        let (mut next, end) = (position, self.end().min(position.saturating_add(max as u64)));
-        let mut found = Vec::new();
-        let mut index = self.logged.partition_point(|run| run.first <= position).saturating_sub(1);
-        while next < end.min(self.logged_end)
-            && let Some(run) = self.logged.get(index)
-        {
-            index += 1;
-            let run_end = self.logged.get(index).map_or(self.logged_end, |next| next.first).min(end);
-            let count = usize::try_from(run_end - next).unwrap_or(usize::MAX);
-            found.push(FoundEvents::InLog {
-                watch_cache: run.watch_cache.clone(),
-                log_index: run.log_index + (next - run.first),
-                count,
-            });
-            next = run_end;
+        let start = usize::try_from(position.saturating_sub(self.evicted)).unwrap_or(usize::MAX);
+        let logged_count = self.logged.len().saturating_sub(start).min(max);
+        let mut found: Vec<FoundEvents> = Vec::new();
+        for logged in self.logged.iter_from(start).take(logged_count) {
+            match found.last_mut() {
+                Some(FoundEvents::InLog { watch_cache, log_index, count })
+                    if Arc::ptr_eq(watch_cache, &logged.watch_cache)
+                        && *log_index + *count as u64 == logged.log_index =>
+                {
+                    *count += 1;
+                }
+                _ => found.push(FoundEvents::InLog {
+                    watch_cache: logged.watch_cache.clone(),
+                    log_index: logged.log_index,
+                    count: 1,
+                }),
+            }
         }
-        let start = usize::try_from(next - self.logged_end.min(next)).unwrap_or(usize::MAX);
-        let unpacked =
-            self.unpacked.iter_from(start).take(usize::try_from(end.saturating_sub(next)).unwrap_or(usize::MAX));
+        let unpacked = self.unpacked.iter_from(start.saturating_sub(self.logged.len())).take(max - logged_count);
         found.extend(unpacked.map(|event| FoundEvents::Event((event.watch_cache.clone(), event.event.clone()))));
         found
     }
@@ -241,12 +199,16 @@ impl EventHistory {
     pub(super) fn expire(&mut self) {
         while self.pop() {}
         self.evicted += 1;
-        self.logged_end += 1;
+    }
+
+    /// The position of the first event in `unpacked`: the number of events before it, including dropped ones.
+    fn logged_end(&self) -> u64 {
+        self.evicted + self.logged.len() as u64
     }
 
     /// The number of events so far, including dropped ones.
     pub(super) fn end(&self) -> u64 {
-        self.logged_end + self.unpacked.len() as u64
+        self.logged_end() + self.unpacked.len() as u64
     }
 }
 
@@ -355,8 +317,6 @@ mod tests {
         }
         test.pack(usize::MAX);
         test.check();
-        let runs = test.history.logged.len();
-        assert!(runs * 4 < test.history.len(), "{runs} runs of {} events", test.history.len());
         test.history.pop();
         test.check();
         while test.history.pop() {}
