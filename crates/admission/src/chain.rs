@@ -14,17 +14,18 @@ use pintle_value::Value;
 
 use crate::manifest::ManifestFiles;
 use crate::metrics::{ChainMetrics, Phase};
-use crate::webhook::{MutatingAdmissionWebhook, ReviewEndpoint, ValidatingAdmissionWebhook};
+use crate::webhook::ReviewEndpoint;
 use crate::{
     AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
     CertificateSigning, CertificateSubjectRestriction, ClusterTrustBundleAttest, DefaultIngressClass,
     DefaultStorageClass, DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration,
     ImagePolicyWebhook, JobValidation, LimitPodHardAntiAffinityTopology, LimitRanger, MutatingAdmissionPolicy,
-    NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle, NodeDeclaredFeatureValidator, NodeRestriction,
-    OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize, PodGroupProtection, PodGroupWorkloadExists,
-    PodNodeSelector, PodResizeValidator, PodSecurity, PodTolerationRestriction, PodTopologyLabels, Priority,
-    ResourceQuota, RuntimeClass, ServiceAccount, StorageObjectInUseProtection, TaintNodesByCondition,
-    TerminatingDefinition, TolerationSeconds, ValidatingAdmissionPolicy,
+    MutatingAdmissionWebhook, NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle,
+    NodeDeclaredFeatureValidator, NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize,
+    PodGroupProtection, PodGroupWorkloadExists, PodNodeSelector, PodResizeValidator, PodSecurity,
+    PodTolerationRestriction, PodTopologyLabels, Priority, ResourceQuota, RuntimeClass, ServiceAccount,
+    StorageObjectInUseProtection, TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
+    ValidatingAdmissionPolicy, ValidatingAdmissionWebhook,
 };
 
 /// A plugin that can be enabled and disabled.

@@ -7,6 +7,9 @@ use pintle_value::{Str, Value};
 
 use crate::AdmissionAttributes;
 
+/// The annotation of a claim that names its storage class, older than the field.
+pub(crate) const CLAIM_CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
 /// The name of the newest class of a resource that has one of these annotations with the value `true`. If several such
 /// classes were created at the same time, the first by name counts.
 pub(crate) fn default_class(

@@ -1,101 +1,34 @@
 //! Admission: plugins that may change or refuse a write after authorization and before it is stored (upstream:
-//! `apiserver/pkg/admission`). Built-in plugins live here.
-//! This crate knows no HTTP.
+//! `apiserver/pkg/admission`). This crate knows no HTTP.
+//!
+//! The built-in plugins are in `plugins`. Every other module is for several plugins, or runs them.
 
-mod always;
-mod always_pull_images;
-mod bound_pod;
 mod cached_derivation;
-mod certificates;
 mod chain;
 mod configuration_file;
 mod converted_view;
 mod default_class;
-mod default_ingress_class;
-mod default_storage_class;
-mod default_toleration_seconds;
-mod deny_service_external_ips;
-mod event_rate_limit;
 mod expressions;
-mod extended_resource_toleration;
-mod image_policy_webhook;
-mod job_validation;
-mod limit_pod_hard_anti_affinity_topology;
-mod limit_ranger;
+mod finalizers;
 pub mod manifest;
 pub mod matching;
 mod metrics;
-mod namespace_lifecycle;
-mod namespace_presence;
-mod node_declared_feature_validator;
-mod node_restriction;
 pub mod objects;
-mod owner_references_permission_enforcement;
-mod persistent_volume_claim_resize;
-mod pod_containers;
-mod pod_group_protection;
-mod pod_group_workload_exists;
-mod pod_node_selector;
-mod pod_resize_validator;
-pub mod pod_security;
-mod pod_toleration_restriction;
-mod pod_topology_labels;
-mod policy;
-mod priority;
+mod plugins;
+mod pods;
 mod reinvocation;
 mod reservation;
-mod resource_quota;
-mod runtime_class;
-mod service_account;
-mod storage_object_in_use_protection;
-mod taint_nodes_by_condition;
-mod terminating_definition;
 #[cfg(test)]
 mod testing;
 mod tolerations;
 pub mod webhook;
 
-pub use always::{AlwaysAdmit, AlwaysDeny};
-pub use always_pull_images::AlwaysPullImages;
-pub use certificates::{
-    CertificateApproval, CertificateSigning, CertificateSubjectRestriction, ClusterTrustBundleAttest,
-};
 pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain, PluginError};
 pub use configuration_file::{PluginConfiguration, decode_configuration_file};
-pub use default_ingress_class::DefaultIngressClass;
-pub use default_storage_class::DefaultStorageClass;
-pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds};
-pub use deny_service_external_ips::DenyServiceExternalIPs;
-pub use event_rate_limit::EventRateLimit;
-pub use extended_resource_toleration::ExtendedResourceToleration;
-pub use image_policy_webhook::ImagePolicyWebhook;
-pub use job_validation::JobValidation;
-pub use limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology;
-pub use limit_ranger::LimitRanger;
 pub use metrics::Phase;
-pub use namespace_lifecycle::NamespaceLifecycle;
-pub use namespace_presence::{NamespaceAutoProvision, NamespaceExists};
-pub use node_declared_feature_validator::NodeDeclaredFeatureValidator;
-pub use node_restriction::NodeRestriction;
-pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
-pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
-pub use pod_group_protection::PodGroupProtection;
-pub use pod_group_workload_exists::PodGroupWorkloadExists;
-pub use pod_node_selector::PodNodeSelector;
-pub use pod_resize_validator::PodResizeValidator;
-pub use pod_security::PodSecurity;
-pub use pod_toleration_restriction::PodTolerationRestriction;
-pub use pod_topology_labels::PodTopologyLabels;
-pub use policy::{MutatingAdmissionPolicy, ValidatingAdmissionPolicy};
-pub use priority::Priority;
+pub use plugins::*;
 pub use reinvocation::ReinvocationContext;
 pub use reservation::{NoReservations, Reservation, Reservations};
-pub use resource_quota::ResourceQuota;
-pub use runtime_class::RuntimeClass;
-pub use service_account::ServiceAccount;
-pub use storage_object_in_use_protection::StorageObjectInUseProtection;
-pub use taint_nodes_by_condition::TaintNodesByCondition;
-pub use terminating_definition::TerminatingDefinition;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -5,10 +5,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use pintle_admission::webhook::{
-    MutatingAdmissionWebhook, ReviewEndpoint, ValidatingAdmissionWebhook, WebhookCall, WebhookCallError, WebhookCaller,
-};
-use pintle_admission::{AdmissionOperation, AdmissionPlugin};
+use pintle_admission::webhook::{ReviewEndpoint, WebhookCall, WebhookCallError, WebhookCaller};
+use pintle_admission::{AdmissionOperation, AdmissionPlugin, MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
 use pintle_registry::BoxFuture;
 use pintle_schema::base64;
 use pintle_value::Value;

@@ -1,0 +1,31 @@
+//! The plugin `AlwaysAdmit` (upstream: `plugin/pkg/admission/admit`). It is deprecated and useful in tests only.
+
+use crate::{AdmissionAttributes, AdmissionPlugin};
+
+/// The admission plugin `AlwaysAdmit`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AlwaysAdmit;
+
+impl AdmissionPlugin for AlwaysAdmit {
+    fn name(&self) -> &'static str {
+        "AlwaysAdmit"
+    }
+
+    fn handles(&self, _attributes: &AdmissionAttributes<'_>) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Scenario, json};
+
+    #[test]
+    fn everything_is_admitted() {
+        let map = json(r#"{"metadata":{"name":"m"}}"#);
+        let create = Scenario::create("", "configmaps");
+        create.check_mutate(&AlwaysAdmit, map.clone(), Ok(&map));
+        create.check_validate(&AlwaysAdmit, &map, Ok(()));
+    }
+}

@@ -1,0 +1,133 @@
+//! The plugin `NodeDeclaredFeatureValidator` (KEP-5328; upstream: `plugin/pkg/admission/nodedeclaredfeatures`): refuses an
+//! update of a pod that needs a feature which its node does not declare.
+
+use std::future::ready;
+
+use pintle_gates::{Feature, Gates};
+use pintle_kinds::is_sidecar;
+use pintle_registry::{ApiError, BoxFuture};
+use pintle_value::Value;
+use pintle_value::field::quote;
+
+use crate::pods::{is_spec_update, node_of};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+
+/// Whether an update from one spec of a pod to another needs a feature.
+type IsNeeded = fn(&Value, &Value) -> bool;
+
+/// The features that updates can need, sorted (upstream: `component-helpers/nodedeclaredfeatures/features`).
+const FEATURES: [(&str, IsNeeded); 2] = [
+    ("InPlacePodLevelResourcesVerticalScaling", |old, new| old.get("resources") != new.get("resources")),
+    ("InPlacePodVerticalScalingInitContainers", |old, new| {
+        let containers = old.items_at(&["initContainers"]).iter().zip(new.items_at(&["initContainers"]));
+        containers.filter(|(old, _)| !is_sidecar(old)).any(|(old, new)| old.get("resources") != new.get("resources"))
+    }),
+];
+
+/// The admission plugin `NodeDeclaredFeatureValidator`.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeDeclaredFeatureValidator {
+    enabled: bool,
+}
+
+impl NodeDeclaredFeatureValidator {
+    /// The plugin. It does nothing if nodes do not declare features.
+    #[must_use]
+    pub fn new(gates: &Gates) -> Self {
+        Self { enabled: gates.is_enabled(Feature::NODE_DECLARED_FEATURES) }
+    }
+}
+
+impl AdmissionPlugin for NodeDeclaredFeatureValidator {
+    fn name(&self) -> &'static str {
+        "NodeDeclaredFeatureValidator"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Validating]
+    }
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.enabled
+            && attributes.operation == AdmissionOperation::Update
+            && attributes.resource.is("", "pods")
+            && matches!(attributes.subresource, "" | "resize")
+    }
+
+    fn validate<'a>(
+        &'a self,
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(ready(check(attributes, object)))
+    }
+}
+
+fn check(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+    let Some(old) = attributes.old.filter(|_| is_spec_update(attributes, pod)) else { return Ok(()) };
+    let needed = FEATURES.iter().filter(|(_, is_needed)| is_needed(&old["spec"], &pod["spec"]));
+    let mut needed: Vec<&str> = needed.map(|(feature, _)| *feature).collect();
+    if needed.is_empty() {
+        return Ok(());
+    }
+    let node = node_of(attributes, pod)?;
+    let declared = node.items_at(&["status", "declaredFeatures"]);
+    needed.retain(|feature| !declared.iter().any(|declared| declared.as_str() == Some(feature)));
+    if needed.is_empty() {
+        return Ok(());
+    }
+    let (features, name) = (needed.join(", "), quote(node.name()));
+    let why = format!("pod update requires features {features} which are not available on node {name}");
+    Err(attributes.forbidden(pod, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Scenario, json};
+
+    const CPU: &str = r#""resources":{"requests":{"cpu":"1"}}"#;
+
+    /// Checks an update of a pod's spec on a node with this list of features.
+    fn check(enabled: bool, subresource: &'static str, declared: &str, old: &str, new: &str, expect: Result<(), &str>) {
+        let plugin = NodeDeclaredFeatureValidator { enabled };
+        let node = json(&format!(
+            r#"{{"kind":"Node","metadata":{{"name":"node"}},"status":{{"declaredFeatures":[{declared}]}}}}"#
+        ));
+        let pod = |generation: u8, spec: &str| {
+            json(&format!(
+                r#"{{"metadata":{{"name":"p","generation":{generation}}},"spec":{{"nodeName":"node",{spec}}}}}"#
+            ))
+        };
+        let scenario =
+            Scenario { subresource, stored: vec![node], old: Some(pod(1, old)), ..Scenario::update("", "pods") };
+        scenario.check_validate(&plugin, &pod(2, new), expect);
+    }
+
+    #[test]
+    fn the_node_must_declare_what_an_update_needs() {
+        let whole = format!(r#"{CPU},"initContainers":[{{"name":"i",{CPU}}}]"#);
+        let bare = r#""initContainers":[{"name":"i"}]"#;
+        let refused = |features: &str| {
+            format!(
+                "pods \"p\" is forbidden: pod update requires features {features} which are not available on node \
+                 \"node\""
+            )
+        };
+        let (pods, containers) = ("InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers");
+        let declared = |name: &str| format!("\"{name}\"");
+        for subresource in ["", "resize"] {
+            check(true, subresource, "", bare, &whole, Err(&refused(&format!("{pods}, {containers}"))));
+            check(true, subresource, &declared(pods), bare, &whole, Err(&refused(containers)));
+            check(true, subresource, &declared(containers), bare, &whole, Err(&refused(pods)));
+            let both = [declared(pods), declared(containers)].join(",");
+            check(true, subresource, &both, bare, &whole, Ok(()));
+        }
+        check(false, "", "", bare, &whole, Ok(()));
+        check(true, "status", "", bare, &whole, Ok(()));
+        check(true, "", "", &whole, &whole, Ok(()));
+        // Sidecars could be resized before.
+        let sidecar = |fields: &str| format!(r#""initContainers":[{{"name":"i","restartPolicy":"Always"{fields}}}]"#);
+        check(true, "", "", &sidecar(""), &sidecar(&format!(",{CPU}")), Ok(()));
+    }
+}

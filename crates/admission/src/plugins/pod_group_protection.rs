@@ -1,0 +1,70 @@
+//! The plugin `PodGroupProtection` (upstream: `plugin/pkg/admission/scheduling/podgroupprotection`): gives new pod groups a
+//! finalizer. A controller removes it when no pod belongs to the group any more.
+
+use std::future::ready;
+
+use pintle_gates::{Feature, Gates};
+use pintle_registry::{ApiError, BoxFuture};
+use pintle_value::Value;
+use pintle_value::metadata::POD_GROUP_PROTECTION;
+
+use crate::finalizers::add_finalizer;
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+
+/// The admission plugin `PodGroupProtection`.
+#[derive(Clone, Copy, Debug)]
+pub struct PodGroupProtection {
+    enabled: bool,
+}
+
+impl PodGroupProtection {
+    /// The plugin, which does nothing without the feature `GenericWorkload`.
+    #[must_use]
+    pub fn new(gates: &Gates) -> Self {
+        Self { enabled: gates.is_enabled(Feature::GENERIC_WORKLOAD) }
+    }
+}
+
+impl AdmissionPlugin for PodGroupProtection {
+    fn name(&self) -> &'static str {
+        "PodGroupProtection"
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &[Phase::Mutating]
+    }
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.enabled && attributes.creates("scheduling.k8s.io", "podgroups")
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        _: &'a AdmissionAttributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, Result<(), ApiError>> {
+        add_finalizer(object, POD_GROUP_PROTECTION);
+        Box::pin(ready(Ok(())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Scenario, gates, json};
+
+    #[test]
+    fn new_pod_groups_get_their_finalizer_once() {
+        let plugin = PodGroupProtection::new(&gates(&["GenericWorkload"]));
+        let group = |finalizers: &str| json(&format!(r#"{{"metadata":{{"name":"g"{finalizers}}}}}"#));
+        let own = r#","finalizers":["scheduling.k8s.io/podgroup-protection"]"#;
+        let create = Scenario::create("scheduling.k8s.io", "podgroups");
+        create.check_mutate(&plugin, group(""), Ok(&group(own)));
+        create.check_mutate(&plugin, group(own), Ok(&group(own)));
+        create.check_mutate(&PodGroupProtection::new(&Gates::default()), group(""), Ok(&group("")));
+        let update = Scenario { old: Some(group("")), ..Scenario::update("scheduling.k8s.io", "podgroups") };
+        update.check_mutate(&plugin, group(""), Ok(&group("")));
+        let workload = Scenario::create("scheduling.k8s.io", "workloads");
+        workload.check_mutate(&plugin, group(""), Ok(&group("")));
+    }
+}
