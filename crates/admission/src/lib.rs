@@ -18,6 +18,7 @@ mod plugins;
 mod pods;
 mod reinvocation;
 mod reservation;
+mod sync_plugin;
 #[cfg(test)]
 mod testing;
 mod tolerations;
@@ -29,6 +30,7 @@ pub use metrics::Phase;
 pub use plugins::*;
 pub use reinvocation::ReinvocationContext;
 pub use reservation::{NoReservations, Reservation, Reservations};
+pub use sync_plugin::SyncPlugin;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -225,7 +227,7 @@ impl AdmissionAttributes<'_> {
     }
 }
 
-/// An admission plugin. Both phases admit everything by default.
+/// An admission plugin. Both phases admit everything by default. A plugin that never waits implements [`SyncPlugin`].
 pub trait AdmissionPlugin: Send + Sync {
     /// The name, as in `--enable-admission-plugins`.
     fn name(&self) -> &'static str;

@@ -1,15 +1,14 @@
 //! The plugin `AlwaysAdmit` (upstream: `plugin/pkg/admission/admit`). It is deprecated and useful in tests only.
 
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The admission plugin `AlwaysAdmit`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysAdmit;
 
-impl AdmissionPlugin for AlwaysAdmit {
-    fn name(&self) -> &'static str {
-        "AlwaysAdmit"
-    }
+impl SyncPlugin for AlwaysAdmit {
+    const NAME: &'static str = "AlwaysAdmit";
+    const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
 
     fn handles(&self, _attributes: &AdmissionAttributes<'_>) -> bool {
         false

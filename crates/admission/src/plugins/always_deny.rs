@@ -1,9 +1,9 @@
 //! The plugin `AlwaysDeny` (upstream: `plugin/pkg/admission/deny`). It is deprecated and useful in tests only.
 
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The admission plugin `AlwaysDeny`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,25 +15,20 @@ impl AlwaysDeny {
     }
 }
 
-impl AdmissionPlugin for AlwaysDeny {
-    fn name(&self) -> &'static str {
-        "AlwaysDeny"
+impl SyncPlugin for AlwaysDeny {
+    const NAME: &'static str = "AlwaysDeny";
+    const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
+
+    fn handles(&self, _: &AdmissionAttributes<'_>) -> bool {
+        true
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async { Err(Self::refuse(attributes, object)) })
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
+        Err(Self::refuse(attributes, object))
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async { Err(Self::refuse(attributes, object)) })
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
+        Err(Self::refuse(attributes, object))
     }
 }
 

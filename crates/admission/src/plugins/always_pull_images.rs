@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::{Errors, FieldPath, Value};
 
 use crate::pods::{ALL_LISTS, containers};
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 const ALWAYS: &str = "Always";
 
@@ -75,39 +75,26 @@ fn check_policies(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(
     }
 }
 
-impl AdmissionPlugin for AlwaysPullImages {
-    fn name(&self) -> &'static str {
-        "AlwaysPullImages"
-    }
+impl SyncPlugin for AlwaysPullImages {
+    const NAME: &'static str = "AlwaysPullImages";
+    const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates_or_updates("", "pods")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            if is_relevant(attributes, object) {
-                set_policies(object);
-            }
-            Ok(())
-        })
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
+        if is_relevant(attributes, object) {
+            set_policies(object);
+        }
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match is_relevant(attributes, object) {
-                true => check_policies(attributes, object),
-                false => Ok(()),
-            }
-        })
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
+        match is_relevant(attributes, object) {
+            true => check_policies(attributes, object),
+            false => Ok(()),
+        }
     }
 }
 

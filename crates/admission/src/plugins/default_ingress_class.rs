@@ -1,13 +1,11 @@
 //! The plugin `DefaultIngressClass` (upstream: `plugin/pkg/admission/network/defaultingressclass`): gives new ingresses
 //! that name no class the default ingress class.
 
-use std::future::ready;
-
-use pintle_registry::{ApiError, BoxFuture, GroupResource};
+use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;
 
 use crate::default_class::default_class;
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 const GROUP: &str = "networking.k8s.io";
 /// The annotation of an ingress that names its class, older than the field.
@@ -18,39 +16,26 @@ const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultIngressClass;
 
-impl AdmissionPlugin for DefaultIngressClass {
-    fn name(&self) -> &'static str {
-        "DefaultIngressClass"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Mutating]
-    }
+impl SyncPlugin for DefaultIngressClass {
+    const NAME: &'static str = "DefaultIngressClass";
+    const PHASES: &'static [Phase] = &[Phase::Mutating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates(GROUP, "ingresses")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        ingress: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(set_class(attributes, ingress)))
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, ingress: &mut Value) -> Result<(), ApiError> {
+        let has_class =
+            ingress.annotation(CLASS_ANNOTATION).is_some() || ingress.at(&["spec", "ingressClassName"]).is_some();
+        if has_class {
+            return Ok(());
+        }
+        let classes = GroupResource::new(GROUP, "ingressclasses");
+        if let Some(class) = default_class(attributes, ingress, &classes, &[DEFAULT_ANNOTATION])? {
+            ingress.set_at(&["spec", "ingressClassName"], class);
+        }
+        Ok(())
     }
-}
-
-fn set_class(attributes: &AdmissionAttributes<'_>, ingress: &mut Value) -> Result<(), ApiError> {
-    let has_class =
-        ingress.annotation(CLASS_ANNOTATION).is_some() || ingress.at(&["spec", "ingressClassName"]).is_some();
-    if has_class {
-        return Ok(());
-    }
-    let classes = GroupResource::new(GROUP, "ingressclasses");
-    if let Some(class) = default_class(attributes, ingress, &classes, &[DEFAULT_ANNOTATION])? {
-        ingress.set_at(&["spec", "ingressClassName"], class);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

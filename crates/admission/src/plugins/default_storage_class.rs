@@ -1,13 +1,11 @@
 //! The plugin `DefaultStorageClass` (upstream: `plugin/pkg/admission/storage/storageclass/setdefault`): gives new claims
 //! that name no class the default storage class. A claim with an empty class keeps it.
 
-use std::future::ready;
-
-use pintle_registry::{ApiError, BoxFuture, GroupResource};
+use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;
 
 use crate::default_class::{CLAIM_CLASS_ANNOTATION, default_class};
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 const DEFAULT_ANNOTATIONS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
@@ -16,39 +14,26 @@ const DEFAULT_ANNOTATIONS: [&str; 2] =
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultStorageClass;
 
-impl AdmissionPlugin for DefaultStorageClass {
-    fn name(&self) -> &'static str {
-        "DefaultStorageClass"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Mutating]
-    }
+impl SyncPlugin for DefaultStorageClass {
+    const NAME: &'static str = "DefaultStorageClass";
+    const PHASES: &'static [Phase] = &[Phase::Mutating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates("", "persistentvolumeclaims")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        claim: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(set_class(attributes, claim)))
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, claim: &mut Value) -> Result<(), ApiError> {
+        let has_class =
+            claim.annotation(CLAIM_CLASS_ANNOTATION).is_some() || claim.at(&["spec", "storageClassName"]).is_some();
+        if has_class {
+            return Ok(());
+        }
+        let classes = GroupResource::new("storage.k8s.io", "storageclasses");
+        if let Some(class) = default_class(attributes, claim, &classes, &DEFAULT_ANNOTATIONS)? {
+            claim.set_at(&["spec", "storageClassName"], class);
+        }
+        Ok(())
     }
-}
-
-fn set_class(attributes: &AdmissionAttributes<'_>, claim: &mut Value) -> Result<(), ApiError> {
-    let has_class =
-        claim.annotation(CLAIM_CLASS_ANNOTATION).is_some() || claim.at(&["spec", "storageClassName"]).is_some();
-    if has_class {
-        return Ok(());
-    }
-    let classes = GroupResource::new("storage.k8s.io", "storageclasses");
-    if let Some(class) = default_class(attributes, claim, &classes, &DEFAULT_ANNOTATIONS)? {
-        claim.set_at(&["spec", "storageClassName"], class);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! The plugin `DefaultTolerationSeconds` (upstream: `plugin/pkg/admission/defaulttolerationseconds`): pods tolerate nodes
 //! that are not ready or not reachable for some time, unless they say something else.
 
-use std::future::ready;
-
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::{Value, object};
 
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// How long pods tolerate by default, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +33,15 @@ fn is_for(toleration: &Value, taint: &str) -> bool {
     (key.is_empty() || key == taint) && matches!(effect, "" | NO_EXECUTE)
 }
 
-impl DefaultTolerationSeconds {
-    fn admit(self, pod: &mut Value) {
+impl SyncPlugin for DefaultTolerationSeconds {
+    const NAME: &'static str = "DefaultTolerationSeconds";
+    const PHASES: &'static [Phase] = &[Phase::Mutating];
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "pods")
+    }
+
+    fn mutate(&self, _: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
         let defaults = [
             ("node.kubernetes.io/not-ready", self.0.not_ready),
             ("node.kubernetes.io/unreachable", self.0.unreachable),
@@ -49,35 +54,13 @@ impl DefaultTolerationSeconds {
             })
         });
         if missing.iter().all(Option::is_none) {
-            return;
+            return Ok(());
         }
-        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         if let Some(tolerations) = spec.entry("tolerations").or_array() {
             tolerations.extend(missing.into_iter().flatten());
         }
-    }
-}
-
-impl AdmissionPlugin for DefaultTolerationSeconds {
-    fn name(&self) -> &'static str {
-        "DefaultTolerationSeconds"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Mutating]
-    }
-
-    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        attributes.creates_or_updates("", "pods")
-    }
-
-    fn mutate<'a>(
-        &'a self,
-        _attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        self.admit(object);
-        Box::pin(ready(Ok(())))
+        Ok(())
     }
 }
 

@@ -1,12 +1,10 @@
 //! The plugin `DenyServiceExternalIPs` (upstream: `plugin/pkg/admission/network/denyserviceexternalips`): services get no
 //! new external addresses.
 
-use std::future::ready;
-
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 const ADDRESSES: [&str; 2] = ["spec", "externalIPs"];
 
@@ -14,35 +12,20 @@ const ADDRESSES: [&str; 2] = ["spec", "externalIPs"];
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DenyServiceExternalIPs;
 
-impl DenyServiceExternalIPs {
-    fn check(attributes: &AdmissionAttributes<'_>, service: &Value) -> Result<(), ApiError> {
-        let known = attributes.old.map_or(&[][..], |old| old.items_at(&ADDRESSES));
-        match service.items_at(&ADDRESSES).iter().all(|address| known.contains(address)) {
-            true => Ok(()),
-            false => Err(attributes.forbidden(service, "Use of external IPs is denied by admission control")),
-        }
-    }
-}
-
-impl AdmissionPlugin for DenyServiceExternalIPs {
-    fn name(&self) -> &'static str {
-        "DenyServiceExternalIPs"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
+impl SyncPlugin for DenyServiceExternalIPs {
+    const NAME: &'static str = "DenyServiceExternalIPs";
+    const PHASES: &'static [Phase] = &[Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates_or_updates("", "services")
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(Self::check(attributes, object)))
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, service: &Value) -> Result<(), ApiError> {
+        let known = attributes.old.map_or(&[][..], |old| old.items_at(&ADDRESSES));
+        match service.items_at(&ADDRESSES).iter().all(|address| known.contains(address)) {
+            true => Ok(()),
+            false => Err(attributes.forbidden(service, "Use of external IPs is denied by admission control")),
+        }
     }
 }
 

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes};
 use pintle_locks::Mutex;
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_schema::Scalar;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
 use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// How many buckets a limit keeps if its configuration does not say.
 const DEFAULT_CACHE_SIZE: usize = 4096;
@@ -212,25 +212,16 @@ fn validate(configuration: &Value) -> Errors {
     errors
 }
 
-impl AdmissionPlugin for EventRateLimit {
-    fn name(&self) -> &'static str {
-        "EventRateLimit"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
+impl SyncPlugin for EventRateLimit {
+    const NAME: &'static str = "EventRateLimit";
+    const PHASES: &'static [Phase] = &[Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.is_create_or_update() && attributes.resource.is("", "events")
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move { self.check(attributes, object, Instant::now()) })
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
+        self.check(attributes, object, Instant::now())
     }
 }
 

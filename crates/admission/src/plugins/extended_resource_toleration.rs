@@ -2,13 +2,12 @@
 //! requests an extended resource tolerates the taint with its name. So nodes with the resource can be reserved.
 
 use std::collections::BTreeSet;
-use std::future::ready;
 
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::{Value, names, object};
 
 use crate::pods::{LISTS, containers};
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The admission plugin `ExtendedResourceToleration`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,17 +19,24 @@ fn is_extended(name: &str) -> bool {
     !is_native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-impl ExtendedResourceToleration {
-    fn admit(pod: &mut Value) {
+impl SyncPlugin for ExtendedResourceToleration {
+    const NAME: &'static str = "ExtendedResourceToleration";
+    const PHASES: &'static [Phase] = &[Phase::Mutating];
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "pods")
+    }
+
+    fn mutate(&self, _: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
         let containers = containers(&pod["spec"], &LISTS);
         let requested = containers.flat_map(|container| container.entries_at(&["resources", "requests"]));
         let extended = requested.map(|(name, _)| name).filter(|name| is_extended(name));
         let extended: BTreeSet<String> = extended.map(str::to_owned).collect();
         if extended.is_empty() {
-            return;
+            return Ok(());
         }
-        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
-        let Some(tolerations) = spec.entry("tolerations").or_array() else { return };
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
+        let Some(tolerations) = spec.entry("tolerations").or_array() else { return Ok(()) };
         let toleration = |name: &str| object! {"key": name, "operator": "Exists", "effect": "NoSchedule"};
         let mut missing = extended.clone();
         for known in tolerations.iter_mut() {
@@ -43,29 +49,7 @@ impl ExtendedResourceToleration {
             }
         }
         tolerations.extend(missing.iter().map(|name| toleration(name)));
-    }
-}
-
-impl AdmissionPlugin for ExtendedResourceToleration {
-    fn name(&self) -> &'static str {
-        "ExtendedResourceToleration"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Mutating]
-    }
-
-    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        attributes.creates_or_updates("", "pods")
-    }
-
-    fn mutate<'a>(
-        &'a self,
-        _attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Self::admit(object);
-        Box::pin(ready(Ok(())))
+        Ok(())
     }
 }
 

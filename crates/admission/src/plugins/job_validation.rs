@@ -1,14 +1,12 @@
 //! The plugin `JobValidation` (upstream: `plugin/pkg/admission/job`). It forbids changes of the parallelism of a job
 //! whose pods are scheduled as a gang.
 
-use std::future::ready;
-
 use pintle_gates::{Feature, Gates};
-use pintle_registry::{ApiError, BoxFuture, GroupResource};
+use pintle_registry::{ApiError, GroupResource};
 use pintle_value::print::quote;
 use pintle_value::{Value, same};
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The admission plugin `JobValidation`.
 #[derive(Clone, Copy, Debug)]
@@ -24,40 +22,27 @@ impl JobValidation {
     }
 }
 
-impl AdmissionPlugin for JobValidation {
-    fn name(&self) -> &'static str {
-        "JobValidation"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
+impl SyncPlugin for JobValidation {
+    const NAME: &'static str = "JobValidation";
+    const PHASES: &'static [Phase] = &[Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.enabled && attributes.operation == AdmissionOperation::Update && attributes.is_object_of("batch", "jobs")
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        job: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(check(attributes, job)))
-    }
-}
-
-fn check(attributes: &AdmissionAttributes<'_>, job: &Value) -> Result<(), ApiError> {
-    let parallelism = ["spec", "parallelism"];
-    let Some(old) = attributes.old.filter(|old| !same(job.at(&parallelism), old.at(&parallelism))) else {
-        return Ok(());
-    };
-    match gang(attributes, old) {
-        Some(group) => {
-            let group = quote(group.name());
-            let why = format!("cannot change parallelism for a Job referencing gang-scheduled PodGroup {group}");
-            Err(attributes.forbidden(job, why))
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, job: &Value) -> Result<(), ApiError> {
+        let parallelism = ["spec", "parallelism"];
+        let Some(old) = attributes.old.filter(|old| !same(job.at(&parallelism), old.at(&parallelism))) else {
+            return Ok(());
+        };
+        match gang(attributes, old) {
+            Some(group) => {
+                let group = quote(group.name());
+                let why = format!("cannot change parallelism for a Job referencing gang-scheduled PodGroup {group}");
+                Err(attributes.forbidden(job, why))
+            }
+            None => Ok(()),
         }
-        None => Ok(()),
     }
 }
 

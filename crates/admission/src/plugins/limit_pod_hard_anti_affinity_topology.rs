@@ -1,12 +1,10 @@
 //! The plugin `LimitPodHardAntiAffinityTopology` (upstream: `plugin/pkg/admission/antiaffinity`): a pod may keep other
 //! pods away from its node, but not from a whole zone.
 
-use std::future::ready;
-
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const REQUIRED: [&str; 4] = ["spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
@@ -15,36 +13,21 @@ const REQUIRED: [&str; 4] = ["spec", "affinity", "podAntiAffinity", "requiredDur
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LimitPodHardAntiAffinityTopology;
 
-impl LimitPodHardAntiAffinityTopology {
-    fn check(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+impl SyncPlugin for LimitPodHardAntiAffinityTopology {
+    const NAME: &'static str = "LimitPodHardAntiAffinityTopology";
+    const PHASES: &'static [Phase] = &[Phase::Validating];
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.creates_or_updates("", "pods")
+    }
+
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
         let mut keys = pod.items_at(&REQUIRED).iter().map(|term| term.str_at(&["topologyKey"]));
         let Some(key) = keys.find(|key| *key != HOSTNAME) else { return Ok(()) };
         let why = format!(
             "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key {HOSTNAME} is allowed"
         );
         Err(attributes.forbidden(pod, why))
-    }
-}
-
-impl AdmissionPlugin for LimitPodHardAntiAffinityTopology {
-    fn name(&self) -> &'static str {
-        "LimitPodHardAntiAffinityTopology"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
-
-    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        attributes.creates_or_updates("", "pods")
-    }
-
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(Self::check(attributes, object)))
     }
 }
 

@@ -1,43 +1,32 @@
 //! The plugin `NamespaceExists` (upstream: `plugin/pkg/admission/namespace/exists`): refuses writes in a missing
 //! namespace.
 
-use pintle_registry::{ApiError, BoxFuture, Scope};
+use pintle_registry::{ApiError, Scope};
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The admission plugin `NamespaceExists`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamespaceExists;
 
-impl AdmissionPlugin for NamespaceExists {
-    fn name(&self) -> &'static str {
-        "NamespaceExists"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
+impl SyncPlugin for NamespaceExists {
+    const NAME: &'static str = "NamespaceExists";
+    const PHASES: &'static [Phase] = &[Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.operation != AdmissionOperation::Connect && attributes.resource.scope == Scope::Namespaced
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        _: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            if attributes.namespace.is_empty() {
-                return Ok(());
-            }
-            match attributes.read_namespace() {
-                Ok(_) => Ok(()),
-                Err(error @ ApiError::NotFound { .. }) => Err(error),
-                Err(error) => Err(ApiError::Internal(error.to_string())),
-            }
-        })
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, _: &Value) -> Result<(), ApiError> {
+        if attributes.namespace.is_empty() {
+            return Ok(());
+        }
+        match attributes.read_namespace() {
+            Ok(_) => Ok(()),
+            Err(error @ ApiError::NotFound { .. }) => Err(error),
+            Err(error) => Err(ApiError::Internal(error.to_string())),
+        }
     }
 }
 

@@ -1,16 +1,14 @@
 //! The plugin `NodeDeclaredFeatureValidator` (KEP-5328; upstream: `plugin/pkg/admission/nodedeclaredfeatures`): refuses an
 //! update of a pod that needs a feature which its node does not declare.
 
-use std::future::ready;
-
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::is_sidecar;
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::Value;
 use pintle_value::field::quote;
 
 use crate::pods::{is_spec_update, node_of};
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// Whether an update from one spec of a pod to another needs a feature.
 type IsNeeded = fn(&Value, &Value) -> bool;
@@ -38,14 +36,9 @@ impl NodeDeclaredFeatureValidator {
     }
 }
 
-impl AdmissionPlugin for NodeDeclaredFeatureValidator {
-    fn name(&self) -> &'static str {
-        "NodeDeclaredFeatureValidator"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
+impl SyncPlugin for NodeDeclaredFeatureValidator {
+    const NAME: &'static str = "NodeDeclaredFeatureValidator";
+    const PHASES: &'static [Phase] = &[Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.enabled
@@ -54,31 +47,23 @@ impl AdmissionPlugin for NodeDeclaredFeatureValidator {
             && matches!(attributes.subresource, "" | "resize")
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(check(attributes, object)))
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+        let Some(old) = attributes.old.filter(|_| is_spec_update(attributes, pod)) else { return Ok(()) };
+        let needed = FEATURES.iter().filter(|(_, is_needed)| is_needed(&old["spec"], &pod["spec"]));
+        let mut needed: Vec<&str> = needed.map(|(feature, _)| *feature).collect();
+        if needed.is_empty() {
+            return Ok(());
+        }
+        let node = node_of(attributes, pod)?;
+        let declared = node.items_at(&["status", "declaredFeatures"]);
+        needed.retain(|feature| !declared.iter().any(|declared| declared.as_str() == Some(feature)));
+        if needed.is_empty() {
+            return Ok(());
+        }
+        let (features, name) = (needed.join(", "), quote(node.name()));
+        let why = format!("pod update requires features {features} which are not available on node {name}");
+        Err(attributes.forbidden(pod, why))
     }
-}
-
-fn check(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
-    let Some(old) = attributes.old.filter(|_| is_spec_update(attributes, pod)) else { return Ok(()) };
-    let needed = FEATURES.iter().filter(|(_, is_needed)| is_needed(&old["spec"], &pod["spec"]));
-    let mut needed: Vec<&str> = needed.map(|(feature, _)| *feature).collect();
-    if needed.is_empty() {
-        return Ok(());
-    }
-    let node = node_of(attributes, pod)?;
-    let declared = node.items_at(&["status", "declaredFeatures"]);
-    needed.retain(|feature| !declared.iter().any(|declared| declared.as_str() == Some(feature)));
-    if needed.is_empty() {
-        return Ok(());
-    }
-    let (features, name) = (needed.join(", "), quote(node.name()));
-    let why = format!("pod update requires features {features} which are not available on node {name}");
-    Err(attributes.forbidden(pod, why))
 }
 
 #[cfg(test)]

@@ -2,55 +2,41 @@
 //! may request more storage only while it is bound, and only if its storage class allows expansion.
 
 use std::cmp::Ordering;
-use std::future::ready;
 
-use pintle_registry::{ApiError, BoxFuture, GroupResource};
+use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;
 use pintle_value::quantity::Quantity;
 
 use crate::default_class::CLAIM_CLASS_ANNOTATION;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The admission plugin `PersistentVolumeClaimResize`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PersistentVolumeClaimResize;
 
-impl AdmissionPlugin for PersistentVolumeClaimResize {
-    fn name(&self) -> &'static str {
-        "PersistentVolumeClaimResize"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
+impl SyncPlugin for PersistentVolumeClaimResize {
+    const NAME: &'static str = "PersistentVolumeClaimResize";
+    const PHASES: &'static [Phase] = &[Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.operation == AdmissionOperation::Update && attributes.is_object_of("", "persistentvolumeclaims")
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        claim: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(check(attributes, claim)))
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, claim: &Value) -> Result<(), ApiError> {
+        let Some(old) = attributes.old else { return Ok(()) };
+        if requested_storage(claim).cmp(&requested_storage(old)) != Ordering::Greater {
+            return Ok(());
+        }
+        if old.str_at(&["status", "phase"]) != "Bound" {
+            return Err(attributes.forbidden(claim, "Only bound persistent volume claims can be expanded"));
+        }
+        if !allows_expansion(attributes, claim, old) {
+            let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
+                       support resize";
+            return Err(attributes.forbidden(claim, why));
+        }
+        Ok(())
     }
-}
-
-fn check(attributes: &AdmissionAttributes<'_>, claim: &Value) -> Result<(), ApiError> {
-    let Some(old) = attributes.old else { return Ok(()) };
-    if requested_storage(claim).cmp(&requested_storage(old)) != Ordering::Greater {
-        return Ok(());
-    }
-    if old.str_at(&["status", "phase"]) != "Bound" {
-        return Err(attributes.forbidden(claim, "Only bound persistent volume claims can be expanded"));
-    }
-    if !allows_expansion(attributes, claim, old) {
-        let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
-                   support resize";
-        return Err(attributes.forbidden(claim, why));
-    }
-    Ok(())
 }
 
 fn requested_storage(claim: &Value) -> Quantity {

@@ -1,15 +1,13 @@
 //! The plugin `PodGroupProtection` (upstream: `plugin/pkg/admission/scheduling/podgroupprotection`): gives new pod groups a
 //! finalizer. A controller removes it when no pod belongs to the group any more.
 
-use std::future::ready;
-
 use pintle_gates::{Feature, Gates};
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::Value;
 use pintle_value::metadata::POD_GROUP_PROTECTION;
 
 use crate::finalizers::add_finalizer;
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The admission plugin `PodGroupProtection`.
 #[derive(Clone, Copy, Debug)]
@@ -25,26 +23,17 @@ impl PodGroupProtection {
     }
 }
 
-impl AdmissionPlugin for PodGroupProtection {
-    fn name(&self) -> &'static str {
-        "PodGroupProtection"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Mutating]
-    }
+impl SyncPlugin for PodGroupProtection {
+    const NAME: &'static str = "PodGroupProtection";
+    const PHASES: &'static [Phase] = &[Phase::Mutating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.enabled && attributes.creates("scheduling.k8s.io", "podgroups")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        _: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn mutate(&self, _: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
         add_finalizer(object, POD_GROUP_PROTECTION);
-        Box::pin(ready(Ok(())))
+        Ok(())
     }
 }
 

@@ -2,12 +2,11 @@
 //! namespace, and may use only the labels in the whitelist of the namespace.
 
 use std::collections::BTreeMap;
-use std::future::ready;
 
-use pintle_registry::{ApiError, BoxFuture, GroupResource};
+use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{FieldPath, Value, names};
 
-use crate::{AdmissionAttributes, AdmissionPlugin};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The annotation of a namespace with its node selector.
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
@@ -52,26 +51,6 @@ impl PodNodeSelector {
             error => error,
         })?;
         parse(namespace.annotation(ANNOTATION).unwrap_or_else(|| self.selector(DEFAULT)))
-    }
-
-    fn admit(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
-        let mut selector = self.of_namespace(attributes)?;
-        check_conflict(pod, &selector)?;
-        selector.extend(labels(pod).map(|(key, value)| (key.to_owned(), value.to_owned())));
-        if !selector.is_empty() {
-            let selector: pintle_value::Object = selector.into_iter().collect();
-            pod.set_at(&["spec", "nodeSelector"], selector);
-        }
-        self.check(attributes, pod)
-    }
-
-    fn check(&self, attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
-        check_conflict(pod, &self.of_namespace(attributes)?)?;
-        let whitelist = parse(self.selector(attributes.namespace))?;
-        if whitelist.is_empty() || labels(pod).all(|(key, value)| whitelist.get(key).is_some_and(|v| v == value)) {
-            return Ok(());
-        }
-        Err(refusal(pod, "pod node label selector labels conflict with its namespace whitelist"))
     }
 }
 
@@ -128,29 +107,32 @@ fn parse(text: &str) -> Result<Labels, ApiError> {
     Ok(labels)
 }
 
-impl AdmissionPlugin for PodNodeSelector {
-    fn name(&self) -> &'static str {
-        "PodNodeSelector"
-    }
+impl SyncPlugin for PodNodeSelector {
+    const NAME: &'static str = "PodNodeSelector";
+    const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates("", "pods")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(self.admit(attributes, object)))
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
+        let mut selector = self.of_namespace(attributes)?;
+        check_conflict(pod, &selector)?;
+        selector.extend(labels(pod).map(|(key, value)| (key.to_owned(), value.to_owned())));
+        if !selector.is_empty() {
+            let selector: pintle_value::Object = selector.into_iter().collect();
+            pod.set_at(&["spec", "nodeSelector"], selector);
+        }
+        self.validate(attributes, pod)
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(self.check(attributes, object)))
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+        check_conflict(pod, &self.of_namespace(attributes)?)?;
+        let whitelist = parse(self.selector(attributes.namespace))?;
+        if whitelist.is_empty() || labels(pod).all(|(key, value)| whitelist.get(key).is_some_and(|v| v == value)) {
+            return Ok(());
+        }
+        Err(refusal(pod, "pod node label selector labels conflict with its namespace whitelist"))
     }
 }
 

@@ -1,16 +1,14 @@
 //! The plugin `PodResizeValidator` (upstream: `plugin/pkg/admission/podresize`): refuses a resize that the pod's node could
 //! never grant.
 
-use std::future::ready;
-
 use pintle_kinds::{ResourceList, aggregate_container_resources, is_pod_level, resource_list};
-use pintle_registry::{ApiError, BoxFuture, Cause};
+use pintle_registry::{ApiError, Cause};
 use pintle_value::Value;
 use pintle_value::field::quote;
 use pintle_value::quantity::Quantity;
 
 use crate::pods::{is_spec_update, node_of};
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The label of a node's operating system.
 const OPERATING_SYSTEM: &str = "kubernetes.io/os";
@@ -19,14 +17,9 @@ const OPERATING_SYSTEM: &str = "kubernetes.io/os";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PodResizeValidator;
 
-impl AdmissionPlugin for PodResizeValidator {
-    fn name(&self) -> &'static str {
-        "PodResizeValidator"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
+impl SyncPlugin for PodResizeValidator {
+    const NAME: &'static str = "PodResizeValidator";
+    const PHASES: &'static [Phase] = &[Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.operation == AdmissionOperation::Update
@@ -34,38 +27,30 @@ impl AdmissionPlugin for PodResizeValidator {
             && attributes.subresource == "resize"
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(check(attributes, object)))
-    }
-}
-
-fn check(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
-    if !is_spec_update(attributes, pod) {
-        return Ok(());
-    }
-    let node = node_of(attributes, pod)?;
-    let refused = |reason: &'static str, why: String| {
-        let mut refusal = attributes.forbidden(pod, why);
-        if let ApiError::Forbidden { causes, .. } = &mut refusal {
-            causes.push(Cause { reason: reason.into(), message: String::new(), field: String::new() });
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+        if !is_spec_update(attributes, pod) {
+            return Ok(());
         }
-        Err(refusal)
-    };
-    let missing = missing_resources(&pod["spec"], &node);
-    if !missing.is_empty() {
-        let why = format!("Node didn't have enough allocatable resources: {}", missing.join("; "));
-        return refused("NodeCapacity", why);
-    }
-    match node.str_at(&["metadata", "labels", OPERATING_SYSTEM]) {
-        "linux" => Ok(()),
-        other => {
-            let (name, other) = (quote(node.name()), quote(other));
-            let why = format!("pod resize is only supported on linux nodes, node {name} is {other}");
-            refused("UnsupportedPlatform", why)
+        let node = node_of(attributes, pod)?;
+        let refused = |reason: &'static str, why: String| {
+            let mut refusal = attributes.forbidden(pod, why);
+            if let ApiError::Forbidden { causes, .. } = &mut refusal {
+                causes.push(Cause { reason: reason.into(), message: String::new(), field: String::new() });
+            }
+            Err(refusal)
+        };
+        let missing = missing_resources(&pod["spec"], &node);
+        if !missing.is_empty() {
+            let why = format!("Node didn't have enough allocatable resources: {}", missing.join("; "));
+            return refused("NodeCapacity", why);
+        }
+        match node.str_at(&["metadata", "labels", OPERATING_SYSTEM]) {
+            "linux" => Ok(()),
+            other => {
+                let (name, other) = (quote(node.name()), quote(other));
+                let why = format!("pod resize is only supported on linux nodes, node {name} is {other}");
+                refused("UnsupportedPlatform", why)
+            }
         }
     }
 }

@@ -1,16 +1,15 @@
 //! The plugin `PodTolerationRestriction` (upstream: `plugin/pkg/admission/podtolerationrestriction`). Pods get the
 //! default tolerations of their namespace or of the cluster. They may have only tolerations of the whitelist.
 
-use std::future::ready;
 use std::sync::LazyLock;
 
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes};
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_schema::Scalar;
 use pintle_value::{FieldPath, Value, object};
 
 use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, tolerations};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin, tolerations};
 
 /// The annotation of a namespace with its default tolerations.
 const DEFAULT_TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
@@ -58,39 +57,6 @@ impl PodTolerationRestriction {
         }
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         Err(PluginError::Unreadable(format!("invalid config: [{}]", errors.join(" "))))
-    }
-
-    fn admit(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
-        let mut extra = Vec::new();
-        if attributes.operation == AdmissionOperation::Create {
-            extra = of_namespace(attributes, DEFAULT_TOLERATIONS)?.unwrap_or_else(|| self.default.clone());
-        }
-        if qos_class(pod) != "BestEffort" {
-            extra.push(object! {"key": MEMORY_PRESSURE, "operator": "Exists", "effect": "NoSchedule"});
-        }
-        if !extra.is_empty() {
-            let merged = tolerations::merge(pod.items_at(&["spec", "tolerations"]), &extra);
-            pod.set_at(&["spec", "tolerations"], merged);
-        }
-        self.check(attributes, pod)
-    }
-
-    fn check(&self, attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
-        let given = pod.items_at(&["spec", "tolerations"]);
-        if given.is_empty() {
-            return Ok(());
-        }
-        let own = of_namespace(attributes, WHITELIST)?;
-        let (whitelist, scope) = match &own {
-            Some(whitelist) => (whitelist, "namespace"),
-            None => (&self.whitelist, "cluster"),
-        };
-        if tolerations::are_listed(given, whitelist) {
-            return Ok(());
-        }
-        Err(ApiError::Unclassified(format!(
-            "pod tolerations (possibly merged with namespace default tolerations) conflict with its {scope} whitelist"
-        )))
     }
 }
 
@@ -147,29 +113,45 @@ fn toleration(item: &Value) -> Result<Value, ApiError> {
     Ok(toleration)
 }
 
-impl AdmissionPlugin for PodTolerationRestriction {
-    fn name(&self) -> &'static str {
-        "PodTolerationRestriction"
-    }
+impl SyncPlugin for PodTolerationRestriction {
+    const NAME: &'static str = "PodTolerationRestriction";
+    const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates_or_updates("", "pods")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(self.admit(attributes, object)))
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
+        let mut extra = Vec::new();
+        if attributes.operation == AdmissionOperation::Create {
+            extra = of_namespace(attributes, DEFAULT_TOLERATIONS)?.unwrap_or_else(|| self.default.clone());
+        }
+        if qos_class(pod) != "BestEffort" {
+            extra.push(object! {"key": MEMORY_PRESSURE, "operator": "Exists", "effect": "NoSchedule"});
+        }
+        if !extra.is_empty() {
+            let merged = tolerations::merge(pod.items_at(&["spec", "tolerations"]), &extra);
+            pod.set_at(&["spec", "tolerations"], merged);
+        }
+        self.validate(attributes, pod)
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(self.check(attributes, object)))
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+        let given = pod.items_at(&["spec", "tolerations"]);
+        if given.is_empty() {
+            return Ok(());
+        }
+        let own = of_namespace(attributes, WHITELIST)?;
+        let (whitelist, scope) = match &own {
+            Some(whitelist) => (whitelist, "namespace"),
+            None => (&self.whitelist, "cluster"),
+        };
+        if tolerations::are_listed(given, whitelist) {
+            return Ok(());
+        }
+        Err(ApiError::Unclassified(format!(
+            "pod tolerations (possibly merged with namespace default tolerations) conflict with its {scope} whitelist"
+        )))
     }
 }
 

@@ -2,10 +2,10 @@
 //! their node. A binding gets the labels first; the pod takes them from the binding.
 
 use pintle_gates::{Feature, Gates};
-use pintle_registry::{ApiError, BoxFuture, GroupResource};
+use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The labels that are copied.
 const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -32,8 +32,17 @@ impl PodTopologyLabels {
             _ => "",
         }
     }
+}
 
-    fn admit(attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
+impl SyncPlugin for PodTopologyLabels {
+    const NAME: &'static str = "PodTopologyLabels";
+    const PHASES: &'static [Phase] = &[Phase::Mutating];
+
+    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        self.enabled && attributes.operation == AdmissionOperation::Create && attributes.resource.is("", "pods")
+    }
+
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
         let node = Self::node_name(attributes, object);
         if node.is_empty() {
             return Ok(());
@@ -44,28 +53,6 @@ impl PodTopologyLabels {
             object.set_at(&["metadata", "labels", key], value);
         }
         Ok(())
-    }
-}
-
-impl AdmissionPlugin for PodTopologyLabels {
-    fn name(&self) -> &'static str {
-        "PodTopologyLabels"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Mutating]
-    }
-
-    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        self.enabled && attributes.operation == AdmissionOperation::Create && attributes.resource.is("", "pods")
-    }
-
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move { Self::admit(attributes, object) })
     }
 }
 

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pintle_gates::{Feature, Gates};
-use pintle_registry::{ApiError, BoxFuture, GroupResource, StoredObjects};
+use pintle_registry::{ApiError, GroupResource, StoredObjects};
 use pintle_value::{Str, Value};
 
 use crate::cached_derivation::CachedDerivation;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
@@ -184,10 +184,9 @@ impl Priority {
     }
 }
 
-impl AdmissionPlugin for Priority {
-    fn name(&self) -> &'static str {
-        "Priority"
-    }
+impl SyncPlugin for Priority {
+    const NAME: &'static str = "Priority";
+    const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates_or_updates("", "pods")
@@ -195,33 +194,21 @@ impl AdmissionPlugin for Priority {
             || self.has_pod_groups && attributes.creates(GROUP, POD_GROUPS)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match (&*attributes.resource.plural, attributes.old) {
-                ("pods", Some(old)) => Self::admit_pod_update(object, old),
-                ("pods", None) => self.admit_new_pod(attributes, object)?,
-                (POD_GROUPS, None) => self.admit_new_pod_group(attributes, object)?,
-                _ => {}
-            }
-            Ok(())
-        })
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
+        match (&*attributes.resource.plural, attributes.old) {
+            ("pods", Some(old)) => Self::admit_pod_update(object, old),
+            ("pods", None) => self.admit_new_pod(attributes, object)?,
+            (POD_GROUPS, None) => self.admit_new_pod_group(attributes, object)?,
+            _ => {}
+        }
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            match attributes.is_object_of(GROUP, CLASSES) {
-                true => self.validate_class(attributes, object),
-                false => Ok(()),
-            }
-        })
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
+        match attributes.is_object_of(GROUP, CLASSES) {
+            true => self.validate_class(attributes, object),
+            false => Ok(()),
+        }
     }
 }
 

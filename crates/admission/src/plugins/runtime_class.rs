@@ -1,14 +1,12 @@
 //! The plugin `RuntimeClass` (upstream: `plugin/pkg/admission/runtimeclass`): a new pod gets the overhead and the
 //! scheduling constraints of its runtime class, and may not claim another overhead.
 
-use std::future::ready;
-
-use pintle_registry::{ApiError, BoxFuture, GroupResource};
+use pintle_registry::{ApiError, GroupResource};
 use pintle_value::field::quote;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Object, Value};
 
-use crate::{AdmissionAttributes, AdmissionPlugin, tolerations};
+use crate::{AdmissionAttributes, Phase, SyncPlugin, tolerations};
 
 /// The admission plugin `RuntimeClass`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,19 +72,6 @@ impl RuntimeClass {
         set_or_remove(spec, "tolerations", tolerations.into());
         Ok(())
     }
-
-    fn check_overhead(attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
-        let class = Self::class_of(attributes, pod)?;
-        let Some(given) = pod.at(&OVERHEAD).filter(|given| !given.is_empty()) else { return Ok(()) };
-        match class.as_ref().and_then(|class| class.get("overhead")) {
-            Some(overhead) if are_equal(overhead.get("podFixed"), Some(given)) => Ok(()),
-            Some(_) => Err(attributes.forbidden(pod, OTHER_OVERHEAD)),
-            None => {
-                let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-                Err(attributes.forbidden(pod, why))
-            }
-        }
-    }
 }
 
 /// Sets a field that a Go struct omits if it is empty.
@@ -98,35 +83,33 @@ fn set_or_remove(spec: &mut Object, field: &str, value: Value) {
     }
 }
 
-impl AdmissionPlugin for RuntimeClass {
-    fn name(&self) -> &'static str {
-        "RuntimeClass"
-    }
+impl SyncPlugin for RuntimeClass {
+    const NAME: &'static str = "RuntimeClass";
+    const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates("", "pods")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            if let Some(class) = Self::class_of(attributes, object)? {
-                Self::set_overhead(attributes, object, &class)?;
-                Self::set_scheduling(attributes, object, &class)?;
-            }
-            Ok(())
-        })
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
+        if let Some(class) = Self::class_of(attributes, object)? {
+            Self::set_overhead(attributes, object, &class)?;
+            Self::set_scheduling(attributes, object, &class)?;
+        }
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(Self::check_overhead(attributes, object)))
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, pod: &Value) -> Result<(), ApiError> {
+        let class = Self::class_of(attributes, pod)?;
+        let Some(given) = pod.at(&OVERHEAD).filter(|given| !given.is_empty()) else { return Ok(()) };
+        match class.as_ref().and_then(|class| class.get("overhead")) {
+            Some(overhead) if are_equal(overhead.get("podFixed"), Some(given)) => Ok(()),
+            Some(_) => Err(attributes.forbidden(pod, OTHER_OVERHEAD)),
+            None => {
+                let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+                Err(attributes.forbidden(pod, why))
+            }
+        }
     }
 }
 

@@ -2,14 +2,12 @@
 //! gives new claims, volumes and volume attributes classes a finalizer. A controller removes it when nothing uses the
 //! object any more.
 
-use std::future::ready;
-
-use pintle_registry::{ApiError, BoxFuture, Resource};
+use pintle_registry::{ApiError, Resource};
 use pintle_value::Value;
 use pintle_value::metadata::{ATTRIBUTES_CLASS_PROTECTION, CLAIM_PROTECTION, VOLUME_PROTECTION};
 
 use crate::finalizers::add_finalizer;
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The protected resources and their finalizers.
 const FINALIZERS: [(&str, &str, &str); 3] = [
@@ -27,28 +25,19 @@ fn finalizer_of(resource: &Resource) -> Option<&'static str> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StorageObjectInUseProtection;
 
-impl AdmissionPlugin for StorageObjectInUseProtection {
-    fn name(&self) -> &'static str {
-        "StorageObjectInUseProtection"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Mutating]
-    }
+impl SyncPlugin for StorageObjectInUseProtection {
+    const NAME: &'static str = "StorageObjectInUseProtection";
+    const PHASES: &'static [Phase] = &[Phase::Mutating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         FINALIZERS.iter().any(|(group, plural, _)| attributes.creates(group, plural))
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
         if let Some(finalizer) = finalizer_of(attributes.resource) {
             add_finalizer(object, finalizer);
         }
-        Box::pin(ready(Ok(())))
+        Ok(())
     }
 }
 

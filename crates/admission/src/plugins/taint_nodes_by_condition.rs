@@ -1,12 +1,10 @@
 //! The plugin `TaintNodesByCondition` (upstream: `plugin/pkg/admission/nodetaint`). A new node gets the taint of a node
 //! that is not ready. So nothing is scheduled to it before the node controller has seen it.
 
-use std::future::ready;
-
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::{Value, object};
 
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 const KEY: &str = "node.kubernetes.io/not-ready";
 const EFFECT: &str = "NoSchedule";
@@ -15,39 +13,24 @@ const EFFECT: &str = "NoSchedule";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TaintNodesByCondition;
 
-impl TaintNodesByCondition {
-    fn admit(node: &mut Value) {
-        let is_known = |taint: &Value| taint.str_at(&["key"]) == KEY && taint.str_at(&["effect"]) == EFFECT;
-        if node.items_at(&["spec", "taints"]).iter().any(is_known) {
-            return;
-        }
-        let Some(spec) = node.or_object().and_then(|node| node.entry("spec").or_object()) else { return };
-        if let Some(taints) = spec.entry("taints").or_array() {
-            taints.push(object! {"key": KEY, "effect": EFFECT});
-        }
-    }
-}
-
-impl AdmissionPlugin for TaintNodesByCondition {
-    fn name(&self) -> &'static str {
-        "TaintNodesByCondition"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Mutating]
-    }
+impl SyncPlugin for TaintNodesByCondition {
+    const NAME: &'static str = "TaintNodesByCondition";
+    const PHASES: &'static [Phase] = &[Phase::Mutating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates("", "nodes")
     }
 
-    fn mutate<'a>(
-        &'a self,
-        _attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Self::admit(object);
-        Box::pin(ready(Ok(())))
+    fn mutate(&self, _: &AdmissionAttributes<'_>, node: &mut Value) -> Result<(), ApiError> {
+        let is_known = |taint: &Value| taint.str_at(&["key"]) == KEY && taint.str_at(&["effect"]) == EFFECT;
+        if node.items_at(&["spec", "taints"]).iter().any(is_known) {
+            return Ok(());
+        }
+        let Some(spec) = node.or_object().and_then(|node| node.entry("spec").or_object()) else { return Ok(()) };
+        if let Some(taints) = spec.entry("taints").or_array() {
+            taints.push(object! {"key": KEY, "effect": EFFECT});
+        }
+        Ok(())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Refuses creates of custom resources whose CRD is terminating (upstream: the handler of custom resources wraps the
 //! admission chain in its `forbidCreateAdmission`). It cannot be disabled.
 
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The admission plugin `TerminatingDefinition`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,28 +30,19 @@ impl TerminatingDefinition {
     }
 }
 
-impl AdmissionPlugin for TerminatingDefinition {
-    fn name(&self) -> &'static str {
-        "TerminatingDefinition"
-    }
+impl SyncPlugin for TerminatingDefinition {
+    const NAME: &'static str = "TerminatingDefinition";
+    const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.operation == AdmissionOperation::Create && attributes.resource.definition.is_some()
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        _: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async { Self::check(attributes) })
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, _: &mut Value) -> Result<(), ApiError> {
+        Self::check(attributes)
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        _: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async { Self::check(attributes) })
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, _: &Value) -> Result<(), ApiError> {
+        Self::check(attributes)
     }
 }

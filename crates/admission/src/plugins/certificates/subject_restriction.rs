@@ -2,11 +2,11 @@
 
 use pintle_auth::user::SYSTEM_PRIVILEGED_GROUP;
 use pintle_kinds::requested_subject;
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::Value;
 
 use super::{GROUP, PLURAL};
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The signer of client certificates.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
@@ -15,37 +15,26 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CertificateSubjectRestriction;
 
-impl AdmissionPlugin for CertificateSubjectRestriction {
-    fn name(&self) -> &'static str {
-        "CertificateSubjectRestriction"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
+impl SyncPlugin for CertificateSubjectRestriction {
+    const NAME: &'static str = "CertificateSubjectRestriction";
+    const PHASES: &'static [Phase] = &[Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         attributes.creates(GROUP, PLURAL)
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            if object.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
-                return Ok(());
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
+        if object.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
+            return Ok(());
+        }
+        let refused = |why: String| Err(attributes.forbidden(object, why));
+        match requested_subject(object) {
+            Err(why) => refused(format!("failed to parse CSR: {why}")),
+            Ok(subject) if subject.organizations.iter().any(|group| group == SYSTEM_PRIVILEGED_GROUP) => {
+                let group = SYSTEM_PRIVILEGED_GROUP;
+                refused(format!("use of {CLIENT_SIGNER} signer with {group} group is not allowed"))
             }
-            let refused = |why: String| Err(attributes.forbidden(object, why));
-            match requested_subject(object) {
-                Err(why) => refused(format!("failed to parse CSR: {why}")),
-                Ok(subject) if subject.organizations.iter().any(|group| group == SYSTEM_PRIVILEGED_GROUP) => {
-                    let group = SYSTEM_PRIVILEGED_GROUP;
-                    refused(format!("use of {CLIENT_SIGNER} signer with {group} group is not allowed"))
-                }
-                Ok(_) => Ok(()),
-            }
-        })
+            Ok(_) => Ok(()),
+        }
     }
 }

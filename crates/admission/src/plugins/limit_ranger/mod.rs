@@ -8,15 +8,13 @@ mod constraints;
 #[cfg(test)]
 mod tests;
 
-use std::future::ready;
-
 use pintle_kinds::{ResourceList, aggregate_container_resources, is_pod_level, resource_list};
-use pintle_registry::{ApiError, BoxFuture, GroupResource};
+use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Object, Value};
 
 use self::constraints::Usage;
 use crate::pods::{LISTS, containers};
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The annotation that says which requests and limits were set by default.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -27,10 +25,9 @@ const CLAIMS: &str = "persistentvolumeclaims";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LimitRanger;
 
-impl AdmissionPlugin for LimitRanger {
-    fn name(&self) -> &'static str {
-        "LimitRanger"
-    }
+impl SyncPlugin for LimitRanger {
+    const NAME: &'static str = "LimitRanger";
+    const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
 
     /// Objects that are being deleted are ignored.
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
@@ -46,20 +43,26 @@ impl AdmissionPlugin for LimitRanger {
         applies && !attributes.old.is_some_and(Value::is_terminating)
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(set_defaults(attributes, object)))
+    fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
+        if !attributes.resource.is("", PODS) {
+            return Ok(());
+        }
+        for limit_range in limit_ranges(attributes, object)? {
+            ContainerDefaults::of(&limit_range).set(object);
+        }
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(ready(check(attributes, object)))
+    fn validate(&self, attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
+        let check = if attributes.resource.is("", PODS) { check_pod } else { check_claim };
+        for limit_range in limit_ranges(attributes, object)? {
+            let mut errors = Vec::new();
+            items(&limit_range).for_each(|item| check(object, item, &mut errors));
+            if let Some(why) = aggregate(errors) {
+                return Err(attributes.forbidden(object, why));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -74,16 +77,6 @@ fn limit_ranges(attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<
         );
         attributes.forbidden(object, why)
     })
-}
-
-fn set_defaults(attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
-    if !attributes.resource.is("", PODS) {
-        return Ok(());
-    }
-    for limit_range in limit_ranges(attributes, object)? {
-        ContainerDefaults::of(&limit_range).set(object);
-    }
-    Ok(())
 }
 
 /// The default requests and limits of containers. Later items of a limit range override earlier ones.
@@ -145,18 +138,6 @@ fn container_name(container: &Value) -> &str {
 /// The items of a limit range.
 fn items(limit_range: &Value) -> impl Iterator<Item = &Value> {
     limit_range.items_at(&["spec", "limits"]).iter()
-}
-
-fn check(attributes: &AdmissionAttributes<'_>, object: &Value) -> Result<(), ApiError> {
-    let check = if attributes.resource.is("", PODS) { check_pod } else { check_claim };
-    for limit_range in limit_ranges(attributes, object)? {
-        let mut errors = Vec::new();
-        items(&limit_range).for_each(|item| check(object, item, &mut errors));
-        if let Some(why) = aggregate(errors) {
-            return Err(attributes.forbidden(object, why));
-        }
-    }
-    Ok(())
 }
 
 /// Checks the containers of a pod, or the pod as a whole.
