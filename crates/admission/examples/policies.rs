@@ -15,8 +15,8 @@ use pintle_admission::matching::MatchingCache;
 use pintle_admission::objects::NoObjects;
 use pintle_admission::webhook::NoWebhooks;
 use pintle_admission::{
-    AdmissionAttributes, AdmissionOperation, AdmissionPlugin, AdmissionRecorder, NoReservations, ReinvocationContext,
-    RequestOptions, ValidatingAdmissionPolicy,
+    AdmissionAttributes, AdmissionOperation, AdmissionRecorder, NoReservations, ReinvocationContext, RequestOptions,
+    built_in_plugin,
 };
 use pintle_auth::{AlwaysAllow, UserInfo};
 use pintle_registry::{
@@ -157,7 +157,7 @@ fn measure(what: &str, others: Vec<Value>, resource: &Arc<Resource>, object: &Va
     let mut objects = others;
     objects.push(decode(POLICY));
     let client = Client(objects);
-    let plugin = ValidatingAdmissionPolicy::default();
+    let plugin = built_in_plugin("ValidatingAdmissionPolicy").expect("a built-in plugin");
     let user = UserInfo { name: "alice".into(), groups: vec!["system:authenticated".into()], ..UserInfo::default() };
     let run = || {
         let attributes = AdmissionAttributes {

@@ -1,5 +1,4 @@
-//! The chain of plugins, assembled from the configuration in upstream's order (upstream:
-//! `pkg/kubeapiserver/options/plugins.go`, `admission/chain.go`).
+//! The chain of plugins, assembled from the configuration (upstream: `admission/chain.go`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,110 +13,9 @@ use pintle_value::Value;
 
 use crate::manifest::ManifestFiles;
 use crate::metrics::{ChainMetrics, Phase};
+use crate::plugins::{PLUGINS, PluginError, PluginOptions, Registration, TerminatingDefinition, TolerationSeconds};
 use crate::webhook::ReviewEndpoint;
-use crate::{
-    AdmissionAttributes, AdmissionPlugin, AlwaysAdmit, AlwaysDeny, AlwaysPullImages, CertificateApproval,
-    CertificateSigning, CertificateSubjectRestriction, ClusterTrustBundleAttest, DefaultIngressClass,
-    DefaultStorageClass, DefaultTolerationSeconds, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration,
-    ImagePolicyWebhook, JobValidation, LimitPodHardAntiAffinityTopology, LimitRanger, MutatingAdmissionPolicy,
-    MutatingAdmissionWebhook, NamespaceAutoProvision, NamespaceExists, NamespaceLifecycle,
-    NodeDeclaredFeatureValidator, NodeRestriction, OwnerReferencesPermissionEnforcement, PersistentVolumeClaimResize,
-    PodGroupProtection, PodGroupWorkloadExists, PodNodeSelector, PodResizeValidator, PodSecurity,
-    PodTolerationRestriction, PodTopologyLabels, Priority, ResourceQuota, RuntimeClass, ServiceAccount,
-    StorageObjectInUseProtection, TaintNodesByCondition, TerminatingDefinition, TolerationSeconds,
-    ValidatingAdmissionPolicy, ValidatingAdmissionWebhook,
-};
-
-/// A plugin that can be enabled and disabled.
-struct Registration {
-    name: &'static str,
-    enabled_by_default: bool,
-    build: fn(&PluginOptions<'_>) -> BuiltPlugin,
-}
-
-/// The inputs from which a plugin is built.
-struct PluginOptions<'a> {
-    /// The text of its configuration, if it has one.
-    text: Option<&'a [u8]>,
-    configuration: &'a AdmissionConfiguration,
-    gates: &'a Gates,
-}
-
-type BuiltPlugin = Result<Arc<dyn AdmissionPlugin>, PluginError>;
-
-/// Why a plugin cannot be built, with upstream's message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PluginError {
-    /// Its configuration is refused while it is read ("couldn't init admission plugin").
-    Unreadable(String),
-    /// Its configuration is refused when the plugin begins ("failed to initialize admission plugin").
-    Invalid(String),
-}
-
-/// A plugin that is enabled by default.
-const fn on(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -> Registration {
-    Registration { name, enabled_by_default: true, build }
-}
-
-/// A plugin that is disabled by default.
-const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -> Registration {
-    Registration { name, enabled_by_default: false, build }
-}
-
-/// The plugins that can be configured, in the order in which they run.
-const PLUGINS: &[Registration] = &[
-    off("AlwaysAdmit", |_| Ok(Arc::new(AlwaysAdmit))),
-    off("NamespaceAutoProvision", |_| Ok(Arc::new(NamespaceAutoProvision))),
-    on("NamespaceLifecycle", |_| Ok(Arc::new(NamespaceLifecycle))),
-    off("NamespaceExists", |_| Ok(Arc::new(NamespaceExists))),
-    off("LimitPodHardAntiAffinityTopology", |_| Ok(Arc::new(LimitPodHardAntiAffinityTopology))),
-    on("LimitRanger", |_| Ok(Arc::new(LimitRanger))),
-    on("ServiceAccount", |_| Ok(Arc::new(ServiceAccount))),
-    on("NodeRestriction", |options| Ok(Arc::new(NodeRestriction::new(options.gates)))),
-    on("TaintNodesByCondition", |_| Ok(Arc::new(TaintNodesByCondition))),
-    off("AlwaysPullImages", |_| Ok(Arc::new(AlwaysPullImages))),
-    off("ImagePolicyWebhook", |options| Ok(Arc::new(ImagePolicyWebhook::from_text(options.text)?))),
-    on("PodSecurity", |options| Ok(Arc::new(PodSecurity::from_text(options.text)?))),
-    off("PodNodeSelector", |options| Ok(Arc::new(PodNodeSelector::from_text(options.text)))),
-    on("Priority", |options| Ok(Arc::new(Priority::new(options.gates)))),
-    on("DefaultTolerationSeconds", |options| {
-        Ok(Arc::new(DefaultTolerationSeconds(options.configuration.toleration_seconds)))
-    }),
-    off("PodTolerationRestriction", |options| Ok(Arc::new(PodTolerationRestriction::from_text(options.text)?))),
-    off("EventRateLimit", |options| Ok(Arc::new(EventRateLimit::from_text(options.text)?))),
-    off("ExtendedResourceToleration", |_| Ok(Arc::new(ExtendedResourceToleration))),
-    on("DefaultStorageClass", |_| Ok(Arc::new(DefaultStorageClass))),
-    on("StorageObjectInUseProtection", |_| Ok(Arc::new(StorageObjectInUseProtection))),
-    on("PodGroupProtection", |options| Ok(Arc::new(PodGroupProtection::new(options.gates)))),
-    off("OwnerReferencesPermissionEnforcement", |_| Ok(Arc::new(OwnerReferencesPermissionEnforcement))),
-    on("PersistentVolumeClaimResize", |_| Ok(Arc::new(PersistentVolumeClaimResize))),
-    on("RuntimeClass", |_| Ok(Arc::new(RuntimeClass))),
-    on("CertificateApproval", |_| Ok(Arc::new(CertificateApproval))),
-    on("CertificateSigning", |_| Ok(Arc::new(CertificateSigning))),
-    on("ClusterTrustBundleAttest", |options| Ok(Arc::new(ClusterTrustBundleAttest::new(options.gates)))),
-    on("CertificateSubjectRestriction", |_| Ok(Arc::new(CertificateSubjectRestriction))),
-    on("DefaultIngressClass", |_| Ok(Arc::new(DefaultIngressClass))),
-    off("DenyServiceExternalIPs", |_| Ok(Arc::new(DenyServiceExternalIPs))),
-    on("PodTopologyLabels", |options| Ok(Arc::new(PodTopologyLabels::new(options.gates)))),
-    on("PodGroupWorkloadExists", |options| Ok(Arc::new(PodGroupWorkloadExists::new(options.gates)))),
-    on("NodeDeclaredFeatureValidator", |options| Ok(Arc::new(NodeDeclaredFeatureValidator::new(options.gates)))),
-    on("JobValidation", |options| Ok(Arc::new(JobValidation::new(options.gates)))),
-    on("PodResizeValidator", |_| Ok(Arc::new(PodResizeValidator))),
-    on("MutatingAdmissionPolicy", |options| {
-        Ok(Arc::new(MutatingAdmissionPolicy::from_text(options.text, options.gates)?))
-    }),
-    on("MutatingAdmissionWebhook", |options| {
-        Ok(Arc::new(MutatingAdmissionWebhook::from_text(options.text, options.gates)?))
-    }),
-    on("ValidatingAdmissionPolicy", |options| {
-        Ok(Arc::new(ValidatingAdmissionPolicy::from_text(options.text, options.gates)?))
-    }),
-    on("ValidatingAdmissionWebhook", |options| {
-        Ok(Arc::new(ValidatingAdmissionWebhook::from_text(options.text, options.gates)?))
-    }),
-    on("ResourceQuota", |options| Ok(Arc::new(ResourceQuota::from_text(options.text, options.gates)?))),
-    off("AlwaysDeny", |_| Ok(Arc::new(AlwaysDeny))),
-];
+use crate::{AdmissionAttributes, AdmissionPlugin};
 
 /// The configuration of the plugin chain.
 #[derive(Clone, Default)]
@@ -213,7 +111,7 @@ impl PluginChain {
         let mut plugins: Vec<Arc<dyn AdmissionPlugin>> = vec![Arc::new(TerminatingDefinition)];
         for &Registration { name, build, .. } in PLUGINS.iter().filter(is_enabled) {
             let text = configuration.plugins.get(name).map(Vec::as_slice);
-            let plugin = build(&PluginOptions { text, configuration, gates });
+            let plugin = build(&PluginOptions { text, toleration_seconds: configuration.toleration_seconds, gates });
             plugins.push(plugin.map_err(|error| match error {
                 PluginError::Unreadable(error) => ConfigurationError::UnreadablePlugin { name, error },
                 PluginError::Invalid(error) => ConfigurationError::InvalidPlugin { name, error },

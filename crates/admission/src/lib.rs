@@ -24,10 +24,12 @@ mod testing;
 mod tolerations;
 pub mod webhook;
 
-pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain, PluginError};
+pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain};
 pub use configuration_file::{PluginConfiguration, decode_configuration_file};
 pub use metrics::Phase;
-pub use plugins::*;
+pub use plugins::{
+    NamespaceLifecycle, PluginError, TerminatingDefinition, TolerationSeconds, built_in_plugin, pod_security,
+};
 pub use reinvocation::ReinvocationContext;
 pub use reservation::{NoReservations, Reservation, Reservations};
 pub use sync_plugin::SyncPlugin;

@@ -4,7 +4,7 @@ use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The admission plugin `AlwaysAdmit`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AlwaysAdmit;
+pub(crate) struct AlwaysAdmit;
 
 impl SyncPlugin for AlwaysAdmit {
     const NAME: &'static str = "AlwaysAdmit";

@@ -7,7 +7,7 @@ use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The admission plugin `AlwaysDeny`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AlwaysDeny;
+pub(crate) struct AlwaysDeny;
 
 impl AlwaysDeny {
     fn refuse(attributes: &AdmissionAttributes<'_>, object: &Value) -> ApiError {

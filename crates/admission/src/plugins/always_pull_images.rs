@@ -13,7 +13,7 @@ const ALWAYS: &str = "Always";
 
 /// The admission plugin `AlwaysPullImages`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AlwaysPullImages;
+pub(crate) struct AlwaysPullImages;
 
 fn images(pod: &Value) -> impl Iterator<Item = &str> {
     containers(&pod["spec"], &ALL_LISTS).map(|container| container.str_at(&["image"]))

@@ -14,7 +14,7 @@ const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 
 /// The admission plugin `DefaultIngressClass`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DefaultIngressClass;
+pub(crate) struct DefaultIngressClass;
 
 impl SyncPlugin for DefaultIngressClass {
     const NAME: &'static str = "DefaultIngressClass";

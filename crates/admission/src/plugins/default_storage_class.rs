@@ -12,7 +12,7 @@ const DEFAULT_ANNOTATIONS: [&str; 2] =
 
 /// The admission plugin `DefaultStorageClass`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DefaultStorageClass;
+pub(crate) struct DefaultStorageClass;
 
 impl SyncPlugin for DefaultStorageClass {
     const NAME: &'static str = "DefaultStorageClass";

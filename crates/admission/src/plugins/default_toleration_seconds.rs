@@ -23,7 +23,7 @@ impl Default for TolerationSeconds {
 
 /// The admission plugin `DefaultTolerationSeconds`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DefaultTolerationSeconds(pub TolerationSeconds);
+pub(crate) struct DefaultTolerationSeconds(pub(crate) TolerationSeconds);
 
 const NO_EXECUTE: &str = "NoExecute";
 

@@ -10,7 +10,7 @@ const ADDRESSES: [&str; 2] = ["spec", "externalIPs"];
 
 /// The admission plugin `DenyServiceExternalIPs`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DenyServiceExternalIPs;
+pub(crate) struct DenyServiceExternalIPs;
 
 impl SyncPlugin for DenyServiceExternalIPs {
     const NAME: &'static str = "DenyServiceExternalIPs";

@@ -11,8 +11,7 @@ use pintle_registry::ApiError;
 use pintle_schema::Scalar;
 use pintle_value::{Errors, FieldPath, Str, Value};
 
-use crate::chain::PluginError;
-use crate::{AdmissionAttributes, Phase, SyncPlugin};
+use crate::{AdmissionAttributes, Phase, PluginError, SyncPlugin};
 
 /// How many buckets a limit keeps if its configuration does not say.
 const DEFAULT_CACHE_SIZE: usize = 4096;
@@ -129,7 +128,7 @@ impl Limit {
 
 /// The admission plugin `EventRateLimit`.
 #[derive(Debug, Default)]
-pub struct EventRateLimit {
+pub(crate) struct EventRateLimit {
     limits: Vec<Limit>,
 }
 
@@ -139,7 +138,7 @@ impl EventRateLimit {
     /// # Errors
     /// The configuration is malformed or invalid. A missing configuration and a configuration without limits
     /// are invalid, too.
-    pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
+    pub(crate) fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
         let configuration = match text {
             Some(text) => SCHEME.decode(text).map_err(|error| PluginError::Unreadable(error.to_string()))?.value,
             None => Value::object(),

@@ -11,7 +11,7 @@ use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The admission plugin `ExtendedResourceToleration`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ExtendedResourceToleration;
+pub(crate) struct ExtendedResourceToleration;
 
 /// True for extended resources, such as the resources of device plugins (upstream: `IsExtendedResourceName`).
 fn is_extended(name: &str) -> bool {

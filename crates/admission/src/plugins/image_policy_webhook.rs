@@ -123,7 +123,7 @@ fn normalise(value: i64, unit: Duration, [min, max]: [Duration; 2], default: Dur
 
 /// The admission plugin `ImagePolicyWebhook`.
 #[derive(Debug)]
-pub struct ImagePolicyWebhook {
+pub(crate) struct ImagePolicyWebhook {
     configuration: Configuration,
     /// The statuses of answers by the specs of their reviews.
     answers: ExpiringCache<Value>,
@@ -136,7 +136,7 @@ impl ImagePolicyWebhook {
     ///
     /// # Errors
     /// There is no configuration, or it is malformed.
-    pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
+    pub(crate) fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
         let configuration = Configuration::read(text).map_err(PluginError::Unreadable)?;
         Ok(Self { configuration, answers: ExpiringCache::new(MAX_CACHED_ANSWERS), started: Instant::now() })
     }

@@ -10,14 +10,14 @@ use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The admission plugin `JobValidation`.
 #[derive(Clone, Copy, Debug)]
-pub struct JobValidation {
+pub(crate) struct JobValidation {
     enabled: bool,
 }
 
 impl JobValidation {
     /// The plugin, which does nothing without the feature `GenericWorkload`, on which `WorkloadWithJob` depends.
     #[must_use]
-    pub fn new(gates: &Gates) -> Self {
+    pub(crate) fn new(gates: &Gates) -> Self {
         Self { enabled: gates.is_enabled(Feature::GENERIC_WORKLOAD) }
     }
 }

@@ -11,7 +11,7 @@ const REQUIRED: [&str; 4] = ["spec", "affinity", "podAntiAffinity", "requiredDur
 
 /// The admission plugin `LimitPodHardAntiAffinityTopology`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LimitPodHardAntiAffinityTopology;
+pub(crate) struct LimitPodHardAntiAffinityTopology;
 
 impl SyncPlugin for LimitPodHardAntiAffinityTopology {
     const NAME: &'static str = "LimitPodHardAntiAffinityTopology";

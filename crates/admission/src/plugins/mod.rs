@@ -1,5 +1,5 @@
 //! The built-in plugins, one file or folder each, under their names (upstream: `plugin/pkg/admission`, and
-//! `admission/plugin` of `k8s.io/apiserver`).
+//! `admission/plugin` of `k8s.io/apiserver`). [`PLUGINS`] lists them (upstream: `pkg/kubeapiserver/options/plugins.go`).
 
 mod always_admit;
 mod always_deny;
@@ -39,42 +39,148 @@ mod taint_nodes_by_condition;
 mod terminating_definition;
 mod webhook;
 
-pub use always_admit::AlwaysAdmit;
-pub use always_deny::AlwaysDeny;
-pub use always_pull_images::AlwaysPullImages;
-pub use certificates::{
-    CertificateApproval, CertificateSigning, CertificateSubjectRestriction, ClusterTrustBundleAttest,
-};
-pub use default_ingress_class::DefaultIngressClass;
-pub use default_storage_class::DefaultStorageClass;
-pub use default_toleration_seconds::{DefaultTolerationSeconds, TolerationSeconds};
-pub use deny_service_external_ips::DenyServiceExternalIPs;
-pub use event_rate_limit::EventRateLimit;
-pub use extended_resource_toleration::ExtendedResourceToleration;
-pub use image_policy_webhook::ImagePolicyWebhook;
-pub use job_validation::JobValidation;
-pub use limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology;
-pub use limit_ranger::LimitRanger;
-pub use namespace_auto_provision::NamespaceAutoProvision;
-pub use namespace_exists::NamespaceExists;
-pub use namespace_lifecycle::NamespaceLifecycle;
-pub use node_declared_feature_validator::NodeDeclaredFeatureValidator;
-pub use node_restriction::NodeRestriction;
-pub use owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
-pub use persistent_volume_claim_resize::PersistentVolumeClaimResize;
-pub use pod_group_protection::PodGroupProtection;
-pub use pod_group_workload_exists::PodGroupWorkloadExists;
-pub use pod_node_selector::PodNodeSelector;
-pub use pod_resize_validator::PodResizeValidator;
-pub use pod_security::PodSecurity;
-pub use pod_toleration_restriction::PodTolerationRestriction;
-pub use pod_topology_labels::PodTopologyLabels;
-pub use policy::{MutatingAdmissionPolicy, ValidatingAdmissionPolicy};
-pub use priority::Priority;
-pub use resource_quota::ResourceQuota;
-pub use runtime_class::RuntimeClass;
-pub use service_account::ServiceAccount;
-pub use storage_object_in_use_protection::StorageObjectInUseProtection;
-pub use taint_nodes_by_condition::TaintNodesByCondition;
-pub use terminating_definition::TerminatingDefinition;
-pub use webhook::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
+use std::sync::Arc;
+
+use pintle_gates::Gates;
+
+pub use self::default_toleration_seconds::TolerationSeconds;
+pub use self::namespace_lifecycle::NamespaceLifecycle;
+pub use self::terminating_definition::TerminatingDefinition;
+use crate::AdmissionPlugin;
+
+/// A plugin that can be enabled and disabled.
+pub(crate) struct Registration {
+    pub(crate) name: &'static str,
+    pub(crate) enabled_by_default: bool,
+    pub(crate) build: fn(&PluginOptions<'_>) -> BuiltPlugin,
+}
+
+/// The inputs from which a plugin is built.
+pub(crate) struct PluginOptions<'a> {
+    /// The text of its configuration, if it has one.
+    pub(crate) text: Option<&'a [u8]>,
+    /// How long pods tolerate nodes that are not ready or not reachable.
+    pub(crate) toleration_seconds: TolerationSeconds,
+    pub(crate) gates: &'a Gates,
+}
+
+pub(crate) type BuiltPlugin = Result<Arc<dyn AdmissionPlugin>, PluginError>;
+
+/// Why a plugin cannot be built, with upstream's message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PluginError {
+    /// Its configuration is refused while it is read ("couldn't init admission plugin").
+    Unreadable(String),
+    /// Its configuration is refused when the plugin begins ("failed to initialize admission plugin").
+    Invalid(String),
+}
+
+/// A plugin that is enabled by default.
+const fn on(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -> Registration {
+    Registration { name, enabled_by_default: true, build }
+}
+
+/// A plugin that is disabled by default.
+const fn off(name: &'static str, build: fn(&PluginOptions<'_>) -> BuiltPlugin) -> Registration {
+    Registration { name, enabled_by_default: false, build }
+}
+
+/// Builds a plugin that has no options.
+fn plain<P: AdmissionPlugin + Default + 'static>(_: &PluginOptions<'_>) -> BuiltPlugin {
+    Ok(Arc::new(P::default()))
+}
+
+/// The plugins that can be configured, in the order in which they run.
+pub(crate) const PLUGINS: &[Registration] = &[
+    off("AlwaysAdmit", plain::<always_admit::AlwaysAdmit>),
+    off("NamespaceAutoProvision", plain::<namespace_auto_provision::NamespaceAutoProvision>),
+    on("NamespaceLifecycle", plain::<namespace_lifecycle::NamespaceLifecycle>),
+    off("NamespaceExists", plain::<namespace_exists::NamespaceExists>),
+    off(
+        "LimitPodHardAntiAffinityTopology",
+        plain::<limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology>,
+    ),
+    on("LimitRanger", plain::<limit_ranger::LimitRanger>),
+    on("ServiceAccount", plain::<service_account::ServiceAccount>),
+    on("NodeRestriction", |options| Ok(Arc::new(node_restriction::NodeRestriction::new(options.gates)))),
+    on("TaintNodesByCondition", plain::<taint_nodes_by_condition::TaintNodesByCondition>),
+    off("AlwaysPullImages", plain::<always_pull_images::AlwaysPullImages>),
+    off("ImagePolicyWebhook", |options| {
+        Ok(Arc::new(image_policy_webhook::ImagePolicyWebhook::from_text(options.text)?))
+    }),
+    on("PodSecurity", |options| Ok(Arc::new(pod_security::PodSecurity::from_text(options.text)?))),
+    off("PodNodeSelector", |options| Ok(Arc::new(pod_node_selector::PodNodeSelector::from_text(options.text)))),
+    on("Priority", |options| Ok(Arc::new(priority::Priority::new(options.gates)))),
+    on("DefaultTolerationSeconds", |options| {
+        Ok(Arc::new(default_toleration_seconds::DefaultTolerationSeconds(options.toleration_seconds)))
+    }),
+    off("PodTolerationRestriction", |options| {
+        Ok(Arc::new(pod_toleration_restriction::PodTolerationRestriction::from_text(options.text)?))
+    }),
+    off("EventRateLimit", |options| Ok(Arc::new(event_rate_limit::EventRateLimit::from_text(options.text)?))),
+    off("ExtendedResourceToleration", plain::<extended_resource_toleration::ExtendedResourceToleration>),
+    on("DefaultStorageClass", plain::<default_storage_class::DefaultStorageClass>),
+    on("StorageObjectInUseProtection", plain::<storage_object_in_use_protection::StorageObjectInUseProtection>),
+    on("PodGroupProtection", |options| Ok(Arc::new(pod_group_protection::PodGroupProtection::new(options.gates)))),
+    off(
+        "OwnerReferencesPermissionEnforcement",
+        plain::<owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement>,
+    ),
+    on("PersistentVolumeClaimResize", plain::<persistent_volume_claim_resize::PersistentVolumeClaimResize>),
+    on("RuntimeClass", plain::<runtime_class::RuntimeClass>),
+    on("CertificateApproval", plain::<certificates::CertificateApproval>),
+    on("CertificateSigning", plain::<certificates::CertificateSigning>),
+    on("ClusterTrustBundleAttest", |options| Ok(Arc::new(certificates::ClusterTrustBundleAttest::new(options.gates)))),
+    on("CertificateSubjectRestriction", plain::<certificates::CertificateSubjectRestriction>),
+    on("DefaultIngressClass", plain::<default_ingress_class::DefaultIngressClass>),
+    off("DenyServiceExternalIPs", plain::<deny_service_external_ips::DenyServiceExternalIPs>),
+    on("PodTopologyLabels", |options| Ok(Arc::new(pod_topology_labels::PodTopologyLabels::new(options.gates)))),
+    on("PodGroupWorkloadExists", |options| {
+        Ok(Arc::new(pod_group_workload_exists::PodGroupWorkloadExists::new(options.gates)))
+    }),
+    on("NodeDeclaredFeatureValidator", |options| {
+        Ok(Arc::new(node_declared_feature_validator::NodeDeclaredFeatureValidator::new(options.gates)))
+    }),
+    on("JobValidation", |options| Ok(Arc::new(job_validation::JobValidation::new(options.gates)))),
+    on("PodResizeValidator", plain::<pod_resize_validator::PodResizeValidator>),
+    on("MutatingAdmissionPolicy", |options| {
+        Ok(Arc::new(policy::MutatingAdmissionPolicy::from_text(options.text, options.gates)?))
+    }),
+    on("MutatingAdmissionWebhook", |options| {
+        Ok(Arc::new(webhook::MutatingAdmissionWebhook::from_text(options.text, options.gates)?))
+    }),
+    on("ValidatingAdmissionPolicy", |options| {
+        Ok(Arc::new(policy::ValidatingAdmissionPolicy::from_text(options.text, options.gates)?))
+    }),
+    on("ValidatingAdmissionWebhook", |options| {
+        Ok(Arc::new(webhook::ValidatingAdmissionWebhook::from_text(options.text, options.gates)?))
+    }),
+    on("ResourceQuota", |options| Ok(Arc::new(resource_quota::ResourceQuota::from_text(options.text, options.gates)?))),
+    off("AlwaysDeny", plain::<always_deny::AlwaysDeny>),
+];
+
+/// The built-in plugin with this name, with the default feature gates and no configuration. Programs that test or
+/// measure one plugin use it. Returns `None` if there is no such plugin, or if the plugin needs a configuration.
+#[must_use]
+pub fn built_in_plugin(name: &str) -> Option<Arc<dyn AdmissionPlugin>> {
+    let Registration { build, .. } = PLUGINS.iter().find(|plugin| plugin.name == name)?;
+    let options =
+        PluginOptions { text: None, toleration_seconds: TolerationSeconds::default(), gates: &Gates::default() };
+    build(&options).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_have_the_names_of_their_rows() {
+        for Registration { name, .. } in PLUGINS {
+            let needs_configuration = matches!(*name, "ImagePolicyWebhook" | "EventRateLimit");
+            let plugin = built_in_plugin(name);
+            assert_eq!(plugin.is_none(), needs_configuration, "{name}");
+            assert!(plugin.is_none_or(|plugin| plugin.name() == *name), "{name}");
+        }
+        assert!(built_in_plugin("Nope").is_none());
+    }
+}

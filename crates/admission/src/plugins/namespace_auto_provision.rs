@@ -8,7 +8,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `NamespaceAutoProvision`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NamespaceAutoProvision;
+pub(crate) struct NamespaceAutoProvision;
 
 impl NamespaceAutoProvision {
     async fn provide(attributes: &AdmissionAttributes<'_>) -> Result<(), ApiError> {

@@ -8,7 +8,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The admission plugin `NamespaceExists`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NamespaceExists;
+pub(crate) struct NamespaceExists;
 
 impl SyncPlugin for NamespaceExists {
     const NAME: &'static str = "NamespaceExists";

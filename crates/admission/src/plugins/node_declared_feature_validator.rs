@@ -24,14 +24,14 @@ const FEATURES: [(&str, IsNeeded); 2] = [
 
 /// The admission plugin `NodeDeclaredFeatureValidator`.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeDeclaredFeatureValidator {
+pub(crate) struct NodeDeclaredFeatureValidator {
     enabled: bool,
 }
 
 impl NodeDeclaredFeatureValidator {
     /// The plugin. It does nothing if nodes do not declare features.
     #[must_use]
-    pub fn new(gates: &Gates) -> Self {
+    pub(crate) fn new(gates: &Gates) -> Self {
         Self { enabled: gates.is_enabled(Feature::NODE_DECLARED_FEATURES) }
     }
 }

@@ -14,7 +14,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `OwnerReferencesPermissionEnforcement`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OwnerReferencesPermissionEnforcement;
+pub(crate) struct OwnerReferencesPermissionEnforcement;
 
 fn owners(object: &Value) -> &[Value] {
     object.items_at(&["metadata", "ownerReferences"])

@@ -12,7 +12,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
 /// The admission plugin `PersistentVolumeClaimResize`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PersistentVolumeClaimResize;
+pub(crate) struct PersistentVolumeClaimResize;
 
 impl SyncPlugin for PersistentVolumeClaimResize {
     const NAME: &'static str = "PersistentVolumeClaimResize";

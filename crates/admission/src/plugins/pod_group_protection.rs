@@ -11,14 +11,14 @@ use crate::{AdmissionAttributes, Phase, SyncPlugin};
 
 /// The admission plugin `PodGroupProtection`.
 #[derive(Clone, Copy, Debug)]
-pub struct PodGroupProtection {
+pub(crate) struct PodGroupProtection {
     enabled: bool,
 }
 
 impl PodGroupProtection {
     /// The plugin, which does nothing without the feature `GenericWorkload`.
     #[must_use]
-    pub fn new(gates: &Gates) -> Self {
+    pub(crate) fn new(gates: &Gates) -> Self {
         Self { enabled: gates.is_enabled(Feature::GENERIC_WORKLOAD) }
     }
 }

@@ -12,14 +12,14 @@ const GROUP: &str = "scheduling.k8s.io";
 
 /// The admission plugin `PodGroupWorkloadExists`.
 #[derive(Clone, Copy, Debug)]
-pub struct PodGroupWorkloadExists {
+pub(crate) struct PodGroupWorkloadExists {
     enabled: bool,
 }
 
 impl PodGroupWorkloadExists {
     /// The plugin, which does nothing without the feature `GenericWorkload`.
     #[must_use]
-    pub fn new(gates: &Gates) -> Self {
+    pub(crate) fn new(gates: &Gates) -> Self {
         Self { enabled: gates.is_enabled(Feature::GENERIC_WORKLOAD) }
     }
 }

@@ -19,7 +19,7 @@ type Labels = BTreeMap<String, String>;
 
 /// The admission plugin `PodNodeSelector`.
 #[derive(Clone, Debug, Default)]
-pub struct PodNodeSelector {
+pub(crate) struct PodNodeSelector {
     /// The default selector, and the whitelists by namespace.
     selectors: Labels,
 }
@@ -27,7 +27,7 @@ pub struct PodNodeSelector {
 impl PodNodeSelector {
     /// The plugin with a configuration in YAML or JSON. As in upstream, a malformed configuration counts as empty.
     #[must_use]
-    pub fn from_text(text: Option<&[u8]>) -> Self {
+    pub(crate) fn from_text(text: Option<&[u8]>) -> Self {
         let decoded = pintle_codec::yaml::decode(text.unwrap_or_default()).map(|decoded| decoded.value);
         let configuration = decoded.unwrap_or_default();
         let mut fields = configuration.entries_at(&[]);

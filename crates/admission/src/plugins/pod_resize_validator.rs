@@ -15,7 +15,7 @@ const OPERATING_SYSTEM: &str = "kubernetes.io/os";
 
 /// The admission plugin `PodResizeValidator`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PodResizeValidator;
+pub(crate) struct PodResizeValidator;
 
 impl SyncPlugin for PodResizeValidator {
     const NAME: &'static str = "PodResizeValidator";

@@ -8,8 +8,7 @@ use pintle_registry::ApiError;
 use pintle_schema::Scalar;
 use pintle_value::{FieldPath, Value, object};
 
-use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin, tolerations};
+use crate::{AdmissionAttributes, AdmissionOperation, Phase, PluginError, SyncPlugin, tolerations};
 
 /// The annotation of a namespace with its default tolerations.
 const DEFAULT_TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
@@ -32,7 +31,7 @@ static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
 
 /// The admission plugin `PodTolerationRestriction`.
 #[derive(Clone, Debug, Default)]
-pub struct PodTolerationRestriction {
+pub(crate) struct PodTolerationRestriction {
     /// The default tolerations of the cluster.
     default: Vec<Value>,
     /// The whitelist of the cluster.
@@ -44,7 +43,7 @@ impl PodTolerationRestriction {
     ///
     /// # Errors
     /// The configuration is malformed or invalid.
-    pub fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
+    pub(crate) fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
         let Some(text) = text else { return Ok(Self::default()) };
         let configuration = SCHEME.decode(text).map_err(|error| PluginError::Unreadable(error.to_string()))?.value;
         let list = |name: &str| configuration.items_at(&[name]).to_vec();

@@ -12,14 +12,14 @@ const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.i
 
 /// The admission plugin `PodTopologyLabels`.
 #[derive(Clone, Copy, Debug)]
-pub struct PodTopologyLabels {
+pub(crate) struct PodTopologyLabels {
     enabled: bool,
 }
 
 impl PodTopologyLabels {
     /// The plugin. It does nothing if its feature is disabled.
     #[must_use]
-    pub fn new(gates: &Gates) -> Self {
+    pub(crate) fn new(gates: &Gates) -> Self {
         Self { enabled: gates.is_enabled(Feature::POD_TOPOLOGY_LABELS_ADMISSION) }
     }
 

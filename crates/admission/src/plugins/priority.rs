@@ -65,7 +65,7 @@ impl PriorityClasses {
 
 /// The admission plugin `Priority`.
 #[derive(Debug, Default)]
-pub struct Priority {
+pub(crate) struct Priority {
     /// True if pod groups have priorities.
     has_pod_groups: bool,
     /// The decoded classes. Every pod asks for its class, so the classes are decoded only after a change.
@@ -75,7 +75,7 @@ pub struct Priority {
 impl Priority {
     /// The plugin.
     #[must_use]
-    pub fn new(gates: &Gates) -> Self {
+    pub(crate) fn new(gates: &Gates) -> Self {
         Self { has_pod_groups: gates.is_enabled(Feature::WORKLOAD_AWARE_PREEMPTION), ..Self::default() }
     }
 

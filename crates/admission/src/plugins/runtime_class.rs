@@ -10,7 +10,7 @@ use crate::{AdmissionAttributes, Phase, SyncPlugin, tolerations};
 
 /// The admission plugin `RuntimeClass`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RuntimeClass;
+pub(crate) struct RuntimeClass;
 
 const OVERHEAD: [&str; 2] = ["spec", "overhead"];
 const OTHER_OVERHEAD: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";

@@ -23,7 +23,7 @@ fn finalizer_of(resource: &Resource) -> Option<&'static str> {
 
 /// The admission plugin `StorageObjectInUseProtection`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StorageObjectInUseProtection;
+pub(crate) struct StorageObjectInUseProtection;
 
 impl SyncPlugin for StorageObjectInUseProtection {
     const NAME: &'static str = "StorageObjectInUseProtection";

@@ -11,7 +11,7 @@ const EFFECT: &str = "NoSchedule";
 
 /// The admission plugin `TaintNodesByCondition`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TaintNodesByCondition;
+pub(crate) struct TaintNodesByCondition;
 
 impl SyncPlugin for TaintNodesByCondition {
     const NAME: &'static str = "TaintNodesByCondition";

@@ -1,12 +1,12 @@
 //! The answers of admission webhooks, and the patches in them. An input begins with a byte that chooses the webhook and
 //! the write. The rest is an answer, or a patch and more members of the response, separated by a zero byte.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
 use pintle_admission::webhook::{ReviewEndpoint, WebhookCall, WebhookCallError, WebhookCaller};
-use pintle_admission::{AdmissionOperation, AdmissionPlugin, MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
+use pintle_admission::{AdmissionOperation, AdmissionPlugin, built_in_plugin};
 use pintle_registry::BoxFuture;
 use pintle_schema::base64;
 use pintle_value::Value;
@@ -31,7 +31,7 @@ const KIND: u32 = 5;
 
 /// A plugin with the configuration of one webhook.
 struct Configured {
-    plugin: Box<dyn AdmissionPlugin>,
+    plugin: Arc<dyn AdmissionPlugin>,
     stored: Vec<(&'static str, Value)>,
 }
 
@@ -41,18 +41,11 @@ static PLUGINS: LazyLock<Vec<Configured>> = LazyLock::new(|| {
         let version = if bits & V1BETA1 == 0 { "v1" } else { "v1beta1" };
         let policy = if bits & IGNORE == 0 { "Fail" } else { "Ignore" };
         let is_validating = bits & VALIDATING != 0;
-        let (kind, plural, plugin): (_, _, Box<dyn AdmissionPlugin>) = match is_validating {
-            true => (
-                "ValidatingWebhookConfiguration",
-                "validatingwebhookconfigurations",
-                Box::new(ValidatingAdmissionWebhook::default()),
-            ),
-            false => (
-                "MutatingWebhookConfiguration",
-                "mutatingwebhookconfigurations",
-                Box::new(MutatingAdmissionWebhook::default()),
-            ),
+        let (kind, plural, plugin) = match is_validating {
+            true => ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "ValidatingAdmissionWebhook"),
+            false => ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "MutatingAdmissionWebhook"),
         };
+        let plugin = built_in_plugin(plugin).expect("a built-in plugin");
         // The webhook sees a HorizontalPodAutoscaler at another version than the request's.
         let stored = parse(&format!(
             r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"{kind}","metadata":{{"name":"c"}},"webhooks":[

@@ -1,9 +1,11 @@
 //! The mutations of a MutatingAdmissionPolicy. An input begins with a byte that chooses the kinds of the object and the
 //! mutation. An expression follows, and perhaps an object, separated by a zero byte.
 
+use std::sync::Arc;
+
 use pintle_admission::objects::{Decoding, ObjectInterfaces};
 use pintle_admission::webhook::NoWebhooks;
-use pintle_admission::{AdmissionOperation, MutatingAdmissionPolicy};
+use pintle_admission::{AdmissionOperation, AdmissionPlugin, built_in_plugin};
 use pintle_admission_cel::{Declarations, EvaluationInput, ExpressionCompiler, ExpressionKind, Expressions};
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_value::{Value, object};
@@ -44,6 +46,10 @@ fn binding() -> Value {
     )
 }
 
+fn mutating_policies() -> Arc<dyn AdmissionPlugin> {
+    built_in_plugin("MutatingAdmissionPolicy").expect("a built-in plugin")
+}
+
 /// A mutation makes an object of its kind or an error, and costs no more than its budget allows.
 pub(super) fn mutation(input: &[u8]) {
     let Some((&choice, rest)) = input.split_first() else { return };
@@ -68,7 +74,7 @@ pub(super) fn mutation(input: &[u8]) {
         stored: &stored,
         webhooks: &NoWebhooks,
     };
-    let Admitted { result, object, .. } = write.run(&MutatingAdmissionPolicy::default());
+    let Admitted { result, object, .. } = write.run(&*mutating_policies());
     if result.is_ok() {
         check_object(resource, object);
     }
@@ -164,7 +170,7 @@ mod tests {
                 stored: &stored,
                 webhooks: &NoWebhooks,
             };
-            let Admitted { result, object: admitted, .. } = write.run(&MutatingAdmissionPolicy::default());
+            let Admitted { result, object: admitted, .. } = write.run(&*mutating_policies());
             changed += usize::from(result.is_ok() && admitted != *object);
         }
         assert!(changed >= 10, "{changed} objects were changed");

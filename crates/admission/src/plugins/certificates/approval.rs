@@ -9,7 +9,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `CertificateApproval`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CertificateApproval;
+pub(crate) struct CertificateApproval;
 
 impl AdmissionPlugin for CertificateApproval {
     fn name(&self) -> &'static str {

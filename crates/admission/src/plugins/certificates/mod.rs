@@ -7,12 +7,12 @@ mod signing;
 mod subject_restriction;
 mod trust_bundle_attest;
 
-pub use approval::CertificateApproval;
+pub(crate) use approval::CertificateApproval;
 use pintle_auth::AuthorizationAttributes;
 use pintle_registry::Resource;
-pub use signing::CertificateSigning;
-pub use subject_restriction::CertificateSubjectRestriction;
-pub use trust_bundle_attest::ClusterTrustBundleAttest;
+pub(crate) use signing::CertificateSigning;
+pub(crate) use subject_restriction::CertificateSubjectRestriction;
+pub(crate) use trust_bundle_attest::ClusterTrustBundleAttest;
 
 use crate::AdmissionAttributes;
 

@@ -10,7 +10,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `CertificateSigning`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CertificateSigning;
+pub(crate) struct CertificateSigning;
 
 impl AdmissionPlugin for CertificateSigning {
     fn name(&self) -> &'static str {

@@ -13,7 +13,7 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 /// The admission plugin `CertificateSubjectRestriction`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CertificateSubjectRestriction;
+pub(crate) struct CertificateSubjectRestriction;
 
 impl SyncPlugin for CertificateSubjectRestriction {
     const NAME: &'static str = "CertificateSubjectRestriction";

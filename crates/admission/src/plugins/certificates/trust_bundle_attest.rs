@@ -11,14 +11,14 @@ use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
 
 /// The admission plugin `ClusterTrustBundleAttest`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ClusterTrustBundleAttest {
+pub(crate) struct ClusterTrustBundleAttest {
     enabled: bool,
 }
 
 impl ClusterTrustBundleAttest {
     /// The plugin, which does nothing without the feature `ClusterTrustBundle`.
     #[must_use]
-    pub fn new(gates: &Gates) -> Self {
+    pub(crate) fn new(gates: &Gates) -> Self {
         Self { enabled: gates.is_enabled(Feature::CLUSTER_TRUST_BUNDLE) }
     }
 }

@@ -23,7 +23,7 @@ const CLAIMS: &str = "persistentvolumeclaims";
 
 /// The admission plugin `LimitRanger`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LimitRanger;
+pub(crate) struct LimitRanger;
 
 impl SyncPlugin for LimitRanger {
     const NAME: &'static str = "LimitRanger";

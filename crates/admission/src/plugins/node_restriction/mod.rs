@@ -37,7 +37,7 @@ const CLAIM_STATUS_FIELDS: [[&str; 2]; 6] = [
 
 /// The admission plugin `NodeRestriction`.
 #[derive(Clone, Copy, Debug)]
-pub struct NodeRestriction {
+pub(crate) struct NodeRestriction {
     /// Audiences of tokens must be audiences of the pod.
     restricts_audiences: bool,
     /// Requests for a node's certificates may have any subject.
@@ -49,7 +49,7 @@ pub struct NodeRestriction {
 impl NodeRestriction {
     /// The plugin.
     #[must_use]
-    pub fn new(gates: &Gates) -> Self {
+    pub(crate) fn new(gates: &Gates) -> Self {
         Self {
             restricts_audiences: gates.is_enabled(Feature::SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION),
             allows_other_subjects: gates.is_enabled(Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS),

@@ -9,7 +9,7 @@ use pintle_value::field::FieldPath;
 use pintle_value::{Errors, FieldError, Str, Value, names};
 
 use super::policy::{Level, LevelVersion, Policy, Version};
-use crate::chain::PluginError;
+use crate::PluginError;
 
 const KIND: &str = "PodSecurityConfiguration";
 

@@ -32,8 +32,7 @@ pub use self::pod::PodTemplate;
 use self::policy::PolicyLabels;
 pub use self::policy::{Level, LevelVersion, Policy, Version};
 use self::target::Target;
-use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase, pods};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase, PluginError, pods};
 
 const ENFORCE_POLICY: &str = "pod-security.kubernetes.io/enforce-policy";
 const AUDIT_VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";

@@ -10,8 +10,8 @@ mod params;
 mod source;
 mod validating;
 
-pub use mutating::MutatingAdmissionPolicy;
-pub use validating::ValidatingAdmissionPolicy;
+pub(crate) use mutating::MutatingAdmissionPolicy;
+pub(crate) use validating::ValidatingAdmissionPolicy;
 
 /// The group of policies and bindings.
 const GROUP: &str = "admissionregistration.k8s.io";

@@ -8,7 +8,7 @@ use pintle_registry::GroupResource;
 use pintle_schema::Scalar;
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::chain::PluginError;
+use crate::PluginError;
 
 static SCHEME: LazyLock<ConfigScheme> = LazyLock::new(|| {
     let mut types = ConfigTypes::default();

@@ -26,11 +26,10 @@ use pintle_value::time::Time;
 
 use self::batches::{Batches, TimedOut};
 use self::charges::{ChargedWrite, Decision, NamespaceQuotas, QuotaError, read_quotas};
-use crate::chain::PluginError;
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase, PluginError};
 
 /// The admission plugin `ResourceQuota`.
-pub struct ResourceQuota {
+pub(crate) struct ResourceQuota {
     limited: Vec<LimitedResource>,
     features: QuotaFeatures,
     batches: Batches<ChargedWrite, Decision>,
@@ -116,7 +115,7 @@ impl ResourceQuota {
     ///
     /// # Errors
     /// The configuration is malformed or invalid.
-    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+    pub(crate) fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
         let (limited, features) = (configuration::limited_resources(text)?, QuotaFeatures::of(gates));
         Ok(Self { limited, features, ..Self::default() })
     }

@@ -44,7 +44,7 @@ static FINDERS: LazyLock<[Finder<'_>; 3]> =
 
 /// The admission plugin `ServiceAccount`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ServiceAccount;
+pub(crate) struct ServiceAccount;
 
 fn is_update_of_ephemeral_containers(attributes: &AdmissionAttributes<'_>) -> bool {
     attributes.operation == AdmissionOperation::Update

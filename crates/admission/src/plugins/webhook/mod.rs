@@ -20,5 +20,5 @@ mod source;
 mod tests;
 mod validating;
 
-pub use self::mutating::MutatingAdmissionWebhook;
-pub use self::validating::ValidatingAdmissionWebhook;
+pub(crate) use self::mutating::MutatingAdmissionWebhook;
+pub(crate) use self::validating::ValidatingAdmissionWebhook;

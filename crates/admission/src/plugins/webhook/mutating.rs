@@ -18,13 +18,12 @@ use super::configuration::{self, Configuration};
 use super::metrics::WebhookMetrics;
 use super::review::AdmissionResponse;
 use super::source::{FailurePolicy, Webhook, WebhookSource};
-use crate::chain::PluginError;
 use crate::converted_view::{ConvertedView, internal};
 use crate::expressions::ExpressionRequest;
 use crate::manifest::{ManifestFiles, ManifestKinds};
 use crate::matching::MatchedResource;
 use crate::objects::Decoding;
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase, PluginError};
 
 const NAME: &str = "MutatingAdmissionWebhook";
 
@@ -42,7 +41,7 @@ static MANIFESTS: ManifestKinds = ManifestKinds {
 
 /// The admission plugin `MutatingAdmissionWebhook`.
 #[derive(Debug)]
-pub struct MutatingAdmissionWebhook {
+pub(crate) struct MutatingAdmissionWebhook {
     source: WebhookSource,
     kubeconfig: Option<PathBuf>,
     /// The folder with the files of further webhooks.
@@ -66,7 +65,7 @@ impl MutatingAdmissionWebhook {
     ///
     /// # Errors
     /// The configuration is refused.
-    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+    pub(crate) fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
         let Configuration { kubeconfig, manifests } =
             configuration::read(text, gates).map_err(PluginError::Unreadable)?;
         Ok(Self { kubeconfig, manifests, ..Self::default() })

@@ -16,12 +16,11 @@ use super::conditions;
 use super::configuration::{self, Configuration};
 use super::metrics::WebhookMetrics;
 use super::source::{FailurePolicy, Webhook, WebhookSource};
-use crate::chain::PluginError;
 use crate::expressions::ExpressionRequest;
 use crate::manifest::{ManifestFiles, ManifestKinds};
 use crate::matching::MatchedResource;
 use crate::objects::VersionedObjects;
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase, PluginError};
 
 /// The prefix of audit annotations.
 const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
@@ -35,7 +34,7 @@ static MANIFESTS: ManifestKinds = ManifestKinds {
 
 /// The admission plugin `ValidatingAdmissionWebhook`.
 #[derive(Debug)]
-pub struct ValidatingAdmissionWebhook {
+pub(crate) struct ValidatingAdmissionWebhook {
     source: WebhookSource,
     kubeconfig: Option<PathBuf>,
     /// The folder with the files of further webhooks.
@@ -66,7 +65,7 @@ impl ValidatingAdmissionWebhook {
     ///
     /// # Errors
     /// The configuration is refused.
-    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+    pub(crate) fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
         let Configuration { kubeconfig, manifests } =
             configuration::read(text, gates).map_err(PluginError::Unreadable)?;
         Ok(Self { kubeconfig, manifests, ..Self::default() })

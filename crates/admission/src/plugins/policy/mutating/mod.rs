@@ -15,9 +15,8 @@ use self::dispatch::Dispatch;
 use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
-use crate::chain::PluginError;
 use crate::manifest::{ManifestFiles, ManifestKinds, policy_directory};
-use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin, Phase, PluginError};
 
 const NAME: &str = "MutatingAdmissionPolicy";
 
@@ -35,7 +34,7 @@ static METRICS: MetricNames = MetricNames {
 
 /// The admission plugin `MutatingAdmissionPolicy`: changes objects as stored policies say.
 #[derive(Debug)]
-pub struct MutatingAdmissionPolicy {
+pub(crate) struct MutatingAdmissionPolicy {
     source: PolicySource<Policy>,
     metrics: PolicyMetrics,
     /// The state of the feature.
@@ -64,7 +63,7 @@ impl MutatingAdmissionPolicy {
     ///
     /// # Errors
     /// The configuration is refused.
-    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+    pub(crate) fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
         let manifests = policy_directory(text, "MutatingAdmissionPolicyConfiguration", gates);
         Ok(Self {
             enabled: gates.is_enabled(Feature::MUTATING_ADMISSION_POLICY),

@@ -17,9 +17,8 @@ use self::dispatch::Dispatch;
 use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
 use super::source::PolicySource;
-use crate::chain::PluginError;
 use crate::manifest::{ManifestFiles, ManifestKinds, policy_directory};
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase};
+use crate::{AdmissionAttributes, AdmissionPlugin, Phase, PluginError};
 
 static METRICS: MetricNames = MetricNames {
     stability: Stability::Beta,
@@ -37,7 +36,7 @@ static METRICS: MetricNames = MetricNames {
 
 /// The admission plugin `ValidatingAdmissionPolicy`: refuses writes that a stored policy denies.
 #[derive(Debug)]
-pub struct ValidatingAdmissionPolicy {
+pub(crate) struct ValidatingAdmissionPolicy {
     source: PolicySource<Policy>,
     metrics: PolicyMetrics,
     /// The folder with the files of further policies.
@@ -64,7 +63,7 @@ impl ValidatingAdmissionPolicy {
     ///
     /// # Errors
     /// The configuration is refused.
-    pub fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+    pub(crate) fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
         let manifests = policy_directory(text, "ValidatingAdmissionPolicyConfiguration", gates);
         Ok(Self { manifests: manifests.map_err(PluginError::Unreadable)?, ..Self::default() })
     }
