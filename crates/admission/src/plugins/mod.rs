@@ -143,18 +143,10 @@ pub(crate) const PLUGINS: &[Registration] = &[
     }),
     on("JobValidation", |options| Ok(Arc::new(job_validation::JobValidation::new(options.gates)))),
     on("PodResizeValidator", plain::<pod_resize_validator::PodResizeValidator>),
-    on("MutatingAdmissionPolicy", |options| {
-        Ok(Arc::new(policy::MutatingAdmissionPolicy::from_text(options.text, options.gates)?))
-    }),
-    on("MutatingAdmissionWebhook", |options| {
-        Ok(Arc::new(webhook::MutatingAdmissionWebhook::from_text(options.text, options.gates)?))
-    }),
-    on("ValidatingAdmissionPolicy", |options| {
-        Ok(Arc::new(policy::ValidatingAdmissionPolicy::from_text(options.text, options.gates)?))
-    }),
-    on("ValidatingAdmissionWebhook", |options| {
-        Ok(Arc::new(webhook::ValidatingAdmissionWebhook::from_text(options.text, options.gates)?))
-    }),
+    on("MutatingAdmissionPolicy", policy::build_mutating),
+    on("MutatingAdmissionWebhook", webhook::build_mutating),
+    on("ValidatingAdmissionPolicy", policy::build_validating),
+    on("ValidatingAdmissionWebhook", webhook::build_validating),
     on("ResourceQuota", |options| Ok(Arc::new(resource_quota::ResourceQuota::from_text(options.text, options.gates)?))),
     off("AlwaysDeny", plain::<always_deny::AlwaysDeny>),
 ];

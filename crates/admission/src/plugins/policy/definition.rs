@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use pintle_admission_cel::{Declarations, EvaluationInput, ExpressionCompiler, MatchConditions, MatchOutcome};
 use pintle_value::{Str, Value};
 
 use super::GROUP;
@@ -52,6 +53,18 @@ pub(super) trait StoredPolicy {
     fn definition(&self) -> &Definition;
 }
 
+/// The compiler for the expressions of a policy. It knows the variables of the policy.
+pub(super) fn compiler(spec: &Value) -> (ExpressionCompiler, Declarations) {
+    let declarations = Declarations::with_authorizer(spec.get("paramKind").is_some());
+    let mut compiler = ExpressionCompiler::with_variables();
+    for variable in spec.items_at(&["variables"]) {
+        let [name, expression] = ["name", "expression"].map(|field| variable.str_at(&[field]));
+        // An error in a variable is an error of each expression that uses the variable.
+        let _ = compiler.add_variable(name, expression, declarations);
+    }
+    (compiler, declarations)
+}
+
 /// The part that policies of both types share: the name, the requests that match, and the parameters.
 #[derive(Debug)]
 pub(super) struct Definition {
@@ -82,6 +95,21 @@ impl Definition {
             param_kind: spec.get("paramKind").and_then(ParamKind::of),
             // No evaluation of a new policy has been measured, so the first is expected to take long.
             expected_long: AtomicU32::new(1),
+        }
+    }
+
+    /// Evaluates the match conditions of the policy. A policy that ignores failures does not match after a failed condition.
+    ///
+    /// # Errors
+    /// The conditions fail, and failures are not ignored.
+    pub(super) fn matches(&self, conditions: &MatchConditions, input: &EvaluationInput<'_>) -> Result<bool, String> {
+        if conditions.is_empty() {
+            return Ok(true);
+        }
+        match conditions.evaluate(&EvaluationInput { namespace: &Value::Null, ..*input }) {
+            MatchOutcome::Matches => Ok(true),
+            MatchOutcome::Failed { error, .. } if !self.ignores_failures => Err(error),
+            MatchOutcome::Excluded(_) | MatchOutcome::Failed { .. } => Ok(false),
         }
     }
 

@@ -7,11 +7,22 @@ mod denial;
 mod metrics;
 mod mutating;
 mod params;
+mod plugin;
 mod source;
 mod validating;
 
-pub(crate) use mutating::MutatingAdmissionPolicy;
-pub(crate) use validating::ValidatingAdmissionPolicy;
+use self::plugin::PolicyPlugin;
+use super::{BuiltPlugin, PluginOptions};
 
 /// The group of policies and bindings.
 const GROUP: &str = "admissionregistration.k8s.io";
+
+/// Builds the plugin `MutatingAdmissionPolicy`.
+pub(super) fn build_mutating(options: &PluginOptions<'_>) -> BuiltPlugin {
+    PolicyPlugin::<mutating::Policy>::build(options)
+}
+
+/// Builds the plugin `ValidatingAdmissionPolicy`.
+pub(super) fn build_validating(options: &PluginOptions<'_>) -> BuiltPlugin {
+    PolicyPlugin::<validating::Policy>::build(options)
+}

@@ -1,127 +1,93 @@
 //! The plugin `MutatingAdmissionWebhook` (upstream: `admission/plugin/webhook/mutating`): webhooks are called one after the
 //! other, and each may patch the object.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use pintle_codec::json;
-use pintle_gates::Gates;
-use pintle_metrics::Exposition;
 use pintle_patch::JsonPatch;
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_registry::ApiError;
 use pintle_value::Value;
 use pintle_value::print::quote;
 
 use super::call::{self, WebhookError};
 use super::conditions;
-use super::configuration::{self, Configuration};
-use super::metrics::WebhookMetrics;
+use super::plugin::{WebhookPlugin, WebhookType, manifests};
 use super::review::AdmissionResponse;
-use super::source::{FailurePolicy, Webhook, WebhookSource};
+use super::source::Webhook;
 use crate::converted_view::{ConvertedView, internal};
 use crate::expressions::ExpressionRequest;
-use crate::manifest::{ManifestFiles, ManifestKinds};
+use crate::manifest::ManifestKinds;
 use crate::matching::MatchedResource;
 use crate::objects::Decoding;
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase, PluginError};
-
-const NAME: &str = "MutatingAdmissionWebhook";
+use crate::{AdmissionAttributes, Phase};
 
 /// Prefixes of audit annotations.
 const MUTATION: &str = "mutation.webhook.admission.k8s.io/";
 const PATCH: &str = "patch.webhook.admission.k8s.io/";
 const FAILED_OPEN: &str = "failed-open.mutation.webhook.admission.k8s.io/";
 
-/// The objects that files may have.
-static MANIFESTS: ManifestKinds = ManifestKinds {
-    what: "webhook",
-    kinds: &["MutatingWebhookConfiguration"],
-    scheme: "k8s.io/kubernetes/pkg/admission/plugin/webhook/manifest/loader/loader.go:41",
-};
-
-/// The admission plugin `MutatingAdmissionWebhook`.
+/// The type of mutating webhooks.
 #[derive(Debug)]
-pub(crate) struct MutatingAdmissionWebhook {
-    source: WebhookSource,
-    kubeconfig: Option<PathBuf>,
-    /// The folder with the files of further webhooks.
-    manifests: Option<PathBuf>,
-    metrics: WebhookMetrics,
-}
+pub(super) struct Mutating;
 
-impl Default for MutatingAdmissionWebhook {
-    fn default() -> Self {
-        Self {
-            source: WebhookSource::new("mutatingwebhookconfigurations"),
-            kubeconfig: None,
-            manifests: None,
-            metrics: WebhookMetrics::new("admit", "admit"),
-        }
-    }
-}
+impl WebhookType for Mutating {
+    const NAME: &'static str = "MutatingAdmissionWebhook";
+    const PHASES: &'static [Phase; 1] = &[Phase::Mutating];
+    const RESOURCES: &'static [&'static str; 1] = &["mutatingwebhookconfigurations"];
+    const MANIFESTS: &'static ManifestKinds = &manifests(&["MutatingWebhookConfiguration"]);
+    const STEPS: [&'static str; 2] = ["admit", "admit"];
 
-impl MutatingAdmissionWebhook {
-    /// The plugin with its configuration, if it has one.
-    ///
-    /// # Errors
-    /// The configuration is refused.
-    pub(crate) fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
-        let Configuration { kubeconfig, manifests } =
-            configuration::read(text, gates).map_err(PluginError::Unreadable)?;
-        Ok(Self { kubeconfig, manifests, ..Self::default() })
-    }
-
-    /// Calls the webhooks that match a write. Each comes with its position among all webhooks.
-    async fn dispatch(
-        &self,
+    async fn mutate(
+        plugin: &WebhookPlugin<Self>,
         attributes: &AdmissionAttributes<'_>,
         object: &mut Value,
         webhooks: &[(usize, &Webhook)],
     ) -> Result<(), ApiError> {
-        attributes.reinvocation.begin(NAME, object);
+        attributes.reinvocation.begin(Mutating::NAME, object);
         let mut view = ConvertedView::default();
         // A refused object is not converted back.
-        let result = match self.call_all(attributes, object, webhooks, &mut view).await {
+        let result = match call_all(plugin, attributes, object, webhooks, &mut view).await {
             Ok(()) => view.leave(attributes, object).await,
             refused => refused,
         };
-        attributes.reinvocation.end(NAME, object);
+        attributes.reinvocation.end(Mutating::NAME, object);
         result
     }
+}
 
-    async fn call_all(
-        &self,
-        attributes: &AdmissionAttributes<'_>,
-        object: &mut Value,
-        webhooks: &[(usize, &Webhook)],
-        view: &mut ConvertedView,
-    ) -> Result<(), ApiError> {
-        let request = ExpressionRequest::new(attributes);
-        for &(index, webhook) in webhooks {
-            let Some(matched) = webhook.matcher.find(attributes, view.object(object))? else { continue };
-            if !webhook.conditions.is_empty() {
-                view.enter(attributes, object, &matched).await.map_err(|error| internal(&error.into()))?;
-                let objects = view.objects(attributes, object);
-                if !conditions::evaluate(webhook, attributes, &request, &objects, &self.metrics)? {
-                    continue;
-                }
-            }
-            // A webhook that was not called in the first run is not called in the second.
-            if !attributes.reinvocation.should_invoke(NAME, &webhook.uid) {
+async fn call_all(
+    plugin: &WebhookPlugin<Mutating>,
+    attributes: &AdmissionAttributes<'_>,
+    object: &mut Value,
+    webhooks: &[(usize, &Webhook)],
+    view: &mut ConvertedView,
+) -> Result<(), ApiError> {
+    let request = ExpressionRequest::new(attributes);
+    for &(index, webhook) in webhooks {
+        let Some(matched) = webhook.matcher.find(attributes, view.object(object))? else { continue };
+        if !webhook.conditions.is_empty() {
+            view.enter(attributes, object, &matched).await.map_err(|error| internal(&error.into()))?;
+            let objects = view.objects(attributes, object);
+            if !conditions::evaluate(webhook, attributes, &request, &objects, &plugin.metrics)? {
                 continue;
             }
-            // As in upstream, the error is wrapped twice.
-            view.enter(attributes, object, &matched).await.map_err(|error| internal(&error.into()))?;
-            let call = Call { plugin: self, attributes, webhook, matched, index };
-            call.run(object, view).await?;
         }
-        Ok(())
+        // A webhook that was not called in the first run is not called in the second.
+        if !attributes.reinvocation.should_invoke(Mutating::NAME, &webhook.uid) {
+            continue;
+        }
+        // As in upstream, the error is wrapped twice.
+        view.enter(attributes, object, &matched).await.map_err(|error| internal(&error.into()))?;
+        let call = Call { plugin, attributes, webhook, matched, index };
+        call.run(object, view).await?;
     }
+    Ok(())
 }
 
 /// The call of a webhook that matched.
 struct Call<'c> {
-    plugin: &'c MutatingAdmissionWebhook,
+    plugin: &'c WebhookPlugin<Mutating>,
     attributes: &'c AdmissionAttributes<'c>,
     webhook: &'c Webhook,
     matched: MatchedResource<'c>,
@@ -135,30 +101,17 @@ impl Call<'_> {
         let Self { plugin, attributes, webhook, .. } = self;
         let started = Instant::now();
         let result = self.call_and_patch(object, view).await;
-        let changed = *result.as_ref().unwrap_or(&false);
+        let (took, changed) = (started.elapsed(), *result.as_ref().unwrap_or(&false));
         self.annotate(MUTATION, &[("mutated", changed.into())]);
-        let operation = attributes.operation.text();
-        plugin.metrics.observe(&webhook.name, operation, webhook.failure_policy, &result, started.elapsed());
         if changed {
-            attributes.reinvocation.changed(NAME);
+            attributes.reinvocation.changed(Mutating::NAME);
         }
         if webhook.is_reinvocable {
-            attributes.reinvocation.add_reinvocable(NAME, &webhook.uid);
+            attributes.reinvocation.add_reinvocable(Mutating::NAME, &webhook.uid);
         }
-        match result {
-            Ok(_) => Ok(()),
-            Err(WebhookError::Denied(error, _) | WebhookError::Failed(error)) => Err(error),
-            Err(WebhookError::Calling { why, .. }) => {
-                let message = WebhookError::message(webhook, &why);
-                if webhook.failure_policy == FailurePolicy::Fail {
-                    tracing::warn!(webhook = %webhook.name, error = message, "Failed calling webhook, failing closed");
-                    return Err(ApiError::Internal(message));
-                }
-                tracing::warn!(webhook = %webhook.name, error = message, "Failed calling webhook, failing open");
-                plugin.metrics.failed_open(&webhook.name);
-                attributes.recorder.annotate(&self.annotation_key(FAILED_OPEN), webhook.name.to_string());
-                attributes.check_deadline()
-            }
+        match plugin.finish_call(attributes, webhook, result, took, || self.annotation_key(FAILED_OPEN))? {
+            true => attributes.check_deadline(),
+            false => Ok(()),
         }
     }
 
@@ -249,53 +202,6 @@ fn annotation_value(configuration: &str, webhook: &str, members: &[(&str, Value)
 struct Patch {
     decoded: JsonPatch,
     text: Value,
-}
-
-impl AdmissionPlugin for MutatingAdmissionWebhook {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Mutating]
-    }
-
-    fn enforced_resources(&self) -> &[&'static str] {
-        &["mutatingwebhookconfigurations"]
-    }
-
-    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        self.source.concerns(attributes)
-    }
-
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            let webhooks = self.source.webhooks(attributes)?;
-            let candidates = webhooks.candidates(attributes);
-            // The future of the calls is large.
-            match candidates.is_empty() {
-                true => Ok(()),
-                false => Box::pin(self.dispatch(attributes, object, &candidates)).await,
-            }
-        })
-    }
-
-    fn kubeconfig(&self) -> Option<&Path> {
-        self.kubeconfig.as_deref()
-    }
-
-    fn manifests(&self) -> Option<ManifestFiles<'_>> {
-        let directory = self.manifests.as_deref()?;
-        Some(ManifestFiles { directory, kinds: &MANIFESTS, target: &self.source })
-    }
-
-    fn write_metrics(&self, out: &mut Exposition) {
-        self.metrics.write(out);
-    }
 }
 
 #[cfg(test)]

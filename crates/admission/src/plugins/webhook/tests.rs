@@ -5,9 +5,8 @@ use std::task::{Context, Waker};
 use allocation_counter::measure;
 use pintle_value::Value;
 
-use super::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
-use crate::AdmissionPlugin;
 use crate::testing::{Scenario, json};
+use crate::{AdmissionPlugin, built_in_plugin};
 
 /// Configurations of both kinds, whose webhooks are for other resources than config maps.
 fn configurations(count: usize) -> Vec<Value> {
@@ -46,9 +45,8 @@ fn allocations(plugin: &dyn AdmissionPlugin, count: usize) -> u64 {
 
 #[test]
 fn webhooks_that_do_not_match_allocate_nothing() {
-    let plugins: [fn() -> Box<dyn AdmissionPlugin>; 2] =
-        [|| Box::new(MutatingAdmissionWebhook::default()), || Box::new(ValidatingAdmissionWebhook::default())];
-    for plugin in plugins {
+    for name in ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"] {
+        let plugin = || built_in_plugin(name).expect("a plugin");
         let (one, hundred) = (plugin(), plugin());
         let (one, hundred) = (allocations(&*one, 1), allocations(&*hundred, 100));
         assert_eq!(one, hundred);
@@ -78,9 +76,8 @@ fn dry_runs_are_refused_if_a_webhook_has_side_effects() {
         let stored =
             vec![configuration("MutatingWebhookConfiguration"), configuration("ValidatingWebhookConfiguration")];
         let scenario = Scenario { stored, dry_run: true, ..Scenario::create("", "configmaps") };
-        let mutating = MutatingAdmissionWebhook::default();
-        scenario.check_mutate(&mutating, config_map.clone(), Err(expect));
-        let validating = ValidatingAdmissionWebhook::default();
-        scenario.check_validate(&validating, &config_map, Err(expect));
+        let plugin = |name| built_in_plugin(name).expect("a plugin");
+        scenario.check_mutate(&*plugin("MutatingAdmissionWebhook"), config_map.clone(), Err(expect));
+        scenario.check_validate(&*plugin("ValidatingAdmissionWebhook"), &config_map, Err(expect));
     }
 }

@@ -7,7 +7,6 @@ use pintle_admission_cel::EvaluationInput;
 use pintle_registry::ApiError;
 use pintle_value::{Str, Value};
 
-use super::NAME;
 use super::patch::{apply_configuration, apply_json_patch};
 use super::policy::{MutationKind, Policy};
 use crate::AdmissionAttributes;
@@ -19,6 +18,7 @@ use crate::plugins::policy::bindings::Binding;
 use crate::plugins::policy::definition::Matches;
 use crate::plugins::policy::denial::{self, Denial};
 use crate::plugins::policy::metrics::PolicyMetrics;
+use crate::plugins::policy::plugin::PolicyType;
 use crate::plugins::policy::source::{Hook, Hooks};
 
 /// The policies of one request.
@@ -83,7 +83,7 @@ impl<'a> Dispatch<'a> {
         if self.is_mutated {
             // Upstream does not ask whether the mutations have changed anything. Policies that can run again see even
             // their own changes.
-            self.attributes.reinvocation.changed(NAME);
+            self.attributes.reinvocation.changed(Policy::NAME);
         }
         let left = view.leave(self.attributes, object).await;
         left.map_err(|error| ApiError::Internal(format!("failed to convert object: {error}")))?;
@@ -152,7 +152,7 @@ impl<'a> Dispatch<'a> {
             }
         }
         drop(request);
-        if !attributes.reinvocation.should_invoke(NAME, uid) {
+        if !attributes.reinvocation.should_invoke(Policy::NAME, uid) {
             return Ok(());
         }
         let mut is_changed = false;
@@ -182,10 +182,10 @@ impl<'a> Dispatch<'a> {
             }
         }
         if is_changed {
-            attributes.reinvocation.changed(NAME);
+            attributes.reinvocation.changed(Policy::NAME);
         }
         if policy.is_reinvocable {
-            attributes.reinvocation.add_reinvocable(NAME, uid);
+            attributes.reinvocation.add_reinvocable(Policy::NAME, uid);
         }
         Ok(())
     }

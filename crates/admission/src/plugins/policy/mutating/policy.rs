@@ -3,16 +3,16 @@
 use std::sync::OnceLock;
 
 use pintle_admission_cel::{
-    Declarations, EvaluationError, EvaluationInput, ExpressionCompiler, ExpressionKind, Expressions, MatchConditions,
-    MatchOutcome, POLICY_BUDGET, UsedValues, apply_configuration, json_patch,
+    Declarations, EvaluationError, EvaluationInput, ExpressionKind, Expressions, MatchConditions, POLICY_BUDGET,
+    UsedValues, apply_configuration, json_patch,
 };
 use pintle_value::Value;
 
-use crate::plugins::policy::definition::{Definition, StoredPolicy};
+use crate::plugins::policy::definition::{Definition, StoredPolicy, compiler};
 
 /// A stored MutatingAdmissionPolicy.
 #[derive(Debug)]
-pub(super) struct Policy {
+pub(crate) struct Policy {
     pub(super) definition: Definition,
     /// True if the policy runs again when the object has changed after its first run.
     pub(super) is_reinvocable: bool,
@@ -74,15 +74,7 @@ impl Policy {
     /// # Errors
     /// The conditions fail, and failures are not ignored.
     pub(super) fn matches(&self, input: &EvaluationInput<'_>) -> Result<bool, String> {
-        let conditions = &self.programs().conditions;
-        if conditions.is_empty() {
-            return Ok(true);
-        }
-        match conditions.evaluate(&EvaluationInput { namespace: &Value::Null, ..*input }) {
-            MatchOutcome::Matches => Ok(true),
-            MatchOutcome::Failed { error, .. } if !self.definition.ignores_failures => Err(error),
-            MatchOutcome::Excluded(_) | MatchOutcome::Failed { .. } => Ok(false),
-        }
+        self.definition.matches(&self.programs().conditions, input)
     }
 
     /// Evaluates the expression of a mutation.
@@ -112,13 +104,7 @@ impl Policy {
 
 impl Programs {
     fn compile(spec: &Value) -> Self {
-        let declarations = Declarations::with_authorizer(spec.get("paramKind").is_some());
-        let mut compiler = ExpressionCompiler::with_variables();
-        for variable in spec.items_at(&["variables"]) {
-            let [name, expression] = ["name", "expression"].map(|field| variable.str_at(&[field]));
-            // An error in a variable is an error of each expression that uses the variable.
-            let _ = compiler.add_variable(name, expression, declarations);
-        }
+        let (compiler, declarations) = compiler(spec);
         let conditions = MatchConditions::compile(spec.items_at(&["matchConditions"]), &compiler, declarations);
         let with_patches = Declarations { patches: true, ..declarations };
         let mutation = |mutation: &Value| {

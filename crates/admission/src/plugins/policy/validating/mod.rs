@@ -1,4 +1,5 @@
-//! The plugin `ValidatingAdmissionPolicy` (upstream: `admission/plugin/policy/validating`).
+//! The plugin `ValidatingAdmissionPolicy` (upstream: `admission/plugin/policy/validating`): refuses writes that a stored
+//! policy denies.
 
 mod annotations;
 mod dispatch;
@@ -6,19 +7,18 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
-
-use pintle_gates::Gates;
-use pintle_metrics::{Exposition, Stability};
-use pintle_registry::{ApiError, BoxFuture};
+use pintle_gates::Feature;
+use pintle_metrics::Stability;
+use pintle_registry::ApiError;
 use pintle_value::Value;
 
 use self::dispatch::Dispatch;
-use self::policy::Policy;
+pub(super) use self::policy::Policy;
 use super::metrics::{MetricNames, PolicyMetrics};
-use super::source::PolicySource;
-use crate::manifest::{ManifestFiles, ManifestKinds, policy_directory};
-use crate::{AdmissionAttributes, AdmissionPlugin, Phase, PluginError};
+use super::plugin::{PolicyType, manifests};
+use super::source::Hooks;
+use crate::manifest::ManifestKinds;
+use crate::{AdmissionAttributes, Phase};
 
 static METRICS: MetricNames = MetricNames {
     stability: Stability::Beta,
@@ -34,79 +34,26 @@ static METRICS: MetricNames = MetricNames {
     ),
 };
 
-/// The admission plugin `ValidatingAdmissionPolicy`: refuses writes that a stored policy denies.
-#[derive(Debug)]
-pub(crate) struct ValidatingAdmissionPolicy {
-    source: PolicySource<Policy>,
-    metrics: PolicyMetrics,
-    /// The folder with the files of further policies.
-    manifests: Option<PathBuf>,
-}
+impl PolicyType for Policy {
+    const NAME: &'static str = "ValidatingAdmissionPolicy";
+    const PHASES: &'static [Phase; 1] = &[Phase::Validating];
+    const RESOURCES: &'static [&'static str; 2] = &["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
+    const MANIFESTS: &'static ManifestKinds =
+        &manifests(&["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]);
+    const METRICS: &'static MetricNames = &METRICS;
+    const FEATURE: Option<Feature> = None;
+    const HANDLES_DELETES: bool = true;
 
-/// The objects that files may have.
-static MANIFESTS: ManifestKinds = ManifestKinds {
-    what: "policy",
-    kinds: &["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
-    scheme: "k8s.io/kubernetes/pkg/admission/plugin/policy/manifest/loader/loader.go:35",
-};
-
-impl Default for ValidatingAdmissionPolicy {
-    fn default() -> Self {
-        let (policies, bindings) = ("validatingadmissionpolicies", "validatingadmissionpolicybindings");
-        let source = PolicySource::new(policies, bindings);
-        Self { source, metrics: PolicyMetrics::new(&METRICS), manifests: None }
-    }
-}
-
-impl ValidatingAdmissionPolicy {
-    /// The plugin with its configuration, if it has one.
-    ///
-    /// # Errors
-    /// The configuration is refused.
-    pub(crate) fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
-        let manifests = policy_directory(text, "ValidatingAdmissionPolicyConfiguration", gates);
-        Ok(Self { manifests: manifests.map_err(PluginError::Unreadable)?, ..Self::default() })
-    }
-}
-
-impl AdmissionPlugin for ValidatingAdmissionPolicy {
-    fn name(&self) -> &'static str {
-        "ValidatingAdmissionPolicy"
-    }
-
-    fn phases(&self) -> &[Phase] {
-        &[Phase::Validating]
-    }
-
-    fn enforced_resources(&self) -> &[&'static str] {
-        &["validatingadmissionpolicies", "validatingadmissionpolicybindings"]
-    }
-
-    fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        self.source.concerns(attributes)
-    }
-
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a AdmissionAttributes<'a>,
-        object: &'a Value,
-    ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move {
-            let hooks = self.source.hooks(attributes)?;
-            let mut dispatch = Dispatch::new(attributes, object, &self.metrics);
-            for hook in hooks.candidates(attributes) {
-                dispatch.run(hook).await?;
-            }
-            dispatch.finish()
-        })
-    }
-
-    fn manifests(&self) -> Option<ManifestFiles<'_>> {
-        let directory = self.manifests.as_deref()?;
-        Some(ManifestFiles { directory, kinds: &MANIFESTS, target: &self.source })
-    }
-
-    fn write_metrics(&self, out: &mut Exposition) {
-        self.metrics.write(out);
+    async fn validate(
+        policies: &Hooks<Self>,
+        metrics: &PolicyMetrics,
+        attributes: &AdmissionAttributes<'_>,
+        object: &Value,
+    ) -> Result<(), ApiError> {
+        let mut dispatch = Dispatch::new(attributes, object, metrics);
+        for hook in policies.candidates(attributes) {
+            dispatch.run(hook).await?;
+        }
+        dispatch.finish()
     }
 }

@@ -4,20 +4,19 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use pintle_admission_cel::{
-    Declarations, EvaluationInput, ExpressionCompiler, ExpressionKind, Expressions, MatchConditions, MatchOutcome,
-    OutOfBudget, POLICY_BUDGET, UsedValues,
+    Declarations, EvaluationInput, ExpressionKind, Expressions, MatchConditions, OutOfBudget, POLICY_BUDGET, UsedValues,
 };
 use pintle_cel::Value as CelValue;
 use pintle_value::{Str, Value};
 
-use crate::plugins::policy::definition::{Definition, StoredPolicy};
+use crate::plugins::policy::definition::{Definition, StoredPolicy, compiler};
 
 /// The maximum length of the result of a message expression (upstream: `MaxEvaluatedMessageExpressionSizeBytes`).
 const MAX_MESSAGE: usize = 5 * 1024;
 
 /// A stored ValidatingAdmissionPolicy.
 #[derive(Debug)]
-pub(super) struct Policy {
+pub(crate) struct Policy {
     pub(super) definition: Definition,
     spec: Value,
     /// The programs, compiled for the first request that matches.
@@ -99,14 +98,10 @@ impl Policy {
     /// Evaluates the policy for a request, which match conditions see as `condition_request`.
     pub(super) fn evaluate(&self, input: &EvaluationInput<'_>, condition_request: &Value) -> PolicyResult {
         let programs = self.programs();
-        if !programs.conditions.is_empty() {
-            let input = EvaluationInput { namespace: &Value::Null, request: condition_request, ..*input };
-            match programs.conditions.evaluate(&input) {
-                MatchOutcome::Matches => {}
-                // A policy that ignores failures is not evaluated after a failed match condition.
-                MatchOutcome::Failed { error, .. } if !self.definition.ignores_failures => return self.failed(error),
-                MatchOutcome::Excluded(_) | MatchOutcome::Failed { .. } => return PolicyResult::default(),
-            }
+        match self.definition.matches(&programs.conditions, &EvaluationInput { request: condition_request, ..*input }) {
+            Ok(true) => {}
+            Ok(false) => return PolicyResult::default(),
+            Err(error) => return self.failed(error),
         }
         let mut outcomes = Vec::with_capacity(self.spec.items_at(&["validations"]).len());
         let mut last = Instant::now();
@@ -227,14 +222,7 @@ impl Policy {
 
 impl Programs {
     fn compile(spec: &Value) -> Self {
-        let has_params = spec.get("paramKind").is_some();
-        let declarations = Declarations::with_authorizer(has_params);
-        let mut compiler = ExpressionCompiler::with_variables();
-        for variable in spec.items_at(&["variables"]) {
-            let [name, expression] = ["name", "expression"].map(|field| variable.str_at(&[field]));
-            // An error in a variable is an error of each expression that uses the variable.
-            let _ = compiler.add_variable(name, expression, declarations);
-        }
+        let (compiler, declarations) = compiler(spec);
         let compile = |list: &str, field: &str, kind, declarations| {
             let expressions = spec.items_at(&[list]).iter().map(|item| {
                 let text = item.get(field).and_then(Value::as_str).filter(|text| !text.is_empty())?;

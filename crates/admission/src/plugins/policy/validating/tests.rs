@@ -1,7 +1,7 @@
 //! The annotations that policies add to the audit event of a request. A row is the spec of a policy, and the
 //! annotations or the error.
 
-use super::ValidatingAdmissionPolicy;
+use crate::built_in_plugin;
 use crate::testing::{Scenario, json};
 
 const OBJECT: &str = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}"#;
@@ -30,8 +30,8 @@ fn audit(spec: &str, actions: &str, object: &str) -> Result<Vec<(String, String)
         );
         scenario.stored.extend([json(&params), json(&binding)]);
     }
-    let plugin = ValidatingAdmissionPolicy::default();
-    scenario.validate(&plugin, &json(object)).map_err(|error| error.to_string())?;
+    let plugin = built_in_plugin("ValidatingAdmissionPolicy").expect("a plugin");
+    scenario.validate(&*plugin, &json(object)).map_err(|error| error.to_string())?;
     let annotations = scenario.annotations.lock().clone();
     Ok(annotations.into_iter().collect())
 }
