@@ -1,7 +1,7 @@
 // Command import prints the facts of the stable Kubernetes API types in the format of the catalog. The head of its
 // output describes the format. It reads the modules that go.mod pins with Go's parser and type checker. With "optional"
 // and the file of resources, it prints the types of the versions that are off by default. With "stored" and this file,
-// it prints the types of the versions that are only stored.
+// it prints the types of the versions that are only stored, and with "rules" the validation rules of all types.
 package main
 
 import (
@@ -100,6 +100,16 @@ func run() error {
 		roots = append(roots, extract.lookUp(src, names)...)
 	}
 	declared, head := extract.declareReachable(roots), legend
+	if mode == "rules" {
+		all, err := extract.optionalRoots(resources)
+		if err != nil {
+			return err
+		}
+		if err := extract.writeRules(out, versions, extract.declareReachable(append(all, roots...))); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
 	if mode == "optional" {
 		all, err := extract.optionalRoots(resources)
 		if err != nil {
@@ -251,6 +261,7 @@ func (e *extractor) findMessages(src *source) error {
 func (e *extractor) declareReachable(roots []*types.TypeName) map[string][]*declaration {
 	seen := map[*types.TypeName]bool{}
 	declared := map[string][]*declaration{}
+	roots = append([]*types.TypeName{}, roots...)
 	for len(roots) > 0 {
 		obj := roots[len(roots)-1]
 		roots = roots[:len(roots)-1]

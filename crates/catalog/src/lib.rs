@@ -6,6 +6,7 @@ mod catalog;
 mod descriptions;
 pub mod facts;
 mod resources;
+pub mod rules;
 
 pub use catalog::{Catalog, GatedField, StoredTypes, UnionFacts, complete, load, shared};
 pub use descriptions::{Descriptions, descriptions};

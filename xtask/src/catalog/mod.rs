@@ -24,12 +24,13 @@ const MODULES: [&str; 5] = [
 const RESOURCES: &str = "crates/catalog/data/resources.txt";
 
 /// The files that the importer writes, and its arguments.
-fn imported() -> [(&'static str, Vec<PathBuf>); 3] {
+fn imported() -> [(&'static str, Vec<PathBuf>); 4] {
     let of_resources = |mode: &str| vec![mode.into(), root().join(RESOURCES)];
     [
         (TYPES, Vec::new()),
         ("crates/catalog/data/optional.txt", of_resources("optional")),
         ("crates/catalog/data/stored.txt", of_resources("stored")),
+        ("crates/catalog/data/rules.txt", of_resources("rules")),
     ]
 }
 
