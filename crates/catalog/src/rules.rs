@@ -1,4 +1,4 @@
-//! Parses validation rules: those that upstream's types state as tags, in `data/rules.txt`, and others in the same format.
+//! Parses validation rules, such as the tags of upstream's types in `data/rules.txt`.
 //! `docs/design/validation-rules.md` describes the format.
 
 use crate::facts::FactsError;
@@ -46,11 +46,11 @@ pub struct Rule<'a> {
     pub name: &'a str,
     /// The text between parentheses, or empty.
     pub arguments: &'a str,
-    /// What is after the equals sign.
+    /// The text or rule after the equals sign.
     pub value: RuleValue<'a>,
 }
 
-/// What is after the equals sign of a rule.
+/// The value of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleValue<'a> {
     /// There is no equals sign.

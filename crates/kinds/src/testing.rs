@@ -50,11 +50,23 @@ pub(crate) fn gated_context(gates: &[(&str, bool)]) -> StrategyContext {
 /// Compares the validation errors of an object after defaulting, or of an update from `old`.
 #[track_caller]
 pub(crate) fn check_validation(rules: &dyn Strategy, new: &str, old: Option<&str>, expect: &[&str]) {
+    check_validation_in(&context(), rules, new, old, expect);
+}
+
+/// Does the same in another context.
+#[track_caller]
+pub(crate) fn check_validation_in(
+    context: &StrategyContext,
+    rules: &dyn Strategy,
+    new: &str,
+    old: Option<&str>,
+    expect: &[&str],
+) {
     let mut new = object(new);
     rules.defaults(&mut new);
     let errors = match old {
-        Some(old) => rules.validate_update(&context(), &new, &object(old)),
-        None => rules.validate(&context(), &new),
+        Some(old) => rules.validate_update(context, &new, &object(old)),
+        None => rules.validate(context, &new),
     };
     assert_eq!(messages(&errors), expect);
 }

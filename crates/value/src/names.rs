@@ -164,7 +164,7 @@ pub fn long_name_caseless(value: &str) -> Vec<String> {
             "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an \
              alphanumeric character",
             DNS1123_SUBDOMAIN_FORMAT,
-            &["example.com"],
+            &["Example.com"],
         )
     });
     errors

@@ -2,27 +2,15 @@
 //! (upstream: `pkg/registry/resource/resourcepoolstatusrequest`).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
-use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
+use pintle_value::{Errors, FieldPath, Value, metadata};
 
-use crate::declarative::{
-    require_format, validate_format, validate_max_items, validate_range, validate_unchanged, validate_unique,
-};
-use crate::generic::{
-    SPEC_AND_METADATA_PATHS, StatusStrategy, keep_old, no_preparation, reset_fields_with_metadata, validate_immutable,
-};
-use crate::validation::str_field;
+use crate::declarative::Rules;
+use crate::generic::{SPEC_AND_METADATA_PATHS, keep_old, reset_fields_with_metadata, validate_immutable};
 
-const MAX_LIMIT: i64 = 1000;
-const MAX_POOLS: usize = 1000;
-const MAX_CONDITIONS: usize = 10;
-const MAX_POOL_NAME: usize = 253;
-const MAX_PROBLEM: usize = 256;
+static RULES: Rules = Rules::enforced("resource/v1alpha3", "ResourcePoolStatusRequest");
 
 /// The strategy for ResourcePoolStatusRequest.
 pub(super) struct ResourcePoolStatusRequestStrategy;
-
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: SPEC_AND_METADATA_PATHS, prepare: no_preparation, validate: validate_status };
 
 impl Strategy for ResourcePoolStatusRequestStrategy {
     fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
@@ -33,19 +21,12 @@ impl Strategy for ResourcePoolStatusRequestStrategy {
         keep_old(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = Errors::new();
-        let (spec, path) = (&object["spec"], FieldPath::new("spec"));
-        require_format(&mut errors, spec, "driver", names::long_name_caseless, &path);
-        validate_pool_name(&mut errors, str_field(spec, "poolName"), &path);
-        validate_range(&mut errors, spec, "limit", (1, Some(MAX_LIMIT)), &path);
-        errors
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        RULES.validate(&context.gates, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        validate_unchanged(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
-        errors
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        RULES.validate(&context.gates, object, Some(old))
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -57,68 +38,31 @@ impl Strategy for ResourcePoolStatusRequestStrategy {
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
+        (name == "status").then_some(&PoolStatusStrategy as &dyn SubresourceStrategy)
     }
 }
 
-/// Validates the name of a pool if it is there (`format=k8s-resource-pool-name`): DNS subdomains separated by slashes.
-fn validate_pool_name(errors: &mut Errors, name: Option<&str>, path: &FieldPath<'_>) {
-    let (Some(name), path) = (name, path.child("poolName")) else { return };
-    if name.len() > MAX_POOL_NAME {
-        errors.push(FieldError::too_long(&path, MAX_POOL_NAME));
-    }
-    for (i, part) in name.split('/').enumerate() {
-        if part.is_empty() {
-            errors.invalid(&path, name, format!("segment {i}: must not be empty"));
-            continue;
-        }
-        for problem in names::long_name(part) {
-            errors.invalid(&path, part, format!("segment {i}: {problem}"));
-        }
-    }
-}
+/// The strategy for the status of a ResourcePoolStatusRequest.
+struct PoolStatusStrategy;
 
-fn validate_status(object: &Value, old: &Value) -> Errors {
-    let mut errors = Errors::new();
-    let path = FieldPath::new("status");
-    // A request that is answered is not answered again.
-    if let Some(answered) = old.get("status").filter(|status| !status.is_null()) {
-        validate_immutable(&mut errors, object.get("status"), Some(answered), &path);
-        return errors;
-    }
-    let Some(status) = object.get("status").filter(|status| !status.is_null()) else { return errors };
-    errors.append(metadata::validate_conditions(&status["conditions"], &path.child("conditions")));
-    if status.int_at(&["poolCount"]).is_none() {
-        errors.required(&path.child("poolCount"), "");
-    }
-    validate_range(&mut errors, status, "poolCount", (0, None), &path);
-    let (pools, list) = (status.items_at(&["pools"]), path.child("pools"));
-    if validate_max_items(&mut errors, pools, MAX_POOLS, &list) {
-        for (i, pool) in pools.iter().enumerate() {
-            validate_pool(&mut errors, pool, &list.index(i));
+impl SubresourceStrategy for PoolStatusStrategy {
+    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
+        for path in SPEC_AND_METADATA_PATHS {
+            keep_old(object, old, path);
         }
     }
-    let (conditions, list) = (status.items_at(&["conditions"]), path.child("conditions"));
-    if validate_max_items(&mut errors, conditions, MAX_CONDITIONS, &list) {
-        validate_unique(&mut errors, conditions, "type", &list);
-    }
-    errors
-}
 
-fn validate_pool(errors: &mut Errors, pool: &Value, path: &FieldPath<'_>) {
-    require_format(errors, pool, "driver", names::long_name_caseless, path);
-    match pool.str_at(&["poolName"]) {
-        "" => errors.required(&path.child("poolName"), ""),
-        name => validate_pool_name(errors, Some(name), path),
-    }
-    validate_range(errors, pool, "generation", (0, None), path);
-    validate_range(errors, pool, "resourceSliceCount", (1, None), path);
-    for field in ["totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices"] {
-        validate_range(errors, pool, field, (0, None), path);
-    }
-    validate_format(errors, pool, "nodeName", names::long_name, path);
-    if str_field(pool, "validationError").is_some_and(|text| text.len() > MAX_PROBLEM) {
-        errors.push(FieldError::too_long(&path.child("validationError"), MAX_PROBLEM));
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let mut errors = Errors::new();
+        let path = FieldPath::new("status");
+        // A request that is answered is not answered again.
+        if let Some(answered) = old.get("status").filter(|status| !status.is_null()) {
+            validate_immutable(&mut errors, object.get("status"), Some(answered), &path);
+        } else {
+            errors.append(metadata::validate_conditions(&object["status"]["conditions"], &path.child("conditions")));
+        }
+        errors.append(RULES.validate(&context.gates, object, Some(old)));
+        errors
     }
 }
 
@@ -150,16 +94,20 @@ mod tests {
             None,
             &["spec.limit: Invalid value: 1001: must be less than or equal to 1000"],
         );
-        check(r#"{"driver":"d"}"#, Some(r#"{"driver":"e"}"#), &["spec: Invalid value: \"null\": field is immutable"]);
+        check(r#"{"driver":"d"}"#, Some(r#"{"driver":"e"}"#), &["spec: Invalid value: null: field is immutable"]);
     }
 
     #[test]
     fn an_answer_is_complete_and_final() {
         let request = |status: &str| object(&format!(r#"{{"spec":{{"driver":"d"}}{status}}}"#));
         let check = |new: &str, old: &str, expect: &[&str]| {
-            assert_eq!(messages(&STATUS.validate_update(&context(), &request(new), &request(old))), expect, "{new}");
+            assert_eq!(
+                messages(&PoolStatusStrategy.validate_update(&context(), &request(new), &request(old))),
+                expect,
+                "{new}"
+            );
         };
-        let answer = r#","status":{"poolCount":1,"pools":[{"driver":"d","poolName":"p","generation":0,"resourceSliceCount":1,"totalDevices":0,"nodeName":"n"}]}"#;
+        let answer = r#","status":{"poolCount":1,"pools":[{"driver":"d","poolName":"p","generation":1,"resourceSliceCount":1,"totalDevices":0,"nodeName":"n"}]}"#;
         check("", "", &[]);
         check(answer, "", &[]);
         check(answer, answer, &[]);

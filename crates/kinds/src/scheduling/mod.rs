@@ -1,7 +1,6 @@
 //! Strategies of the group `scheduling.k8s.io`.
 
 mod pod_group;
-mod pod_group_rules;
 mod priorityclass;
 mod workload;
 
@@ -10,6 +9,9 @@ use std::sync::Arc;
 use pintle_registry::Strategy;
 
 pub use priorityclass::system_priority_classes;
+
+/// The option of the rules about constraints of topology. Upstream enables it for objects that use them, too.
+const TOPOLOGY_FEATURE: &str = "TopologyAwareWorkloadScheduling";
 
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     match plural {

@@ -2,27 +2,14 @@
 //! `pkg/registry/scheduling/podgroup` and the markers of its types).
 
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
-use pintle_value::{Errors, FieldPath, Value, names};
+use pintle_value::{Errors, Value};
 
-use super::pod_group_rules::{
-    MAX_CLAIMS, validate_claims, validate_constraints, validate_policy, validate_priority, validate_priority_class,
-};
-use crate::declarative::{
-    require_format, validate_format, validate_max_items, validate_unchanged, validate_union, validate_unique,
-};
+use super::TOPOLOGY_FEATURE;
+use crate::declarative::Rules;
 use crate::gated::{Part, drop_disabled};
 use crate::generic::{SPEC_AND_METADATA_PATHS, keep_old, reset_fields_with_metadata};
 
-/// The fields of the spec that an update must not change: all of them.
-const SPEC_FIELDS: [&str; 7] = [
-    "podGroupTemplateRef",
-    "schedulingPolicy",
-    "schedulingConstraints",
-    "resourceClaims",
-    "disruptionMode",
-    "priorityClassName",
-    "priority",
-];
+static RULES: Rules = Rules::enforced("scheduling/v1alpha2", "PodGroup");
 
 /// The strategy for PodGroup.
 pub(super) struct PodGroupStrategy;
@@ -42,27 +29,12 @@ impl Strategy for PodGroupStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = Errors::new();
-        let (spec, path) = (&object["spec"], FieldPath::new("spec"));
-        if let Some(reference) = spec.get("podGroupTemplateRef").filter(|reference| !reference.is_null()) {
-            validate_template_reference(&mut errors, reference, &path.child("podGroupTemplateRef"));
-        }
-        validate_policy(&mut errors, &spec["schedulingPolicy"], &path.child("schedulingPolicy"));
-        validate_constraints(&mut errors, spec.get("schedulingConstraints"), &path.child("schedulingConstraints"));
-        validate_claims(&mut errors, spec.items_at(&["resourceClaims"]), &path.child("resourceClaims"));
-        validate_priority_class(&mut errors, spec, &path);
-        validate_priority(&mut errors, spec, &path);
-        errors
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        RULES.validate(&context.gates, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        for field in SPEC_FIELDS {
-            let (new, old) = (object.at(&["spec", field]), old.at(&["spec", field]));
-            validate_unchanged(&mut errors, new, old, &FieldPath::new("spec").child(field));
-        }
-        errors
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validate_update(context, object, old)
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
@@ -74,16 +46,10 @@ impl Strategy for PodGroupStrategy {
     }
 }
 
-fn validate_template_reference(errors: &mut Errors, reference: &Value, path: &FieldPath<'_>) {
-    let set = Value::object();
-    let workload = reference.get("workload").filter(|workload| !workload.is_null());
-    let members = if workload.is_some() { reference } else { &set };
-    validate_union(errors, members, &["workload"], path);
-    if let Some(workload) = workload {
-        let path = path.child("workload");
-        require_format(errors, workload, "workloadName", names::long_name, &path);
-        require_format(errors, workload, "podGroupTemplateName", names::short_name, &path);
-    }
+fn validate_update(context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    let is_used = old.at(&["spec", "schedulingConstraints"]).is_some_and(|value| !value.is_null());
+    let has_option = |option: &str| context.gates.is_enabled_by_name(option) || (option == TOPOLOGY_FEATURE && is_used);
+    RULES.validate_with(&has_option, object, Some(old))
 }
 
 /// The strategy for the status of a PodGroup.
@@ -97,24 +63,15 @@ impl SubresourceStrategy for PodGroupStatusStrategy {
         drop_disabled(&context.gates, Part::PodGroupStatus, object, Some(old));
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        let mut errors = Errors::new();
-        let path = FieldPath::new("status.resourceClaimStatuses");
-        let claims = object.items_at(&["status", "resourceClaimStatuses"]);
-        if validate_max_items(&mut errors, claims, MAX_CLAIMS, &path) {
-            validate_unique(&mut errors, claims, "name", &path);
-            for (i, claim) in claims.iter().enumerate() {
-                validate_format(&mut errors, claim, "resourceClaimName", names::long_name, &path.index(i));
-            }
-        }
-        errors
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validate_update(context, object, old)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check_validation, context, gated_context, messages, object};
+    use crate::testing::{check_validation, check_validation_in, context, gated_context, messages, object};
 
     fn group(spec: &str) -> String {
         format!(r#"{{"spec":{{{spec}}}}}"#)
@@ -145,14 +102,16 @@ mod tests {
     #[test]
     fn the_spec_is_immutable() {
         let old = group(&format!(r#"{POLICY},"priority":1"#));
-        check_validation(&PodGroupStrategy, &old, Some(&old), &[]);
-        check_validation(
-            &PodGroupStrategy,
+        let gates = [("GenericWorkload", true), ("GangScheduling", true), ("WorkloadAwarePreemption", true)];
+        let check = |new: &str, expect: &[&str]| {
+            check_validation_in(&gated_context(&gates), &PodGroupStrategy, new, Some(&old), expect);
+        };
+        check(&old, &[]);
+        check(
             &group(r#""schedulingPolicy":{"basic":{}},"priority":2"#),
-            Some(&old),
             &[
-                "spec.schedulingPolicy: Invalid value: \"null\": field is immutable",
-                "spec.priority: Invalid value: \"null\": field is immutable",
+                "spec.schedulingPolicy: Invalid value: null: field is immutable",
+                "spec.priority: Invalid value: null: field is immutable",
             ],
         );
     }
@@ -187,10 +146,11 @@ mod tests {
     #[test]
     fn generated_claims_are_unique() {
         let status = PodGroupStrategy.subresource("status").expect("a status");
+        let old = object("{}");
         let group =
             object(r#"{"status":{"resourceClaimStatuses":[{"name":"c","resourceClaimName":"x"},{"name":"c"}]}}"#);
         assert_eq!(
-            messages(&status.validate_update(&context(), &group, &group)),
+            messages(&status.validate_update(&context(), &group, &old)),
             [r#"status.resourceClaimStatuses[1]: Duplicate value: {"name":"c"}"#]
         );
     }

@@ -2,16 +2,14 @@
 //! and the markers of its types).
 
 use pintle_registry::{Strategy, StrategyContext};
-use pintle_value::{Errors, FieldPath, Value, names};
+use pintle_value::{Errors, Value};
 
-use super::pod_group_rules::{
-    validate_claims, validate_constraints, validate_policy, validate_priority, validate_priority_class,
-};
-use crate::declarative::{require_format, validate_max_items, validate_unchanged, validate_unique};
+use super::TOPOLOGY_FEATURE;
+use crate::declarative::Rules;
 use crate::gated::{Part, drop_disabled};
-use crate::validation::invalid_each;
 
-const MAX_TEMPLATES: usize = 8;
+static RULES: Rules = Rules::enforced("scheduling/v1alpha2", "Workload");
+
 const TEMPLATES: &str = "podGroupTemplates";
 
 /// The strategy for Workload.
@@ -26,31 +24,17 @@ impl Strategy for WorkloadStrategy {
         drop_disabled_fields(context, object, Some(old));
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = Errors::new();
-        let (spec, path) = (&object["spec"], FieldPath::new("spec"));
-        if let Some(reference) = spec.get("controllerRef") {
-            validate_controller(&mut errors, reference, &path.child("controllerRef"));
-        }
-        let (templates, path) = (spec.items_at(&[TEMPLATES]), path.child(TEMPLATES));
-        if templates.is_empty() {
-            errors.required(&path, "");
-        } else if validate_max_items(&mut errors, templates, MAX_TEMPLATES, &path) {
-            validate_unique(&mut errors, templates, "name", &path);
-            for (i, template) in templates.iter().enumerate() {
-                validate_template(&mut errors, template, &path.index(i));
-            }
-        }
-        errors
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        RULES.validate(&context.gates, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        for field in ["controllerRef", TEMPLATES] {
-            let (new, old) = (object.at(&["spec", field]), old.at(&["spec", field]));
-            validate_unchanged(&mut errors, new, old, &FieldPath::new("spec").child(field));
-        }
-        errors
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        let constrained =
+            |template: &Value| template.get("schedulingConstraints").is_some_and(|value| !value.is_null());
+        let is_used = old.items_at(&["spec", TEMPLATES]).iter().any(constrained);
+        let has_option =
+            |option: &str| context.gates.is_enabled_by_name(option) || (option == TOPOLOGY_FEATURE && is_used);
+        RULES.validate_with(&has_option, object, Some(old))
     }
 }
 
@@ -66,29 +50,10 @@ fn drop_disabled_fields(context: &StrategyContext, object: &mut Value, old: Opti
     }
 }
 
-fn validate_controller(errors: &mut Errors, reference: &Value, path: &FieldPath<'_>) {
-    let group = reference.str_at(&["apiGroup"]);
-    if !group.is_empty() {
-        invalid_each(errors, &path.child("apiGroup"), group, names::long_name(group));
-    }
-    for field in ["kind", "name"] {
-        require_format(errors, reference, field, |text| names::path_segment_name(text, false), path);
-    }
-}
-
-fn validate_template(errors: &mut Errors, template: &Value, path: &FieldPath<'_>) {
-    require_format(errors, template, "name", names::short_name, path);
-    validate_policy(errors, &template["schedulingPolicy"], &path.child("schedulingPolicy"));
-    validate_constraints(errors, template.get("schedulingConstraints"), &path.child("schedulingConstraints"));
-    validate_claims(errors, template.items_at(&["resourceClaims"]), &path.child("resourceClaims"));
-    validate_priority_class(errors, template, path);
-    validate_priority(errors, template, path);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check_validation, context, gated_context, object};
+    use crate::testing::{check_validation_in, context, gated_context, object};
 
     fn workload(spec: &str) -> String {
         format!(r#"{{"spec":{spec}}}"#)
@@ -96,7 +61,13 @@ mod tests {
 
     fn check(spec: &str, old: Option<&str>, expect: &[&str]) {
         let old = old.map(workload);
-        check_validation(&WorkloadStrategy, &workload(spec), old.as_deref(), expect);
+        let context = gated_context(&[
+            ("GenericWorkload", true),
+            ("GangScheduling", true),
+            ("TopologyAwareWorkloadScheduling", true),
+            ("WorkloadAwarePreemption", true),
+        ]);
+        check_validation_in(&context, &WorkloadStrategy, &workload(spec), old.as_deref(), expect);
     }
 
     const GANG: &str = r#"{"name":"g","schedulingPolicy":{"gang":{"minCount":2}}}"#;
@@ -169,8 +140,9 @@ mod tests {
             r#"{"podGroupTemplates":[]}"#,
             Some(&spec),
             &[
-                "spec.controllerRef: Invalid value: \"null\": field is immutable",
-                "spec.podGroupTemplates: Invalid value: \"null\": field is immutable",
+                "spec.controllerRef: Invalid value: null: field is immutable",
+                "spec.podGroupTemplates: Invalid value: null: field is immutable",
+                "spec.podGroupTemplates: Required value",
             ],
         );
         check(

@@ -1,0 +1,108 @@
+//! The formats of strings that rules name (upstream: `apimachinery/pkg/api/validate/strfmt.go`).
+
+use pintle_value::{Errors, FieldError, FieldPath, names};
+
+use crate::validation::invalid_each;
+
+/// Adds the errors of a string.
+pub(super) type Format = fn(&mut Errors, &FieldPath<'_>, &str);
+
+const MAX_POOL_NAME: usize = 253;
+const MAX_DOMAIN: usize = 63;
+const MAX_IDENTIFIER: usize = 32;
+
+/// The format with a name.
+pub(super) fn of(name: &str) -> Option<Format> {
+    Some(match name {
+        "k8s-extended-resource-name" => extended_resource_name,
+        "k8s-label-key" => |errors, path, text| invalid_each(errors, path, text, names::label_key(text)),
+        "k8s-label-value" => |errors, path, text| invalid_each(errors, path, text, names::label_value(text)),
+        "k8s-long-name" => |errors, path, text| invalid_each(errors, path, text, names::long_name(text)),
+        "k8s-long-name-caseless" => {
+            |errors, path, text| invalid_each(errors, path, text, names::long_name_caseless(text))
+        }
+        "k8s-path-segment-name" => {
+            |errors, path, text| invalid_each(errors, path, text, names::path_segment_name(text, false))
+        }
+        "k8s-resource-fully-qualified-name" => fully_qualified_name,
+        "k8s-resource-pool-name" => pool_name,
+        "k8s-short-name" => |errors, path, text| invalid_each(errors, path, text, names::short_name(text)),
+        "k8s-uuid" => uuid,
+        _ => return None,
+    })
+}
+
+fn uuid(errors: &mut Errors, path: &FieldPath<'_>, text: &str) {
+    let is_uuid = text.len() == 36
+        && text.bytes().enumerate().all(|(i, byte)| match i {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+        });
+    if !is_uuid {
+        errors.invalid(path, text, "must be a lowercase UUID in 8-4-4-4-12 format");
+    }
+}
+
+/// DNS subdomains separated by slashes.
+fn pool_name(errors: &mut Errors, path: &FieldPath<'_>, text: &str) {
+    if text.len() > MAX_POOL_NAME {
+        errors.push(FieldError::too_long(path, MAX_POOL_NAME));
+    }
+    for (i, part) in text.split('/').enumerate() {
+        if part.is_empty() {
+            errors.invalid(path, text, format!("segment {i}: must not be empty"));
+            continue;
+        }
+        for problem in names::long_name(part) {
+            errors.invalid(path, part, format!("segment {i}: {problem}"));
+        }
+    }
+}
+
+fn extended_resource_name(errors: &mut Errors, path: &FieldPath<'_>, text: &str) {
+    if !text.contains('/') {
+        errors.invalid(path, text, "a name must be a domain-prefixed path, such as 'example.com/my-prop'");
+    } else if text.contains("kubernetes.io/") {
+        errors.invalid(path, text, "must not have \"kubernetes.io/\" domain");
+    }
+    if text.starts_with("requests.") {
+        errors.invalid(path, text, "must not have \"requests.\" prefix");
+    }
+    invalid_each(errors, path, text, names::label_key(&format!("requests.{text}")));
+}
+
+/// A domain and a C identifier.
+fn fully_qualified_name(errors: &mut Errors, path: &FieldPath<'_>, text: &str) {
+    let parts: Vec<&str> = text.split('/').collect();
+    match parts[..] {
+        [name] => identifier(errors, path, name),
+        [domain, name] => {
+            if domain.is_empty() {
+                errors.invalid(path, "", "prefix must not be empty");
+            } else {
+                if domain.len() > MAX_DOMAIN {
+                    errors.push(FieldError::too_long(path, MAX_DOMAIN));
+                }
+                for problem in names::long_name(domain) {
+                    errors.invalid(path, domain, format!("prefix: {problem}"));
+                }
+            }
+            if name.is_empty() {
+                errors.invalid(path, "", "name must not be empty");
+            } else {
+                identifier(errors, path, name);
+            }
+        }
+        _ => {}
+    }
+    if parts.len() == 1 {
+        errors.invalid(path, text, "a fully qualified name must be a domain and a name separated by a slash");
+    }
+}
+
+fn identifier(errors: &mut Errors, path: &FieldPath<'_>, name: &str) {
+    if name.len() > MAX_IDENTIFIER {
+        errors.push(FieldError::too_long(path, MAX_IDENTIFIER));
+    }
+    invalid_each(errors, path, name, names::c_identifier(name));
+}

@@ -1,0 +1,589 @@
+//! Rules of types in the form that the interpreter runs, compiled from their lines
+//! ([`pintle_catalog::rules`]).
+
+use pintle_catalog::rules::{FieldRules, PackageRules, Rule, RuleValue, TypeRules};
+
+use super::formats::{self, Format};
+
+/// The compiled rules of a type and of the types that its fields lead to.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// The types. The first one is the type that was asked for.
+    pub(super) types: Vec<Type>,
+}
+
+/// A type with rules.
+#[derive(Debug, Default)]
+pub(super) struct Type {
+    pub(super) steps: Steps,
+    pub(super) fields: Vec<Field>,
+    /// The items of a named list, or the values of a named map.
+    pub(super) next: Option<Next>,
+}
+
+/// A field with rules. The name of an inlined field is empty.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+    pub(super) steps: Steps,
+    pub(super) next: Option<Next>,
+}
+
+/// The sort of a Go type. It decides which values are unset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Pointer,
+    Text,
+    Number,
+    Bool,
+    List,
+    Map,
+    Struct,
+}
+
+/// The types whose rules are applied after the rules of a field.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// The type of the field.
+    Type(usize),
+    /// The type of the items of a list.
+    Items { ty: usize, shape: Shape, identity: Identity },
+    /// The type of the values of a map.
+    Values { ty: usize, shape: Shape },
+}
+
+/// Which item of an old list an item is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    None,
+    /// An equal one.
+    Whole,
+    /// The item with the same values of these fields.
+    Keys(Vec<&'static str>),
+}
+
+/// The checks of a field or type. If a gate fails, the other checks of its cohort are skipped; if a gate of the first cohort
+/// fails, all others are.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    pub(super) cohorts: Vec<Cohort>,
+}
+
+/// Checks that depend on the same gates.
+#[derive(Debug, Default)]
+pub(super) struct Cohort {
+    name: String,
+    pub(super) gates: Vec<Check>,
+    pub(super) rest: Vec<Check>,
+}
+
+/// A check of a value.
+#[derive(Debug)]
+pub(super) enum Check {
+    Required,
+    Forbidden,
+    /// Fails without an error if the value is unset.
+    Optional,
+    MaxLength(usize),
+    MinLength(usize),
+    MaxBytes(usize),
+    MaxItems(usize),
+    MinItems(usize),
+    Minimum(i64),
+    Maximum(i64),
+    NotEqual(&'static str),
+    Format(Format),
+    Enum(Vec<&'static str>),
+    Immutable,
+    NoSet,
+    NoUnset,
+    NoModify,
+    Unique(Identity),
+    EachVal {
+        check: Box<Check>,
+        shape: Shape,
+        identity: Identity,
+    },
+    EachKey(Box<Check>),
+    Subfield {
+        name: &'static str,
+        shape: Shape,
+        check: Box<Check>,
+    },
+    Item {
+        keys: Vec<(&'static str, &'static str)>,
+        check: Box<Check>,
+    },
+    If {
+        option: &'static str,
+        enabled: bool,
+        check: Box<Check>,
+    },
+    Union(Union),
+    Discriminated(Discriminated),
+}
+
+/// Fields or items of which a number may be set.
+#[derive(Debug, Default)]
+pub(super) struct Union {
+    name: &'static str,
+    pub(super) members: Vec<Member>,
+    pub(super) discriminator: Option<&'static str>,
+    pub(super) may_be_empty: bool,
+    applies: bool,
+}
+
+/// A member of a union.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// The name in messages.
+    pub(super) name: String,
+    /// The value of the discriminator.
+    pub(super) value: &'static str,
+    pub(super) of: MemberOf,
+}
+
+/// Where a member of a union is.
+#[derive(Debug)]
+pub(super) enum MemberOf {
+    Field(&'static str, Shape),
+    Item(Vec<(&'static str, &'static str)>),
+}
+
+/// The checks of a field that depend on the value of another one. With other values the field is forbidden.
+#[derive(Debug)]
+pub(super) struct Discriminated {
+    pub(super) discriminator: &'static str,
+    pub(super) field: &'static str,
+    pub(super) shape: Shape,
+    pub(super) cases: Vec<(&'static str, Cohort)>,
+}
+
+impl Shape {
+    fn of(ty: &str) -> Self {
+        match ty {
+            _ if ty.starts_with('*') => Shape::Pointer,
+            "string" | "[]byte" => Shape::Text,
+            "bool" => Shape::Bool,
+            "int" | "int32" | "int64" | "byte" => Shape::Number,
+            _ if ty.starts_with("[]") => Shape::List,
+            _ if ty.starts_with("map[") => Shape::Map,
+            _ => Shape::Struct,
+        }
+    }
+}
+
+impl Cohort {
+    fn push(&mut self, gate: bool, check: Check) {
+        if gate { self.gates.push(check) } else { self.rest.push(check) }
+    }
+}
+
+impl Steps {
+    fn push(&mut self, step: Step) {
+        // The first cohort is the unnamed one, even if it is empty.
+        if self.cohorts.is_empty() {
+            self.cohorts.push(Cohort::default());
+        }
+        match self.cohorts.iter_mut().find(|cohort| cohort.name == step.cohort) {
+            Some(cohort) => cohort.push(step.gate, step.check),
+            None => {
+                let mut cohort = Cohort { name: step.cohort, ..Cohort::default() };
+                cohort.push(step.gate, step.check);
+                self.cohorts.push(cohort);
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.cohorts.is_empty()
+    }
+}
+
+/// A check with its place among the others.
+struct Step {
+    check: Check,
+    gate: bool,
+    cohort: String,
+}
+
+impl Step {
+    fn new(check: Check, gate: bool) -> Self {
+        Self { check, gate, cohort: String::new() }
+    }
+
+    fn wrapped(self, wrap: impl FnOnce(Box<Check>) -> Check) -> Self {
+        Self { check: wrap(Box::new(self.check)), ..self }
+    }
+}
+
+/// The type or field that has rules.
+#[derive(Clone, Copy)]
+struct Place<'c> {
+    name: &'static str,
+    ty: &'static str,
+    shape: Shape,
+    list: &'c ListFacts,
+}
+
+/// The rules of a list about its items.
+#[derive(Debug)]
+struct ListFacts {
+    identity: Identity,
+    is_unique: bool,
+}
+
+/// Compiles the rules of a type and of the types of its fields.
+pub(super) struct Compiler {
+    packages: Vec<PackageRules<'static>>,
+    with_alpha: bool,
+    names: Vec<&'static str>,
+    types: Vec<Type>,
+}
+
+impl Compiler {
+    /// A compiler of the types of packages. A type of an earlier package hides a later type of the same name.
+    pub(super) fn new(packages: Vec<PackageRules<'static>>, with_alpha: bool) -> Self {
+        Self { packages, with_alpha, names: Vec::new(), types: Vec::new() }
+    }
+
+    /// Compiles a type.
+    ///
+    /// # Errors
+    /// Returns a description of the first rule that cannot be compiled.
+    pub(super) fn compile(mut self, name: &'static str) -> Result<Program, String> {
+        self.type_index(name)?.ok_or_else(|| format!("no type {name}"))?;
+        Ok(Program { types: self.types })
+    }
+
+    fn find(&self, name: &str) -> Option<TypeRules<'static>> {
+        self.packages.iter().flat_map(|package| &package.types).find(|ty| ty.name == name).cloned()
+    }
+
+    /// The index of a type, which is compiled if it is not yet. `None` if it has no rules.
+    fn type_index(&mut self, name: &'static str) -> Result<Option<usize>, String> {
+        if let Some(index) = self.names.iter().position(|known| *known == name) {
+            return Ok(Some(index));
+        }
+        let Some(rules) = self.find(name) else { return Ok(None) };
+        let index = self.types.len();
+        self.names.push(name);
+        self.types.push(Type::default());
+        let compiled = self.compile_type(&rules).map_err(|problem| format!("{name}: {problem}"))?;
+        if let Some(ty) = self.types.get_mut(index) {
+            *ty = compiled;
+        }
+        Ok(Some(index))
+    }
+
+    fn compile_type(&mut self, ty: &TypeRules<'static>) -> Result<Type, String> {
+        let underlying = ty.underlying.unwrap_or_default();
+        let list = self.list_facts(&ty.rules)?;
+        let shape = if ty.underlying.is_some() { Shape::of(underlying) } else { Shape::Struct };
+        let place = Place { name: ty.name, ty: underlying, shape, list: &list };
+        let mut steps = self.steps(&ty.rules, place)?;
+        for check in self.discriminated(&ty.fields)? {
+            steps.push(Step::new(check, false));
+        }
+        for union in self.unions(&ty.fields)? {
+            steps.push(Step::new(Check::Union(union), false));
+        }
+        let next = self.next(underlying, &list)?;
+        let mut fields = Vec::new();
+        for field in &ty.fields {
+            let compiled = self.compile_field(field).map_err(|problem| format!("{}: {problem}", field.name))?;
+            if !compiled.steps.is_empty() || compiled.next.is_some() {
+                fields.push(compiled);
+            }
+        }
+        Ok(Type { steps, fields, next })
+    }
+
+    fn compile_field(&mut self, field: &FieldRules<'static>) -> Result<Field, String> {
+        let list = self.list_facts(&field.rules)?;
+        let shape = self.shape(field.ty);
+        let steps = self.steps(&field.rules, Place { name: field.name, ty: field.ty, shape, list: &list })?;
+        let next = self.next(field.ty, &list)?;
+        Ok(Field { name: field.name, shape, steps, next })
+    }
+
+    /// The shape of a type, which may be a name of a type that is not a struct.
+    fn shape(&self, ty: &'static str) -> Shape {
+        match self.find(ty).and_then(|found| found.underlying) {
+            Some(underlying) => Shape::of(underlying),
+            None => Shape::of(ty),
+        }
+    }
+
+    fn next(&mut self, ty: &'static str, list: &ListFacts) -> Result<Option<Next>, String> {
+        if let Some(item) = ty.strip_prefix("[]") {
+            let shape = self.shape(item);
+            let index = self.type_index(item.trim_start_matches('*'))?;
+            return Ok(index.map(|ty| Next::Items { ty, shape, identity: list.identity.clone() }));
+        }
+        if let Some((_, value)) = ty.strip_prefix("map[").and_then(|rest| rest.split_once(']')) {
+            let shape = self.shape(value);
+            return Ok(self.type_index(value.trim_start_matches('*'))?.map(|ty| Next::Values { ty, shape }));
+        }
+        Ok(self.type_index(ty.trim_start_matches('*'))?.map(Next::Type))
+    }
+
+    /// The rule inside of its level, and whether the level applies.
+    fn of_level<'r>(&self, rule: &'r Rule<'static>) -> (&'r Rule<'static>, bool) {
+        match (&rule.value, rule.name) {
+            (RuleValue::Rule(inner), "alpha") => (inner, self.with_alpha),
+            (RuleValue::Rule(inner), "beta") => (inner, true),
+            _ => (rule, true),
+        }
+    }
+
+    fn list_facts(&self, rules: &[Rule<'static>]) -> Result<ListFacts, String> {
+        let (mut semantic, mut keys, mut is_unique, mut is_custom) = ("", Vec::new(), false, false);
+        for (rule, applies) in rules.iter().map(|rule| self.of_level(rule)) {
+            match (rule.name, &rule.value) {
+                // The uniqueness of an atomic list is said by another rule.
+                ("listType", RuleValue::Text("atomic")) => {}
+                ("listType" | "unique", RuleValue::Text(text)) => (semantic, is_unique) = (*text, applies),
+                ("listMapKey", RuleValue::Text(key)) => keys.push(*key),
+                ("customUnique", _) => is_custom = true,
+                _ => {}
+            }
+        }
+        let identity = match semantic {
+            "" => Identity::None,
+            "set" => Identity::Whole,
+            "map" if !keys.is_empty() => Identity::Keys(keys),
+            _ => return Err(format!("cannot compare items of a {semantic}")),
+        };
+        Ok(ListFacts { identity, is_unique: is_unique && !is_custom })
+    }
+
+    /// The steps of the rules of a field or type.
+    fn steps(&self, rules: &[Rule<'static>], place: Place<'_>) -> Result<Steps, String> {
+        let mut steps = Steps::default();
+        for (rule, _) in rules.iter().map(|rule| self.of_level(rule)).filter(|(_, applies)| *applies) {
+            // The type that has the field applies these.
+            if rule.name == "member" {
+                continue;
+            }
+            for step in Self::compile_rule(rule, place)? {
+                steps.push(step);
+            }
+        }
+        if place.list.is_unique {
+            steps.push(Step::new(Check::Unique(place.list.identity.clone()), false));
+        }
+        for union in self.item_unions(rules, place)? {
+            steps.push(Step::new(Check::Union(union), false));
+        }
+        let mut updates: Vec<&str> = rules
+            .iter()
+            .map(|rule| self.of_level(rule))
+            .filter_map(|(rule, applies)| match (rule.name, &rule.value) {
+                ("update", RuleValue::Text(text)) if applies => Some(*text),
+                _ => None,
+            })
+            .collect();
+        // Upstream's order of the constraints.
+        updates.sort_by_key(|text| ["NoSet", "NoUnset", "NoModify"].iter().position(|known| known == text));
+        for text in updates {
+            let check = match text {
+                "NoSet" => Check::NoSet,
+                "NoUnset" => Check::NoUnset,
+                "NoModify" => Check::NoModify,
+                _ => return Err(format!("unknown constraint of updates {text}")),
+            };
+            steps.push(Step::new(check, true));
+        }
+        Ok(steps)
+    }
+
+    /// The steps of one rule. Rules that only inform others have none.
+    fn compile_rule(rule: &Rule<'static>, place: Place<'_>) -> Result<Vec<Step>, String> {
+        let text = match &rule.value {
+            RuleValue::Rule(inner) => return Self::compile_outer(rule, inner, place),
+            RuleValue::Text(text) => *text,
+            RuleValue::None => "",
+        };
+        let check = match rule.name {
+            "required" | "optional" | "forbidden" if place.shape == Shape::Struct => {
+                return Err(format!("{} of a struct", rule.name));
+            }
+            "required" => return Ok(vec![Step::new(Check::Required, true)]),
+            "optional" => return Ok(vec![Step::new(Check::Optional, true)]),
+            // Nothing is checked of a value that is neither allowed nor there.
+            "forbidden" => return Ok(vec![Step::new(Check::Forbidden, true), Step::new(Check::Optional, true)]),
+            "immutable" => return Ok(vec![Step::new(Check::Immutable, true)]),
+            "maxItems" => return Ok(vec![Step::new(Check::MaxItems(number(text)?), true)]),
+            "minItems" => Check::MinItems(number(text)?),
+            "maxLength" => Check::MaxLength(number(text)?),
+            "minLength" => Check::MinLength(number(text)?),
+            "maxBytes" => Check::MaxBytes(number(text)?),
+            "minimum" => Check::Minimum(number(text)?),
+            "maximum" => Check::Maximum(number(text)?),
+            "neq" => Check::NotEqual(text),
+            "format" => Check::Format(formats::of(text).ok_or_else(|| format!("unknown format {text}"))?),
+            "enum" => {
+                let mut values: Vec<&str> = text.split('|').collect();
+                values.sort_unstable();
+                Check::Enum(values)
+            }
+            _ => return Ok(Vec::new()),
+        };
+        Ok(vec![Step::new(check, false)])
+    }
+
+    /// The steps of a rule that applies another one.
+    fn compile_outer(rule: &Rule<'static>, inner: &Rule<'static>, place: Place<'_>) -> Result<Vec<Step>, String> {
+        let argument = rule.arguments;
+        let identity = &place.list.identity;
+        match rule.name {
+            "ifEnabled" | "ifDisabled" => {
+                let enabled = rule.name == "ifEnabled";
+                let steps = Self::compile_rule(inner, place)?.into_iter();
+                Ok(steps.map(|step| step.wrapped(|check| Check::If { option: argument, enabled, check })).collect())
+            }
+            "eachVal" => {
+                let ty = place.ty.strip_prefix("[]").or_else(|| place.ty.split_once(']').map(|(_, value)| value));
+                let ty = ty.ok_or_else(|| format!("{} is neither a list nor a map", place.ty))?;
+                let shape = Shape::of(ty);
+                let steps = Self::compile_rule(inner, Place { ty, shape, ..place })?.into_iter();
+                let wrap = |check| Check::EachVal { check, shape, identity: identity.clone() };
+                Ok(steps.map(|step| step.wrapped(wrap)).collect())
+            }
+            "eachKey" => {
+                let steps = Self::compile_rule(inner, Place { ty: "string", shape: Shape::Text, ..place })?.into_iter();
+                Ok(steps.map(|step| step.wrapped(Check::EachKey)).collect())
+            }
+            // Upstream has rules for the fields of structs without rules, all of which are strings.
+            "subfield" => {
+                let shape = Shape::Text;
+                let steps = Self::compile_rule(inner, Place { name: argument, ty: "string", shape, ..place })?;
+                Ok(steps
+                    .into_iter()
+                    .map(|step| Step { cohort: argument.to_owned(), ..step })
+                    .map(|step| step.wrapped(|check| Check::Subfield { name: argument, shape, check }))
+                    .collect())
+            }
+            "item" => {
+                let ty = place.ty.strip_prefix("[]").ok_or_else(|| format!("{} is not a list", place.ty))?;
+                let steps = Self::compile_rule(inner, Place { ty, shape: Shape::Struct, ..place })?.into_iter();
+                let wrap = |check| Check::Item { keys: named_arguments(argument), check };
+                Ok(steps
+                    .map(|step| Step { cohort: argument.to_owned(), ..step })
+                    .map(|step| step.wrapped(wrap))
+                    .collect())
+            }
+            name => Err(format!("{name} inside of another rule")),
+        }
+    }
+
+    /// The unions of the fields of a struct, sorted by name.
+    fn unions(&self, fields: &[FieldRules<'static>]) -> Result<Vec<Union>, String> {
+        let mut unions: Vec<Union> = Vec::new();
+        for field in fields {
+            for (rule, applies) in field.rules.iter().map(|rule| self.of_level(rule)) {
+                let (is_discriminator, may_be_empty) = match rule.name {
+                    "unionMember" => (false, false),
+                    "zeroOrOneOfMember" => (false, true),
+                    "unionDiscriminator" => (true, false),
+                    _ => continue,
+                };
+                let union = union_of(&mut unions, argument(rule, "union"), may_be_empty);
+                union.applies = applies;
+                if is_discriminator {
+                    union.discriminator = Some(field.name);
+                } else {
+                    let of = MemberOf::Field(field.name, self.shape(field.ty));
+                    let value = argument(rule, "memberName");
+                    union.members.push(Member { name: field.name.to_owned(), value, of });
+                }
+            }
+        }
+        if unions.iter().any(|union| union.discriminator.is_some() && union.members.iter().any(|m| m.value.is_empty()))
+        {
+            return Err("a member of a union with discriminator needs a memberName".to_owned());
+        }
+        unions.retain(|union| union.applies);
+        unions.sort_by_key(|union| (union.may_be_empty, union.name));
+        Ok(unions)
+    }
+
+    /// The unions of the items of a list.
+    fn item_unions(&self, rules: &[Rule<'static>], place: Place<'_>) -> Result<Vec<Union>, String> {
+        let mut unions: Vec<Union> = Vec::new();
+        for (rule, applies) in rules.iter().map(|rule| self.of_level(rule)) {
+            let ("item", RuleValue::Rule(inner)) = (rule.name, &rule.value) else { continue };
+            let may_be_empty = match inner.name {
+                "unionMember" => false,
+                "zeroOrOneOfMember" => true,
+                _ => continue,
+            };
+            let keys = named_arguments(rule.arguments);
+            let shown: Vec<String> = keys.iter().map(|(key, value)| format!("\"{key}\": \"{value}\"")).collect();
+            let name = format!("{}[{{{}}}]", place.name, shown.join(", "));
+            let union = union_of(&mut unions, argument(inner, "union"), may_be_empty);
+            union.applies = applies;
+            union.members.push(Member { name, value: argument(inner, "memberName"), of: MemberOf::Item(keys) });
+        }
+        unions.retain(|union| union.applies);
+        Ok(unions)
+    }
+
+    /// The checks of fields that depend on a discriminator, sorted by the name of the field.
+    fn discriminated(&self, fields: &[FieldRules<'static>]) -> Result<Vec<Check>, String> {
+        let discriminator =
+            fields.iter().find(|field| field.rules.iter().any(|rule| self.of_level(rule).0.name == "discriminator"));
+        let mut found = Vec::new();
+        for field in fields {
+            let shape = self.shape(field.ty);
+            let list = self.list_facts(&field.rules)?;
+            let place = Place { name: field.name, ty: field.ty, shape, list: &list };
+            let mut cases: Vec<(&'static str, Cohort)> = Vec::new();
+            for (rule, applies) in field.rules.iter().map(|rule| self.of_level(rule)) {
+                let ("member", RuleValue::Rule(inner), true) = (rule.name, &rule.value, applies) else { continue };
+                let value = rule.arguments;
+                for step in Self::compile_rule(inner, place)? {
+                    match cases.iter_mut().find(|(known, _)| *known == value) {
+                        Some((_, cohort)) => cohort.push(step.gate, step.check),
+                        None => {
+                            let mut cohort = Cohort::default();
+                            cohort.push(step.gate, step.check);
+                            cases.push((value, cohort));
+                        }
+                    }
+                }
+            }
+            if !cases.is_empty() {
+                let discriminator = discriminator.ok_or("a member without a discriminator")?.name;
+                found.push((field.name, Discriminated { discriminator, field: field.name, shape, cases }));
+            }
+        }
+        found.sort_by_key(|(name, _)| *name);
+        Ok(found.into_iter().map(|(_, check)| Check::Discriminated(check)).collect())
+    }
+}
+
+fn union_of<'u>(unions: &'u mut Vec<Union>, name: &'static str, may_be_empty: bool) -> &'u mut Union {
+    let index = unions.iter().position(|union| union.name == name && union.may_be_empty == may_be_empty);
+    let index = index.unwrap_or(unions.len());
+    if index == unions.len() {
+        unions.push(Union { name, may_be_empty, ..Union::default() });
+    }
+    &mut unions[index]
+}
+
+/// The value of a named argument of a rule, or an empty text.
+fn argument(rule: &Rule<'static>, name: &str) -> &'static str {
+    named_arguments(rule.arguments).iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+}
+
+/// Parses `a:x,b:y`.
+fn named_arguments(text: &'static str) -> Vec<(&'static str, &'static str)> {
+    text.split(',').filter_map(|pair| pair.split_once(':')).collect()
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text} is not a number"))
+}
