@@ -1,5 +1,6 @@
-// Command declarative records the errors of upstream's validation functions (k8s.io/apimachinery/pkg/api/validate), called as
-// upstream's generator calls them for the tags of a type. The rules of each row are in the format of the catalog.
+// Command declarative records the errors of upstream's validation functions (k8s.io/apimachinery/pkg/api/validate),
+// called as upstream's generator calls them for the tags of a type. The rules of each row are in the format of the
+// catalog.
 package main
 
 import (

@@ -214,8 +214,8 @@ func jsonName(tag string) string {
 	return name
 }
 
-// rules returns the tags of comments, in the order in which upstream's generator evaluates them: sorted by name, with the
-// late ones at the end. values are the constants of the type, and set is the default of the field.
+// rules returns the tags of comments, in the order in which upstream's generator evaluates them: sorted by name, with
+// the late ones at the end. values are the constants of the type, and set is the default of the field.
 func (e *extractor) rules(where, values, set string, groups ...*ast.CommentGroup) []string {
 	type tag struct {
 		late       bool
@@ -252,8 +252,8 @@ func (e *extractor) rules(where, values, set string, groups ...*ast.CommentGroup
 	return rules
 }
 
-// withDefault changes "optional" of a field with a default: the server requires it. With the zero value as default the rule
-// says nothing.
+// withDefault changes "optional" of a field with a default: the server requires it. With the zero value as default the
+// rule says nothing.
 func withDefault(rule, set string) string {
 	before, isOptional := strings.CutSuffix(rule, "optional")
 	if set == "" || !isOptional {
@@ -355,7 +355,8 @@ func elementType(t types.Type) *types.TypeName {
 	return nil
 }
 
-// ruleType formats the type of a field. Types that are neither structs nor have rules are replaced by what they stand for.
+// ruleType formats the type of a field. Types that are neither structs nor have rules are replaced by what they stand
+// for.
 func (e *extractor) ruleType(from string, t types.Type, kept map[*types.TypeName]*ruled) string {
 	switch t := t.(type) {
 	case *types.Pointer:

@@ -66,9 +66,10 @@ const OUTER: [&str; 9] =
     ["alpha", "beta", "eachKey", "eachVal", "ifDisabled", "ifEnabled", "item", "member", "subfield"];
 
 /// The rules with a value.
-const WITH_VALUE: [&str; 16] = [
+const WITH_VALUE: [&str; 17] = [
     "enum",
     "format",
+    "greaterThan",
     "isSubresource",
     "listMapKey",
     "listType",

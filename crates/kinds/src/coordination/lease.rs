@@ -4,11 +4,14 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use crate::declarative::Rules;
 use crate::gated::{Part, drop_disabled};
 use crate::validation::invalid_each;
 
 /// The strategies that Kubernetes defines.
 pub(super) const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
+
+static RULES: Rules = Rules::own("coordination/v1", "LeaseSpec");
 
 /// The strategy for Lease.
 pub(super) struct LeaseStrategy;
@@ -52,12 +55,7 @@ pub(super) fn validate_strategy(errors: &mut Errors, strategy: &str, path: &Fiel
 fn validate_spec(object: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
-    if let Some(seconds) = object.int_at(&["spec", "leaseDurationSeconds"]).filter(|s| *s <= 0) {
-        errors.invalid(&path.child("leaseDurationSeconds"), seconds, "must be greater than 0");
-    }
-    if let Some(count) = object.int_at(&["spec", "leaseTransitions"]).filter(|c| *c < 0) {
-        errors.invalid(&path.child("leaseTransitions"), count, "must be greater than or equal to 0");
-    }
+    RULES.validate_part(&mut errors, &object["spec"], &path);
     let strategy = object.at(&["spec", "strategy"]).and_then(Value::as_str);
     if let Some(strategy) = strategy {
         validate_strategy(&mut errors, strategy, &path.child("strategy"));

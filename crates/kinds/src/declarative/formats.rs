@@ -2,7 +2,7 @@
 
 use pintle_value::{Errors, FieldError, FieldPath, names};
 
-use crate::validation::invalid_each;
+use crate::validation::{invalid_each, validate_dns_label, validate_dns_subdomain};
 
 /// Adds the errors of a string.
 pub(super) type Format = fn(&mut Errors, &FieldPath<'_>, &str);
@@ -14,6 +14,9 @@ const MAX_IDENTIFIER: usize = 32;
 /// The format with a name.
 pub(super) fn of(name: &str) -> Option<Format> {
     Some(match name {
+        // Upstream's code has other texts than its tags for these.
+        "dns-label" => validate_dns_label,
+        "dns-subdomain" => validate_dns_subdomain,
         "k8s-extended-resource-name" => extended_resource_name,
         "k8s-label-key" => |errors, path, text| invalid_each(errors, path, text, names::label_key(text)),
         "k8s-label-value" => |errors, path, text| invalid_each(errors, path, text, names::label_value(text)),

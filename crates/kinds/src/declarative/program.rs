@@ -63,8 +63,8 @@ pub(super) enum Identity {
     Keys(Vec<&'static str>),
 }
 
-/// The checks of a field or type. If a gate fails, the other checks of its cohort are skipped; if a gate of the first cohort
-/// fails, all others are.
+/// The checks of a field or type. If a gate fails, the other checks of its cohort are skipped; if a gate of the first
+/// cohort fails, all others are.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     pub(super) cohorts: Vec<Cohort>,
@@ -92,6 +92,7 @@ pub(super) enum Check {
     MinItems(usize),
     Minimum(i64),
     Maximum(i64),
+    GreaterThan(i64),
     NotEqual(&'static str),
     Format(Format),
     Enum(Vec<&'static str>),
@@ -422,6 +423,7 @@ impl Compiler {
             "maxBytes" => Check::MaxBytes(number(text)?),
             "minimum" => Check::Minimum(number(text)?),
             "maximum" => Check::Maximum(number(text)?),
+            "greaterThan" => Check::GreaterThan(number(text)?),
             "neq" => Check::NotEqual(text),
             "format" => Check::Format(formats::of(text).ok_or_else(|| format!("unknown format {text}"))?),
             "enum" => {

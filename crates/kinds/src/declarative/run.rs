@@ -217,6 +217,11 @@ impl Run<'_> {
                     errors.invalid(path, number, format!("must be less than or equal to {max}"));
                 }
             }
+            Check::GreaterThan(limit) => {
+                if let Some(number) = pair.number().filter(|number| number <= limit) {
+                    errors.invalid(path, number, format!("must be greater than {limit}"));
+                }
+            }
             Check::NotEqual(disallowed) => reject_equal(pair, disallowed, path, errors),
             Check::Format(format) => {
                 if let Some(text) = pair.text() {

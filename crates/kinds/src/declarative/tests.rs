@@ -8,7 +8,7 @@ use crate::testing::{messages, object};
 #[test]
 fn all_rules_compile() {
     let mut count = 0;
-    for package in parse(IMPORTED).expect("valid rules") {
+    for package in [OWN, IMPORTED].into_iter().flat_map(|text| parse(text).expect("valid rules")) {
         for ty in &package.types {
             for with_alpha in [false, true] {
                 let program = Compiler::new(vec![package.clone()], with_alpha).compile(ty.name);

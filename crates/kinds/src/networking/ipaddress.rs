@@ -4,11 +4,13 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::valid_ip;
 use pintle_value::metadata::IMMUTABLE_TEXT;
-use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+use pintle_value::{Errors, FieldError, FieldPath, Value};
 
+use crate::declarative::Rules;
 use crate::generic::same;
 use crate::go_json::{self, GoType};
-use crate::validation::{invalid_each, require_path_segment};
+
+static RULES: Rules = Rules::own("networking/v1", "IPAddressSpec");
 
 const PARENT: [&str; 2] = ["spec", "parentRef"];
 /// How a parent reference prints.
@@ -25,22 +27,7 @@ pub(super) struct IpAddressStrategy;
 impl Strategy for IpAddressStrategy {
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
         let mut errors = Errors::new();
-        let spec = FieldPath::new("spec");
-        let path = spec.child("parentRef");
-        let Some(parent) = object.at(&PARENT) else {
-            errors.required(&path, "");
-            return errors;
-        };
-        // The group is not required, because services have the empty group.
-        let group = parent.str_at(&["group"]);
-        if !group.is_empty() {
-            invalid_each(&mut errors, &path.child("group"), group, names::dns1123_subdomain(group));
-        }
-        for field in ["resource", "name"] {
-            require_path_segment(&mut errors, &path.child(field), parent.str_at(&[field]));
-        }
-        let namespace = parent.str_at(&["namespace"]);
-        invalid_each(&mut errors, &path.child("namespace"), namespace, names::path_segment_name(namespace, false));
+        RULES.validate_part(&mut errors, &object["spec"], &FieldPath::new("spec"));
         errors
     }
 

@@ -10,19 +10,19 @@ use crate::core::pod::options::PodOptions;
 use crate::core::pod::resources::quantity;
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::core::pod::volumes;
-use crate::validation::{
-    invalid_each, require_fields, validate_dns_label, validate_dns_subdomain, validate_object_name, validate_one_of,
-};
+use crate::core::pod::volumes::SourceRule::{self, Code};
+use crate::declarative::Rules;
+use crate::validation::{invalid_each, require_fields, validate_object_name, validate_one_of};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const INLINE: &str = "in the context of inline volumes";
 
+static CSI: Rules = Rules::own("core/v1", "CSIPersistentVolumeSource");
+
 /// The maximum length of `<volume name>:<portal>` for iSCSI.
 const MAX_ISCSI_NAME: usize = 64;
-
-type SourceRule = fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions);
 
 /// A volume source.
 pub(super) struct VolumeSource {
@@ -35,34 +35,46 @@ pub(super) struct VolumeSource {
     rule: SourceRule,
 }
 
+impl VolumeSource {
+    const fn with_path(mut self, path: &'static str) -> Self {
+        self.path = path;
+        self
+    }
+
+    const fn with_path_if_surplus(mut self, path: &'static str) -> Self {
+        self.path_if_surplus = path;
+        self
+    }
+}
+
 const fn volume_source(field: &'static str, rule: SourceRule) -> VolumeSource {
     VolumeSource { field, path_if_surplus: field, path: field, rule }
 }
 
 /// The sources in upstream's order.
-pub(super) const SOURCES: &[VolumeSource] = &[
-    volume_source("hostPath", volumes::validate_host_path),
-    VolumeSource { path: "persistentDisk", ..volume_source("gcePersistentDisk", legacy::validate_gce_disk) },
-    volume_source("awsElasticBlockStore", legacy::validate_aws_disk),
-    volume_source("glusterfs", validate_glusterfs),
-    volume_source("flocker", legacy::validate_flocker),
-    volume_source("nfs", volumes::validate_nfs),
-    volume_source("rbd", legacy::validate_rbd),
-    volume_source("quobyte", legacy::validate_quobyte),
-    VolumeSource { path_if_surplus: "cephFS", ..volume_source("cephfs", legacy::validate_cephfs) },
-    volume_source("iscsi", validate_iscsi_source),
-    volume_source("cinder", validate_cinder),
-    volume_source("fc", legacy::validate_fibre_channel),
-    volume_source("flexVolume", legacy::validate_flex),
-    volume_source("azureFile", validate_azure_file),
-    volume_source("vsphereVolume", legacy::validate_vsphere),
-    volume_source("photonPersistentDisk", legacy::validate_photon),
-    volume_source("portworxVolume", legacy::validate_portworx),
-    volume_source("azureDisk", legacy::validate_azure_disk),
-    volume_source("scaleIO", legacy::validate_scale_io),
-    volume_source("local", validate_local),
-    volume_source("storageos", validate_storage_os),
-    volume_source("csi", validate_csi),
+pub(super) static SOURCES: [VolumeSource; 22] = [
+    volume_source("hostPath", Code(volumes::validate_host_path)),
+    volume_source("gcePersistentDisk", Code(legacy::validate_gce_disk)).with_path("persistentDisk"),
+    volume_source("awsElasticBlockStore", Code(legacy::validate_aws_disk)),
+    volume_source("glusterfs", Code(validate_glusterfs)),
+    volume_source("flocker", Code(legacy::validate_flocker)),
+    volume_source("nfs", Code(volumes::validate_nfs)),
+    volume_source("rbd", SourceRule::data("RBDVolumeSource")),
+    volume_source("quobyte", Code(legacy::validate_quobyte)),
+    volume_source("cephfs", SourceRule::data("CephFSVolumeSource")).with_path_if_surplus("cephFS"),
+    volume_source("iscsi", Code(validate_iscsi_source)),
+    volume_source("cinder", SourceRule::data("CinderPersistentVolumeSource")),
+    volume_source("fc", Code(legacy::validate_fibre_channel)),
+    volume_source("flexVolume", Code(legacy::validate_flex)),
+    volume_source("azureFile", Code(validate_azure_file)),
+    volume_source("vsphereVolume", SourceRule::data("VsphereVirtualDiskVolumeSource")),
+    volume_source("photonPersistentDisk", SourceRule::data("PhotonPersistentDiskVolumeSource")),
+    volume_source("portworxVolume", SourceRule::data("PortworxVolumeSource")),
+    volume_source("azureDisk", Code(legacy::validate_azure_disk)),
+    volume_source("scaleIO", SourceRule::data("ScaleIOVolumeSource")),
+    volume_source("local", Code(validate_local)),
+    volume_source("storageos", SourceRule::data("StorageOSPersistentVolumeSource")),
+    volume_source("csi", Code(validate_csi)),
 ];
 
 /// Validates the spec of the volume `name`.
@@ -173,7 +185,7 @@ fn validate_capacity(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
 fn validate_sources(errors: &mut Errors, spec: &Value, name: &str, path: &FieldPath<'_>) {
     let options = PodOptions::default();
     let mut found = false;
-    for source in SOURCES {
+    for source in &SOURCES {
         let Some(value) = spec.get(source.field) else { continue };
         // Upstream validates a surplus `flexVolume` without reporting that it is one too many.
         if found && source.field != "flexVolume" {
@@ -184,7 +196,7 @@ fn validate_sources(errors: &mut Errors, spec: &Value, name: &str, path: &FieldP
         let source_path = path.child(source.path);
         match source.field {
             "iscsi" => validate_iscsi(errors, value, name, &source_path),
-            _ => (source.rule)(errors, value, &source_path, &options),
+            _ => source.rule.validate(errors, value, &source_path, &options),
         }
         if source.field == "local" && spec.get("nodeAffinity").is_none() {
             errors.required(&path.child("nodeAffinity"), "Local volume requires node affinity");
@@ -224,13 +236,6 @@ fn validate_glusterfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>,
     }
 }
 
-fn validate_cinder(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["volumeID"], path);
-    if let Some(reference) = source.get("secretRef") {
-        require_fields(errors, reference, &["name", "namespace"], &path.child("secretRef"));
-    }
-}
-
 fn validate_azure_file(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     require_fields(errors, source, &["secretName", "shareName"], path);
     if source.get("secretNamespace").is_some() {
@@ -243,39 +248,9 @@ fn validate_local(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: 
     validate_no_backsteps(errors, &path.child("path"), source.str_at(&["path"]));
 }
 
-fn validate_storage_os(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["volumeName"], path);
-    for field in ["volumeName", "volumeNamespace"] {
-        let name = source.str_at(&[field]);
-        if !name.is_empty() {
-            validate_dns_label(errors, &path.child(field), name);
-        }
-    }
-    if let Some(reference) = source.get("secretRef") {
-        require_fields(errors, reference, &["name", "namespace"], &path.child("secretRef"));
-    }
-}
-
 fn validate_csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     validate_csi_driver_name(errors, source.str_at(&["driver"]), &path.child("driver"));
-    require_fields(errors, source, &["volumeHandle"], path);
-    for field in
-        ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"]
-    {
-        let Some(reference) = source.get(field) else { continue };
-        let path = path.child(field);
-        for (part, check) in [
-            ("name", validate_dns_subdomain as fn(&mut Errors, &FieldPath<'_>, &str)),
-            ("namespace", validate_dns_label),
-        ] {
-            let value = reference.str_at(&[part]);
-            if value.is_empty() {
-                errors.required(&path.child(part), "");
-            } else {
-                check(errors, &path.child(part), value);
-            }
-        }
-    }
+    CSI.validate_part(errors, source, path);
 }
 
 fn validate_iscsi_source(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
@@ -318,6 +293,31 @@ mod tests {
 
     fn check_source(source: &str, expect: &[&str]) {
         check(&format!(r#"{{"capacity":{{"storage":"1Gi"}},"accessModes":["ReadWriteOnce"],{source}}}"#), expect);
+    }
+
+    #[test]
+    fn secrets_of_sources_have_a_namespace() {
+        check_source(
+            r#""cinder":{"secretRef":{}}"#,
+            &[
+                "spec.cinder.volumeID: Required value",
+                "spec.cinder.secretRef.name: Required value",
+                "spec.cinder.secretRef.namespace: Required value",
+            ],
+        );
+        check_source(
+            r#""storageos":{"volumeName":"v","secretRef":{"name":"n"}}"#,
+            &["spec.storageos.secretRef.namespace: Required value"],
+        );
+        check_source(
+            r#""csi":{"driver":"d","nodePublishSecretRef":{"name":"n","namespace":"a/b"},"controllerExpandSecretRef":{}}"#,
+            &[
+                "spec.csi.volumeHandle: Required value",
+                "spec.csi.controllerExpandSecretRef.name: Required value",
+                "spec.csi.controllerExpandSecretRef.namespace: Required value",
+                "spec.csi.nodePublishSecretRef.namespace: Invalid value: \"a/b\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+            ],
+        );
     }
 
     #[test]

@@ -5,27 +5,10 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::file_paths::validate_local_descending_path;
 use super::options::PodOptions;
-use crate::validation::{require_fields, str_field, validate_dns_label, validate_one_of};
+use crate::declarative::Rules;
+use crate::validation::{require_fields, str_field};
 
-/// Defines the rule of a source that only has required fields.
-macro_rules! define_required_fields {
-    ($($name:ident: $fields:expr;)*) => {$(
-        pub(crate) fn $name(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-            require_fields(errors, source, &$fields, path);
-        }
-    )*};
-}
-
-define_required_fields! {
-    validate_glusterfs: ["endpoints", "path"];
-    validate_rbd: ["monitors", "image"];
-    validate_cephfs: ["monitors"];
-    validate_azure_file: ["secretName", "shareName"];
-    validate_vsphere: ["volumePath"];
-    validate_photon: ["pdID"];
-    validate_portworx: ["volumeID"];
-    validate_scale_io: ["gateway", "system", "volumeName"];
-}
+static AZURE_DISK: Rules = Rules::own("core/v1", "AzureDiskVolumeSource");
 
 pub(crate) fn validate_git_repo(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     require_fields(errors, source, &["repository"], path);
@@ -117,17 +100,6 @@ pub(crate) fn validate_flocker(errors: &mut Errors, source: &Value, path: &Field
     }
 }
 
-pub(crate) fn validate_cinder(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["volumeID"], path);
-    require_secret_name(errors, source, path);
-}
-
-fn require_secret_name(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
-    if let Some(reference) = source.get("secretRef") {
-        require_fields(errors, reference, &["name"], &path.child("secretRef"));
-    }
-}
-
 pub(crate) fn validate_quobyte(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
     let registry = source.str_at(&["registry"]);
@@ -189,15 +161,8 @@ pub(crate) fn validate_flex(errors: &mut Errors, source: &Value, path: &FieldPat
 }
 
 pub(crate) fn validate_azure_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["diskName", "diskURI"], path);
+    AZURE_DISK.validate_part(errors, source, path);
     let kind = str_field(source, "kind");
-    validate_one_of(
-        errors,
-        &path.child("cachingMode"),
-        str_field(source, "cachingMode"),
-        &["None", "ReadOnly", "ReadWrite"],
-    );
-    validate_one_of(errors, &path.child("kind"), kind, &["Dedicated", "Managed", "Shared"]);
     let uri = source.str_at(&["diskURI"]);
     let (start, form) = match kind {
         None => return,
@@ -210,17 +175,6 @@ pub(crate) fn validate_azure_disk(errors: &mut Errors, source: &Value, path: &Fi
     if !uri.starts_with(start) {
         errors.not_supported(&path.child("diskURI"), uri, &[form]);
     }
-}
-
-pub(crate) fn validate_storage_os(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["volumeName"], path);
-    for field in ["volumeName", "volumeNamespace"] {
-        let name = source.str_at(&[field]);
-        if !name.is_empty() {
-            validate_dns_label(errors, &path.child(field), name);
-        }
-    }
-    require_secret_name(errors, source, path);
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use self::SourceRule::Code;
 use super::certificate::{CERTIFICATE_PATHS, validate_pod_certificate};
 use super::claim_spec::validate_claim_template;
 use super::containers::PULL_POLICIES;
@@ -15,6 +16,7 @@ use super::legacy_volumes as legacy;
 use super::options::{PodOptions, has_no_errors};
 use super::resources::is_negative;
 use super::trust_bundle::validate_trust_bundle;
+use crate::declarative::Rules;
 use crate::validation::{
     invalid_each, require_fields, require_one_of, validate_dns_label, validate_object_name, validate_one_of,
 };
@@ -23,40 +25,68 @@ const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
 /// The rule of a volume source.
-type SourceRule = fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions);
+pub(crate) enum SourceRule {
+    Code(fn(&mut Errors, &Value, &FieldPath<'_>, &PodOptions)),
+    Data(Rules),
+}
+
+impl SourceRule {
+    /// The rules of a type in `data/rules.txt`.
+    pub(crate) const fn data(name: &'static str) -> Self {
+        SourceRule::Data(Rules::own("core/v1", name))
+    }
+
+    /// Validates a source.
+    pub(crate) fn validate(&self, errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
+        match self {
+            SourceRule::Code(rule) => rule(errors, source, path, options),
+            SourceRule::Data(rules) => rules.validate_part(errors, source, path),
+        }
+    }
+}
 
 /// The sources in upstream's order. Each has two error paths, since upstream's paths do not always equal the field
 /// name. The first is for the error about more than one source, the second for the errors of the source itself.
-const SOURCES: &[(&str, &str, &str, SourceRule)] = &[
-    ("hostPath", "hostPath", "hostPath", validate_host_path),
-    ("gitRepo", "gitRepo", "gitRepo", legacy::validate_git_repo),
-    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", legacy::validate_gce_disk),
-    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", legacy::validate_aws_disk),
-    ("secret", "secret", "secret", validate_secret),
-    ("nfs", "nfs", "nfs", validate_nfs),
-    ("iscsi", "iscsi", "iscsi", legacy::validate_iscsi),
-    ("glusterfs", "glusterfs", "glusterfs", legacy::validate_glusterfs),
-    ("flocker", "flocker", "flocker", legacy::validate_flocker),
-    ("persistentVolumeClaim", "persistentVolumeClaim", "persistentVolumeClaim", validate_claim),
-    ("rbd", "rbd", "rbd", legacy::validate_rbd),
-    ("cinder", "cinder", "cinder", legacy::validate_cinder),
-    ("cephfs", "cephFS", "cephfs", legacy::validate_cephfs),
-    ("quobyte", "quobyte", "quobyte", legacy::validate_quobyte),
-    ("downwardAPI", "downwarAPI", "downwardAPI", validate_downward_api),
-    ("fc", "fc", "fc", legacy::validate_fibre_channel),
-    ("flexVolume", "flexVolume", "flexVolume", legacy::validate_flex),
-    ("configMap", "configMap", "configMap", validate_config_map),
-    ("azureFile", "azureFile", "azureFile", legacy::validate_azure_file),
-    ("vsphereVolume", "vsphereVolume", "vsphereVolume", legacy::validate_vsphere),
-    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk", legacy::validate_photon),
-    ("portworxVolume", "portworxVolume", "portworxVolume", legacy::validate_portworx),
-    ("azureDisk", "azureDisk", "azureDisk", legacy::validate_azure_disk),
-    ("storageos", "storageos", "storageos", legacy::validate_storage_os),
-    ("projected", "projected", "projected", validate_projected),
-    ("scaleIO", "scaleIO", "scaleIO", legacy::validate_scale_io),
-    ("csi", "csi", "csi", validate_csi),
-    ("ephemeral", "ephemeral", "ephemeral", validate_ephemeral),
-    ("image", "image", "image", validate_image),
+static SOURCES: [(&str, &str, &str, SourceRule); 29] = [
+    ("hostPath", "hostPath", "hostPath", Code(validate_host_path)),
+    ("gitRepo", "gitRepo", "gitRepo", Code(legacy::validate_git_repo)),
+    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", Code(legacy::validate_gce_disk)),
+    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", Code(legacy::validate_aws_disk)),
+    ("secret", "secret", "secret", Code(validate_secret)),
+    ("nfs", "nfs", "nfs", Code(validate_nfs)),
+    ("iscsi", "iscsi", "iscsi", Code(legacy::validate_iscsi)),
+    ("glusterfs", "glusterfs", "glusterfs", SourceRule::data("GlusterfsVolumeSource")),
+    ("flocker", "flocker", "flocker", Code(legacy::validate_flocker)),
+    (
+        "persistentVolumeClaim",
+        "persistentVolumeClaim",
+        "persistentVolumeClaim",
+        SourceRule::data("PersistentVolumeClaimVolumeSource"),
+    ),
+    ("rbd", "rbd", "rbd", SourceRule::data("RBDVolumeSource")),
+    ("cinder", "cinder", "cinder", SourceRule::data("CinderVolumeSource")),
+    ("cephfs", "cephFS", "cephfs", SourceRule::data("CephFSVolumeSource")),
+    ("quobyte", "quobyte", "quobyte", Code(legacy::validate_quobyte)),
+    ("downwardAPI", "downwarAPI", "downwardAPI", Code(validate_downward_api)),
+    ("fc", "fc", "fc", Code(legacy::validate_fibre_channel)),
+    ("flexVolume", "flexVolume", "flexVolume", Code(legacy::validate_flex)),
+    ("configMap", "configMap", "configMap", Code(validate_config_map)),
+    ("azureFile", "azureFile", "azureFile", SourceRule::data("AzureFileVolumeSource")),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume", SourceRule::data("VsphereVirtualDiskVolumeSource")),
+    (
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        SourceRule::data("PhotonPersistentDiskVolumeSource"),
+    ),
+    ("portworxVolume", "portworxVolume", "portworxVolume", SourceRule::data("PortworxVolumeSource")),
+    ("azureDisk", "azureDisk", "azureDisk", Code(legacy::validate_azure_disk)),
+    ("storageos", "storageos", "storageos", SourceRule::data("StorageOSVolumeSource")),
+    ("projected", "projected", "projected", Code(validate_projected)),
+    ("scaleIO", "scaleIO", "scaleIO", SourceRule::data("ScaleIOVolumeSource")),
+    ("csi", "csi", "csi", Code(validate_csi)),
+    ("ephemeral", "ephemeral", "ephemeral", Code(validate_ephemeral)),
+    ("image", "image", "image", Code(validate_image)),
 ];
 
 /// Validates the volumes of a pod. Returns the valid ones by name. `pod_name` is empty for templates.
@@ -113,13 +143,13 @@ fn validate_source(volume: &Value, pod_name: &str, path: &FieldPath<'_>, options
             errors.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
         }
     }
-    for (field, taken_path, rule_path, rule) in SOURCES {
+    for (field, taken_path, rule_path, rule) in &SOURCES {
         let Some(source) = volume.get(field) else { continue };
         if found {
             errors.forbidden(&path.child(taken_path), "may not specify more than 1 volume type");
         } else {
             found = true;
-            rule(&mut errors, source, &path.child(rule_path), options);
+            rule.validate(&mut errors, source, &path.child(rule_path), options);
             if *field == "ephemeral" && !pod_name.is_empty() && !name.is_empty() {
                 let claim = format!("{pod_name}-{name}");
                 for message in names::dns1123_subdomain_name(&claim, false) {
@@ -201,10 +231,6 @@ pub(crate) fn validate_nfs(errors: &mut Errors, source: &Value, path: &FieldPath
     if !target.starts_with('/') {
         errors.invalid(&path.child("path"), target, "must be an absolute path");
     }
-}
-
-fn validate_claim(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["claimName"], path);
 }
 
 fn validate_downward_api(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
@@ -354,6 +380,35 @@ mod tests {
         let items = volumes.as_array().unwrap();
         validate_volumes(&mut errors, items, "pod", &FieldPath::new("v"), &PodOptions::default());
         assert_eq!(messages(&errors), expect, "{volumes:?}");
+    }
+
+    #[test]
+    fn sources_without_logic_follow_the_rules_file() {
+        let check_source = |source: &str, fields: &[&str]| {
+            let expect: Vec<String> = fields.iter().map(|field| format!("v[0].{field}")).collect();
+            check(&format!(r#"[{{"name":"a",{source}}}]"#), &expect.iter().map(String::as_str).collect::<Vec<_>>());
+        };
+        let required = |source: &str, fields: &[&str]| {
+            let expect: Vec<String> = fields.iter().map(|field| format!("{source}.{field}: Required value")).collect();
+            let json = format!(r#""{source}":{{}}"#);
+            check_source(&json, &expect.iter().map(String::as_str).collect::<Vec<_>>());
+        };
+        required("glusterfs", &["endpoints", "path"]);
+        required("persistentVolumeClaim", &["claimName"]);
+        required("rbd", &["monitors", "image"]);
+        required("cinder", &["volumeID"]);
+        required("cephfs", &["monitors"]);
+        required("azureFile", &["secretName", "shareName"]);
+        required("vsphereVolume", &["volumePath"]);
+        required("photonPersistentDisk", &["pdID"]);
+        required("portworxVolume", &["volumeID"]);
+        required("storageos", &["volumeName"]);
+        required("scaleIO", &["gateway", "system", "volumeName"]);
+        check_source(r#""cinder":{"volumeID":"v","secretRef":{}}"#, &["cinder.secretRef.name: Required value"]);
+        check_source(
+            r#""storageos":{"volumeName":"v","volumeNamespace":"a.b","secretRef":{"name":"s"}}"#,
+            &["storageos.volumeNamespace: Invalid value: \"a.b\": must not contain dots"],
+        );
     }
 
     #[test]
