@@ -114,7 +114,7 @@ impl DefinitionController {
             self.definitions.record(object);
         }
         let groups = self.definitions.groups().filter(|group| !host.is_built_in_group(group));
-        host.publish(groups.map(|group| (group.clone(), self.definitions.records(&group))).collect());
+        host.publish(groups.map(|group| (group.clone(), self.definitions.records(group))).collect());
         let (host, task) = (Arc::downgrade(host), host.background_task(DEFINITIONS_TASK));
         Ok(Box::pin(async move {
             let client: Weak<dyn ClusterClient> = host.clone();
