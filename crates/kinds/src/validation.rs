@@ -55,15 +55,6 @@ pub(crate) fn validate_qualified_name(errors: &mut Errors, path: &FieldPath<'_>,
     invalid_each(errors, path, value, names::qualified_name(value));
 }
 
-/// Requires a name that is valid as a path segment of a URL.
-pub(crate) fn require_path_segment(errors: &mut Errors, path: &FieldPath<'_>, value: &str) {
-    if value.is_empty() {
-        errors.required(path, "");
-    } else {
-        invalid_each(errors, path, value, names::path_segment_name(value, false));
-    }
-}
-
 /// Requires each of the fields to be non-empty.
 pub(crate) fn require_fields(errors: &mut Errors, object: &Value, fields: &[&str], path: &FieldPath<'_>) {
     for field in fields {

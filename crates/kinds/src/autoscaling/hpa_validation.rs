@@ -3,11 +3,14 @@
 
 use pintle_gates::Feature;
 use pintle_registry::StrategyContext;
-use pintle_value::{Errors, FieldPath, Quantity, Value, names};
+use pintle_value::{Errors, FieldPath, Quantity, Value};
 
 use super::metrics_validation;
+use crate::declarative::Rules;
 use crate::generic::same_at;
-use crate::validation::{invalid_each, reject_negative_fields};
+use crate::validation::reject_negative_fields;
+
+static REFERENCE: Rules = Rules::own("autoscaling/v2", "CrossVersionObjectReference");
 
 const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
 const POLICY_TYPES: [&str; 2] = ["Percent", "Pods"];
@@ -77,15 +80,7 @@ pub(super) fn validate_reference(
     path: &FieldPath<'_>,
     options: ReferenceOptions,
 ) {
-    for field in ["kind", "name"] {
-        let text = reference.str_at(&[field]);
-        let path = path.child(field);
-        if text.is_empty() {
-            errors.required(&path, "");
-        } else {
-            invalid_each(errors, &path, text, names::path_segment_name(text, false));
-        }
-    }
+    REFERENCE.validate_part(errors, reference, path);
     if let Some(message) = version_error(reference, options) {
         errors.invalid(&path.child("apiVersion"), reference.str_at(&["apiVersion"]), message);
     }

@@ -183,7 +183,7 @@ impl Run<'_> {
 
     /// Runs one check. Returns whether it fails.
     fn fails(&self, check: &Check, pair: Pair<'_>, path: &FieldPath<'_>, errors: &mut Errors) -> bool {
-        let before = errors.count() + errors.omitted();
+        let before = errors.count();
         match check {
             Check::Required if !pair.is_set() => errors.required(path, ""),
             Check::Forbidden if pair.is_set() => errors.forbidden(path, ""),
@@ -256,7 +256,7 @@ impl Run<'_> {
             Check::Discriminated(rules) => self.validate_discriminated(rules, pair, path, errors),
             _ => return false,
         }
-        errors.count() + errors.omitted() > before
+        errors.count() > before
     }
 
     /// Calls a function with each item of a list that an update changes.
@@ -420,7 +420,7 @@ fn reject_duplicates(items: &[Value], identity: &Identity, path: &FieldPath<'_>,
         Identity::Whole => same(Some(a), Some(b)),
         Identity::Keys(keys) => has_same_keys(a, b, keys),
     };
-    let mut reject = |i: usize| errors.duplicate(&path.index(i), items[i].clone());
+    let mut reject = |i: usize| errors.push_with(|| FieldError::duplicate(&path.index(i), items[i].clone()));
     if items.len() <= SHORT_LIST {
         for (i, item) in items.iter().enumerate() {
             if items[..i].iter().any(|earlier| is_same(earlier, item)) {

@@ -6,9 +6,9 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::parse_ip;
 use super::load_balancer::{LoadBalancerStatusStrategy, empty_status};
-use super::stored;
+use super::{REFERENCE, stored};
 use crate::generic::{increment_generation_on_spec_change, keep_old, set_first_generation};
-use crate::validation::{invalid_each, require_path_segment, str_field, strings_at};
+use crate::validation::{invalid_each, str_field, strings_at};
 
 /// The annotation that preceded `ingressClassName`.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -215,18 +215,9 @@ fn check_path(errors: &mut Errors, path: &FieldPath<'_>, item: &Value, options: 
 fn check_backend(errors: &mut Errors, path: &FieldPath<'_>, backend: &Value, options: IngressValidationOptions) {
     match (backend.get("resource"), backend.get("service")) {
         (Some(_), Some(_)) => errors.invalid(path, "", "cannot set both resource and service backends"),
-        (Some(resource), None) => check_resource(errors, &path.child("resource"), resource),
+        (Some(resource), None) => REFERENCE.validate_part(errors, resource, &path.child("resource")),
         (None, Some(service)) => check_service(errors, path, service, options),
         (None, None) => errors.invalid(path, "", "resource or service backend is required"),
-    }
-}
-
-fn check_resource(errors: &mut Errors, path: &FieldPath<'_>, resource: &Value) {
-    if let Some(group) = str_field(resource, "apiGroup") {
-        invalid_each(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
-    }
-    for field in ["kind", "name"] {
-        require_path_segment(errors, &path.child(field), resource.str_at(&[field]));
     }
 }
 

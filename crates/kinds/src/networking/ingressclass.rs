@@ -3,14 +3,12 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::declarative::Rules;
+use super::REFERENCE;
 use crate::generic::{increment_generation_on_spec_change, set_first_generation, validate_immutable};
 use crate::validation::{invalid_each, str_field};
 
 const MAX_CONTROLLER_LENGTH: usize = 250;
 const SCOPES: [&str; 2] = ["Cluster", "Namespace"];
-
-static PARAMETERS: Rules = Rules::own("networking/v1", "IngressClassParametersReference");
 
 /// The strategy for IngressClass.
 pub(super) struct IngressClassStrategy;
@@ -60,7 +58,7 @@ impl Strategy for IngressClassStrategy {
 }
 
 fn check_parameters(errors: &mut Errors, path: &FieldPath<'_>, parameters: &Value) {
-    PARAMETERS.validate_part(errors, parameters, path);
+    REFERENCE.validate_part(errors, parameters, path);
     let namespace = str_field(parameters, "namespace");
     let namespace_path = path.child("namespace");
     match (str_field(parameters, "scope"), namespace) {

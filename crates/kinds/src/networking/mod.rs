@@ -16,6 +16,11 @@ use std::sync::Arc;
 
 use pintle_registry::Strategy;
 
+use crate::declarative::Rules;
+
+/// The rules of a reference to an object in the same namespace, or without one.
+static REFERENCE: Rules = Rules::own("networking/v1", "TypedLocalObjectReference");
+
 pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
     Some(match plural {
         "ingresses" => Arc::new(ingress::IngressStrategy),
