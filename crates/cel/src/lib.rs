@@ -62,10 +62,7 @@ pub use env::{Env, Library, TypeProvider};
 pub use error::{EvalError, EvalErrorKind};
 pub use escape::escape_field_name;
 pub use function::{Function, FunctionEstimator, FunctionOp, FunctionTracker, Overload, RegexFunctionOp};
-pub use library::{
-    AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, ResourceTarget,
-    is_request_uri,
-};
+pub use library::is_request_uri;
 pub use program::{CompileError, Evaluation, PER_CALL_COST_LIMIT, Program};
 pub use regexp::{Pattern, compile as compile_pattern};
 pub use source::{Issue, Issues, Location};
@@ -75,6 +72,7 @@ pub use syntax::{
 };
 pub use types::Type;
 pub use value::{
-    CelBytes, CelString, EvalResult, LazyMap, List, ListTopology, MAX_EVALUATION_MEMORY, Map, MapKey, Opaque, OwnedMap,
+    AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, CelBytes, CelString,
+    EvalResult, LazyMap, List, ListTopology, MAX_EVALUATION_MEMORY, Map, MapKey, Opaque, OwnedMap, ResourceTarget,
     Timestamp, TypeAdapter, Untyped, Value, compare, equal, untyped,
 };

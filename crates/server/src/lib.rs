@@ -1,16 +1,5 @@
-//! The API over HTTP. The modules are layers. Each layer uses only the layers above it in this list:
-//!
-//! 1. `http`, `client_protocols`: sockets, TLS, connections, bodies; which protocols the clients of the server offer
-//! 2. `request`: request info, query parameters, content negotiation
-//! 3. `cluster`: the state that all requests and controllers share
-//! 4. `webhook`; `access`, `objects`, `conversion`: access control; decoding and encoding; objects at API versions
-//! 5. `context`, `represent`: everything known about a request; response formats
-//! 6. `read`, then `write`: get, list and watch from the watch cache; writes through the guaranteed update
-//! 7. `connect`: connections of clients with pods, services and nodes; `handlers`: choose the operation of a request
-//! 8. `observe`: observers of requests and their answers
-//! 9. `pipeline`: the handler chain of every request
-//! 10. `controllers`, `service_accounts`, `startup`: background tasks, the objects to which tokens are bound, and
-//!    [`ApiServer`], which starts everything
+//! The API over HTTP. The modules are layers, and each uses only lower layers. ARCHITECTURE.md has the list, which a test
+//! of `xtask` enforces.
 
 mod access;
 mod client_protocols;

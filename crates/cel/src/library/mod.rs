@@ -26,9 +26,6 @@ use crate::env::{Env, Library};
 use crate::syntax::bind_macro;
 use crate::types::Type;
 
-pub use authz::{
-    AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, ResourceTarget,
-};
 pub use json_patch::json_patch;
 pub use pintle_value::url::is_request_uri;
 

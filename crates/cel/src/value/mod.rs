@@ -2,6 +2,7 @@
 //! [`TypeAdapter`] converts their parts on access.
 
 mod adapter;
+pub(crate) mod authorization;
 mod compare;
 mod go_string;
 mod list;
@@ -18,10 +19,12 @@ use std::sync::Arc;
 use pintle_value::Str;
 
 use crate::error::EvalError;
-use crate::library::AuthorizationValue;
 use crate::types::OPTIONAL;
 
 pub use adapter::{ListTopology, TypeAdapter, Untyped, untyped};
+pub use authorization::{
+    AccessCheck, AccessChecker, AccessDecision, AccessSubject, AccessTarget, AuthorizationValue, ResourceTarget,
+};
 pub(crate) use compare::try_equal;
 pub use compare::{compare, equal};
 pub(crate) use go_string::go_string;
