@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pintle_integration::{COSTLY_REQUESTS, Cluster, CostlyRequest, run};
+use pintle_integration::{COSTLY_REQUESTS, Cluster, CostlyRequest, ProcessMemory, run};
 
 /// The maximum memory that the process may use for a request, in bytes. Two such requests at once would fit into a
 /// small machine. Without limits, the requests use from 1 to 47 GB.
@@ -11,18 +11,6 @@ const MAX_MEMORY: usize = 600 << 20;
 /// The maximum size of an answer, in bytes. Errors repeat the values of the request, in their message and in their
 /// causes.
 const MAX_ANSWER: usize = 8 << 20;
-
-/// The peak resident memory of the process since the last reset, in bytes. `None` if the system does not report it.
-fn largest_memory() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib << 10)
-}
-
-fn reset_largest_memory() {
-    // Not every system lets a process reset its peak. Without a reset, the peak includes all previous requests.
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
-}
 
 /// Creates the objects that a request needs, and waits until they take effect.
 async fn set_up(cluster: &Cluster, request: &CostlyRequest) {
@@ -42,13 +30,13 @@ fn costly_requests_end_within_their_budgets() {
         for request in COSTLY_REQUESTS {
             set_up(&cluster, request).await;
             let body = (request.body)();
-            reset_largest_memory();
+            ProcessMemory::reset_own_peak();
             let response = cluster.request("POST", request.path).body(request.media_type, body).send().await;
             let (code, length) = (response.status.as_u16(), response.body.len());
             let text: String = response.text().chars().take(300).collect();
             assert!(request.codes.contains(&code), "{}: {code} {text}", request.name);
             assert!(length <= MAX_ANSWER, "{}: {length} bytes: {text}", request.name);
-            let memory = largest_memory();
+            let memory = ProcessMemory::own().map(|memory| memory.peak);
             assert!(memory.is_none_or(|bytes| bytes <= MAX_MEMORY), "{}: {memory:?} bytes", request.name);
             // The server still serves requests, on the same connection.
             let small = r#"{"metadata":{"generateName":"small-"},"data":{"a":"b"}}"#;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_integration::{Cluster, Options};
+use pintle_integration::{Cluster, Options, ProcessMemory};
 use serde_json::json;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -14,16 +14,6 @@ const VALUES: usize = 1500;
 /// The number of objects. `PINTLE_OBJECTS` sets it for measurements.
 fn object_count() -> usize {
     std::env::var("PINTLE_OBJECTS").map_or(2500, |count| count.parse().expect("a number"))
-}
-
-/// The resident memory of the process and its peak in bytes, or `None` if the system does not report them.
-fn memory() -> Option<(usize, usize)> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let bytes = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib << 10)
-    };
-    Some((bytes("VmRSS:")?, bytes("VmHWM:")?))
 }
 
 async fn create_objects(cluster: &Arc<Cluster>, count: usize) {
@@ -76,15 +66,15 @@ fn the_deletion_of_a_definition_decodes_a_bounded_number_of_objects() {
         }
         let count = object_count();
         create_objects(&cluster, count).await;
-        let before = memory();
+        let before = ProcessMemory::own();
         let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
         while definitions.next().await.expect("an event")["type"] != "DELETED" {}
-        let after = memory();
-        if let (Some((before, peak_before)), Some((_, peak))) = (before, after) {
-            let growth = peak.saturating_sub(before.max(peak_before));
+        let after = ProcessMemory::own();
+        if let (Some(before), Some(after)) = (before, after) {
+            let growth = after.peak.saturating_sub(before.peak);
             // All objects together need more memory than this when they are decoded.
             let limit = (count * VALUES * 16).min(40 << 20);
-            assert!(growth < limit, "{} MiB more than {} MiB", growth >> 20, before >> 20);
+            assert!(growth < limit, "{} MiB more than {} MiB", growth >> 20, before.resident >> 20);
         }
     });
 }

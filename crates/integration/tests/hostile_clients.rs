@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle::Options;
-use pintle_integration::{ATTACKS, Attack, AttackEnd, Cluster, Protocol, manual_clock};
+use pintle_integration::{ATTACKS, Attack, AttackEnd, Cluster, ProcessMemory, Protocol, manual_clock};
 use pintle_server::RequestLimits;
 use pintle_server::http::ListenerOptions;
 use serde_json::json;
@@ -83,19 +83,12 @@ async fn check_served(cluster: &Cluster, what: &str) {
     assert!(tokio::time::timeout(TIMEOUT, answered).await.is_ok(), "{what}: a GET is not answered");
 }
 
-/// The resident memory of this process, in bytes.
-fn resident_bytes() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.trim().trim_end_matches(" kB").trim().parse::<usize>().unwrap_or_default() * 1024
-}
-
 #[test]
 fn attacks_end_at_the_time_limits_of_the_server() {
     pintle_integration::run(async {
         let _serial = SERIAL.lock().await;
         let cluster = start().await;
-        let before = resident_bytes();
+        let before = ProcessMemory::own().map_or(0, |memory| memory.resident);
         let (mut running, mut started) = (JoinSet::new(), 0);
         for closed in ATTACKS.iter().filter(|attack| attack.end == AttackEnd::Closed) {
             attack(&cluster, closed, CONNECTIONS, &mut running);
@@ -114,7 +107,7 @@ fn attacks_end_at_the_time_limits_of_the_server() {
                 () = tokio::time::sleep_until(deadline) => panic!("not ended: {left:?}"),
             }
         }
-        let grown = resident_bytes().saturating_sub(before);
+        let grown = ProcessMemory::own().map_or(0, |memory| memory.resident).saturating_sub(before);
         assert!(grown < started * MAX_CONNECTION_BYTES, "{started} connections cost {grown} bytes");
         cluster.stop().await;
     });
@@ -126,13 +119,13 @@ fn attacks_that_stay_open_cost_a_bounded_amount() {
         let _serial = SERIAL.lock().await;
         let cluster = start().await;
         for open in ATTACKS.iter().filter(|attack| attack.end == AttackEnd::Open) {
-            let before = resident_bytes();
+            let before = ProcessMemory::own().map_or(0, |memory| memory.resident);
             let mut running = JoinSet::new();
             attack(&cluster, open, CONNECTIONS, &mut running);
             for _ in 0..30 {
                 check_served(&cluster, open.name).await;
             }
-            let grown = resident_bytes().saturating_sub(before);
+            let grown = ProcessMemory::own().map_or(0, |memory| memory.resident).saturating_sub(before);
             assert!(grown < CONNECTIONS * MAX_CONNECTION_BYTES, "{}: {grown} bytes", open.name);
             running.shutdown().await;
         }

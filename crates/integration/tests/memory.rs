@@ -2,20 +2,13 @@
 
 use std::sync::Arc;
 
-use pintle_integration::{Cluster, Options, Protocol};
+use pintle_integration::{Cluster, Options, ProcessMemory, Protocol};
 use serde_json::json;
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// The size of each object, in bytes.
 const OBJECT_SIZE: usize = 16 << 10;
-
-/// Returns the resident memory of the process in bytes, or `None` if the system does not report it.
-fn resident_memory() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib << 10)
-}
 
 /// Updates eight objects concurrently, `times` times in total.
 async fn update_objects(cluster: &Arc<Cluster>, times: usize) {
@@ -54,9 +47,9 @@ fn slow_watchers_use_a_bounded_amount_of_memory() {
         }
         // These are more bytes than connections can buffer, and more events than the buffer of a watcher holds.
         update_objects(&cluster, 2000).await;
-        let before = resident_memory();
+        let before = ProcessMemory::own().map(|memory| memory.resident);
         update_objects(&cluster, 4000).await;
-        let after = resident_memory();
+        let after = ProcessMemory::own().map(|memory| memory.resident);
         // If every watcher kept its own copy of the events, memory would grow 40 times as much.
         if let (Some(before), Some(after)) = (before, after) {
             let growth = after.saturating_sub(before);

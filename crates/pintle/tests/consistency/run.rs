@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pintle_integration::{Cluster, Options, Protocol};
+use pintle_integration::{Cluster, Options, ProcessMemory, Protocol};
 use pintle_store::Vfs;
 use pintle_store_powerloss::Disk;
 use serde_json::json;
@@ -518,7 +518,5 @@ fn check_write_ids(plural: &str, history: &History) {
 /// The peak resident memory of the process in MB, including clients and histories; 0 if the platform does not report
 /// it.
 fn peak_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or_default() / 1024
+    ProcessMemory::own().map_or(0, |memory| memory.peak >> 20) as u64
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pintle_integration::{COSTLY_REQUESTS, Cluster, Options, Protocol, run};
+use pintle_integration::{COSTLY_REQUESTS, Cluster, Options, ProcessMemory, Protocol, run};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::task::JoinSet;
 
@@ -127,9 +127,7 @@ impl Run {
         users::delete_everything(&self.cluster).await;
         tokio::time::sleep(GIVE_BACK).await;
         let process = self.cluster.process_id().await;
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the server runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("the resident memory");
-        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+        ProcessMemory::of(process).expect("the server runs").anonymous
     }
 
     async fn attack_as(self: Arc<Self>, user: &User, protocol: Protocol, mut requests: Requests, end: End) {

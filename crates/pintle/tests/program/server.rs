@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use pintle_integration::tool_path;
+use pintle_integration::{ProcessMemory, tool_path};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::PROGRAM;
@@ -32,9 +32,7 @@ impl Server {
 
     /// The largest resident memory of the process so far, in bytes. `None` if the system does not report it.
     pub(crate) fn largest_memory(&self) -> Option<usize> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-        line.trim().trim_end_matches(" kB").parse::<usize>().ok().map(|kib| kib << 10)
+        ProcessMemory::of(self.0.id()).map(|memory| memory.peak)
     }
 
     /// Stops the server. Returns its log.
