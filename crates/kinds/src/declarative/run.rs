@@ -1,6 +1,8 @@
 //! The interpreter of compiled rules (upstream: the functions of `apimachinery/pkg/api/validate`, in the order in which
 //! generated code calls them).
 
+use std::collections::HashMap;
+
 use pintle_value::field::quote;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, ValueKey, repeated, same};
@@ -8,9 +10,6 @@ use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, ValueKey, re
 use super::program::{
     Check, Cohort, Discriminated, Field, Identity, MemberOf, Next, Program, Shape, Steps, Type, Union,
 };
-
-/// Up to this length, items are compared with each other without a table.
-const SHORT_LIST: usize = 16;
 
 static NULL: Value = Value::Null;
 
@@ -261,13 +260,11 @@ impl Run<'_> {
 
     /// Calls a function with each item of a list that an update changes.
     fn each_item(&self, list: Pair<'_>, shape: Shape, identity: &Identity, mut each: impl FnMut(Pair<'_>, usize)) {
-        let olds = items(list.old);
+        let old_items = if matches!(identity, Identity::None) { &[] } else { items(list.old) };
+        // Reversed, so that the first of equal items stays.
+        let olds: HashMap<_, _> = old_items.iter().rev().map(|old| (key_of(old, identity), old)).collect();
         for (i, item) in list.items().iter().enumerate() {
-            let old = match identity {
-                Identity::None => None,
-                Identity::Whole => olds.iter().find(|old| same(Some(old), Some(item))),
-                Identity::Keys(keys) => olds.iter().find(|old| has_same_keys(old, item, keys)),
-            };
+            let old = if olds.is_empty() { None } else { olds.get(&key_of(item, identity)).copied() };
             let pair = Pair { shape, new: Some(item), old, has_old_owner: old.is_some() };
             if !self.skips(pair) {
                 each(pair, i);
@@ -409,37 +406,23 @@ fn has_values(item: &Value, keys: &[(&str, &str)]) -> bool {
     })
 }
 
-fn has_same_keys(a: &Value, b: &Value, keys: &[&str]) -> bool {
-    keys.iter().all(|key| a[*key] == b[*key])
-}
-
 /// Rejects the items that equal an earlier one.
 fn reject_duplicates(items: &[Value], identity: &Identity, path: &FieldPath<'_>, errors: &mut Errors) {
-    let is_same = |a: &Value, b: &Value| match identity {
-        Identity::None => false,
-        Identity::Whole => same(Some(a), Some(b)),
-        Identity::Keys(keys) => has_same_keys(a, b, keys),
-    };
-    let mut reject = |i: usize| errors.push_with(|| FieldError::duplicate(&path.index(i), items[i].clone()));
-    if items.len() <= SHORT_LIST {
-        for (i, item) in items.iter().enumerate() {
-            if items[..i].iter().any(|earlier| is_same(earlier, item)) {
-                reject(i);
-            }
-        }
+    if matches!(identity, Identity::None) || items.len() < 2 {
         return;
     }
-    match identity {
-        Identity::None => {}
-        Identity::Whole => repeated(items.iter().map(ValueKey)).for_each(reject),
-        Identity::Keys(keys) => {
-            repeated(items.iter().map(|item| key_of(item, keys))).for_each(reject);
-        }
+    for i in repeated(items.iter().map(|item| key_of(item, identity))) {
+        errors.push_with(|| FieldError::duplicate(&path.index(i), items[i].clone()));
     }
 }
 
-fn key_of<'v>(item: &'v Value, keys: &[&str]) -> Vec<ValueKey<'v>> {
-    keys.iter().map(|key| ValueKey(&item[*key])).collect()
+/// The parts of an item that identify it in its list.
+fn key_of<'v>(item: &'v Value, identity: &Identity) -> Vec<ValueKey<'v>> {
+    match identity {
+        Identity::None => Vec::new(),
+        Identity::Whole => vec![ValueKey(item)],
+        Identity::Keys(keys) => keys.iter().map(|key| ValueKey(&item[*key])).collect(),
+    }
 }
 
 fn reject_equal(pair: Pair<'_>, disallowed: &str, path: &FieldPath<'_>, errors: &mut Errors) {

@@ -9,7 +9,7 @@ use pintle_value::object;
 /// The name of the key below the prefix of all keys. It belongs to no collection.
 const NAME: &str = "pintle-migration";
 
-/// The content of the mark: which migration has begun.
+/// The content of the mark, which names the migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
     /// Where the objects come from.
