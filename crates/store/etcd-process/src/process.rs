@@ -1,10 +1,12 @@
 //! One process of etcd.
 
+use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
@@ -13,6 +15,8 @@ use crate::{EtcdTls, ReservedPort};
 
 /// How long a member may take until it serves clients.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How many lines of the log a member that does not serve prints.
+const KEPT_LINES: usize = 40;
 /// How long a request of [`EtcdProcess::call`] may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -53,6 +57,7 @@ pub struct EtcdProcess {
 pub(crate) struct StartingProcess {
     process: EtcdProcess,
     serves: Receiver<()>,
+    log: Arc<Mutex<VecDeque<String>>>,
 }
 
 /// The path of the program.
@@ -121,16 +126,23 @@ impl EtcdProcess {
             .expect("etcd starts");
         let log = child.stderr.take().expect("its log");
         let (sender, serves) = channel();
+        let last_lines = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = last_lines.clone();
         // The thread reads the whole log, so that etcd never blocks on a full pipe.
         std::thread::spawn(move || {
             for line in BufReader::new(log).lines().map_while(Result::ok) {
                 if line.contains("serving client traffic") {
                     let _ = sender.send(());
                 }
+                let mut kept = kept.lock().expect("the last lines");
+                if kept.len() == KEPT_LINES {
+                    kept.pop_front();
+                }
+                kept.push_back(line);
             }
         });
         self.child = Some(child);
-        StartingProcess { process: self, serves }
+        StartingProcess { process: self, serves, log: last_lines }
     }
 
     /// Ends the process, like SIGKILL. Does nothing if the process has ended.
@@ -230,7 +242,10 @@ impl EtcdProcess {
 impl StartingProcess {
     /// Waits until the member serves clients.
     pub(crate) fn serving(self) -> EtcdProcess {
-        self.serves.recv_timeout(START_TIMEOUT).expect("etcd serves");
+        if let Err(error) = self.serves.recv_timeout(START_TIMEOUT) {
+            let lines = self.log.lock().expect("the last lines").make_contiguous().join("\n");
+            panic!("etcd does not serve: {error}; the end of its log:\n{lines}");
+        }
         self.process
     }
 }
