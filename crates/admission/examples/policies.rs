@@ -65,7 +65,7 @@ impl ObjectClient for Client {
         Ok(1)
     }
 
-    fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
+    fn is_crd_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
         Ok(false)
     }
 

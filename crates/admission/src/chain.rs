@@ -13,7 +13,7 @@ use pintle_value::Value;
 
 use crate::manifest::ManifestFiles;
 use crate::metrics::{ChainMetrics, Phase};
-use crate::plugins::{PLUGINS, PluginError, PluginOptions, Registration, TerminatingDefinition, TolerationSeconds};
+use crate::plugins::{PLUGINS, PluginError, PluginOptions, Registration, TerminatingCrd, TolerationSeconds};
 use crate::webhook::ReviewEndpoint;
 use crate::{AdmissionAttributes, AdmissionPlugin};
 
@@ -85,7 +85,7 @@ pub struct PluginChain {
 }
 
 impl PluginChain {
-    /// The chain of a configuration and feature gates. [`TerminatingDefinition`] is always part of it.
+    /// The chain of a configuration and feature gates. [`TerminatingCrd`] is always part of it.
     ///
     /// # Errors
     /// The configuration names unknown plugins, contradicts itself, or has an invalid configuration of a plugin.
@@ -108,7 +108,7 @@ impl PluginChain {
             (plugin.enabled_by_default && !names(&configuration.disabled, plugin.name))
                 || names(&configuration.enabled, plugin.name)
         };
-        let mut plugins: Vec<Arc<dyn AdmissionPlugin>> = vec![Arc::new(TerminatingDefinition)];
+        let mut plugins: Vec<Arc<dyn AdmissionPlugin>> = vec![Arc::new(TerminatingCrd)];
         for &Registration { name, build, .. } in PLUGINS.iter().filter(is_enabled) {
             let text = configuration.plugins.get(name).map(Vec::as_slice);
             let plugin = build(&PluginOptions { text, toleration_seconds: configuration.toleration_seconds, gates });
@@ -253,10 +253,10 @@ mod tests {
     #[test]
     fn the_chain_follows_the_configuration() {
         let on: Vec<_> = PluginChain::enabled_by_default().collect();
-        let all = [&["TerminatingDefinition"], &*on].concat();
+        let all = [&["TerminatingCRD"], &*on].concat();
         check(&[], &[], Ok(&all));
         check(&["NamespaceLifecycle"], &[], Ok(&all));
-        check(&[], &on, Ok(&["TerminatingDefinition"]));
+        check(&[], &on, Ok(&["TerminatingCRD"]));
         let rest = all.iter().copied().filter(|name| *name != "NodeRestriction");
         check(&[], &["NodeRestriction"], Ok(&rest.collect::<Vec<_>>()));
     }

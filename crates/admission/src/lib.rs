@@ -27,9 +27,7 @@ pub mod webhook;
 pub use chain::{AdmissionConfiguration, ConfigurationError, PluginChain};
 pub use configuration_file::{PluginConfiguration, decode_configuration_file};
 pub use metrics::Phase;
-pub use plugins::{
-    NamespaceLifecycle, PluginError, TerminatingDefinition, TolerationSeconds, built_in_plugin, pod_security,
-};
+pub use plugins::{NamespaceLifecycle, PluginError, TerminatingCrd, TolerationSeconds, built_in_plugin, pod_security};
 pub use reinvocation::ReinvocationContext;
 pub use reservation::{NoReservations, Reservation, Reservations};
 pub use sync_plugin::SyncPlugin;

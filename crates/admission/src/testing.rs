@@ -234,7 +234,7 @@ impl ObjectClient for Client {
         Ok(self.change + self.created.lock().len() as u64)
     }
 
-    fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
+    fn is_crd_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
         Ok(false)
     }
 

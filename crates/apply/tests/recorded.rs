@@ -63,7 +63,7 @@ fn created_config_map_matches_the_recorded_fields() {
 }
 
 #[test]
-fn created_definition_matches_the_recorded_fields() {
+fn created_crd_matches_the_recorded_fields() {
     check(
         ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
         r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"w.x.example"},

@@ -21,7 +21,7 @@ mod authentication_trust;
 mod client;
 mod cluster_role_aggregation;
 mod controller_manager;
-mod definitions;
+mod crds;
 mod event_recorder;
 mod every_namespace;
 #[cfg(test)]
@@ -54,7 +54,7 @@ pub use api_services::{
 pub use authentication_trust::authentication_config_map;
 pub use client::{CaughtUp, ClusterClient, DeleteRequest, ObjectRef, SERVER_MANAGER, UpdateFn};
 pub use controller_manager::is_active as is_controller_manager_active;
-pub use definitions::{DEFINITIONS_PREFIX, DEFINITIONS_TASK, DefinitionController, DefinitionHost};
+pub use crds::{CRDS_PREFIX, CRDS_TASK, CrdController, CrdHost};
 pub use every_namespace::every_namespace_objects;
 pub use flow_control::{FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK};
 pub use leader_election::{ELECTION_LEASE, ELECTION_TASK, LeaderElection, run_while_leading};

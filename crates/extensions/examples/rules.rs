@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_extensions::build_resources;
-use pintle_registry::{CostBudget, DefinitionSource, Resource};
+use pintle_registry::{CostBudget, CrdSource, Resource};
 use pintle_value::{Errors, Value, object};
 
 /// Twenty rules: the path of the schema node and the rule.
@@ -40,7 +40,7 @@ const RULES: [(&str, &str); 20] = [
 /// The source of the CRD's schema.
 struct Source(Value);
 
-impl DefinitionSource for Source {
+impl CrdSource for Source {
     fn fingerprint(&self) -> &str {
         ""
     }
@@ -60,12 +60,12 @@ fn kind(schema: &Value) -> Option<Arc<Resource>> {
     };
     let names = object! { "plural": "applications", "singular": "application", "kind": "Application" };
     let accepted = object! { "type": "NamesAccepted", "status": "True" };
-    let definition = object! {
+    let crd = object! {
         "metadata": object! { "name": "applications.example.com" },
         "spec": object! { "group": "example.com", "names": names.clone(), "versions": vec![version] },
         "status": object! { "acceptedNames": names, "conditions": vec![accepted] },
     };
-    build_resources(&definition, &(Arc::new(Source(schema.clone())) as Arc<dyn DefinitionSource>)).into_iter().next()
+    build_resources(&crd, &(Arc::new(Source(schema.clone())) as Arc<dyn CrdSource>)).into_iter().next()
 }
 
 fn add(schema: &mut Value, path: &str, rule: &str) {
@@ -85,7 +85,7 @@ fn main() -> std::io::Result<()> {
     let object: Value = serde_json::from_str(include_str!("../tests/data/application.json"))?;
     let mut schema = plain.clone();
     RULES.iter().for_each(|(path, rule)| add(&mut schema, path, rule));
-    let no_kind = || std::io::Error::other("the definition cannot be served");
+    let no_kind = || std::io::Error::other("the CRD cannot be served");
     let ruled = kind(&schema).ok_or_else(no_kind)?;
     let validate = |kind: &Resource, old| {
         let mut errors = Errors::new();

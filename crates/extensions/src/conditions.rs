@@ -27,24 +27,24 @@ impl Condition {
     }
 }
 
-fn find_condition<'v>(definition: &'v Value, kind: &str) -> Option<&'v Value> {
-    definition.items_at(&["status", "conditions"]).iter().find(|condition| condition.str_at(&["type"]) == kind)
+fn find_condition<'v>(crd: &'v Value, kind: &str) -> Option<&'v Value> {
+    crd.items_at(&["status", "conditions"]).iter().find(|condition| condition.str_at(&["type"]) == kind)
 }
 
 /// True if the CRD has the condition with status `True`.
 #[must_use]
-pub fn is_condition_true(definition: &Value, kind: &str) -> bool {
-    find_condition(definition, kind).is_some_and(|condition| condition.str_at(&["status"]) == "True")
+pub fn is_condition_true(crd: &Value, kind: &str) -> bool {
+    find_condition(crd, kind).is_some_and(|condition| condition.str_at(&["status"]) == "True")
 }
 
 /// True if the CRD has the condition with any status.
-pub(crate) fn has_condition(definition: &Value, kind: &str) -> bool {
-    find_condition(definition, kind).is_some()
+pub(crate) fn has_condition(crd: &Value, kind: &str) -> bool {
+    find_condition(crd, kind).is_some()
 }
 
 /// True if the CRD already has this condition with the same status, reason and message.
-pub(crate) fn is_current_condition(definition: &Value, condition: &Condition) -> bool {
-    find_condition(definition, condition.kind).is_some_and(|found| {
+pub(crate) fn is_current_condition(crd: &Value, condition: &Condition) -> bool {
+    find_condition(crd, condition.kind).is_some_and(|found| {
         found.str_at(&["status"]) == condition.text()
             && found.str_at(&["reason"]) == condition.reason
             && found.str_at(&["message"]) == condition.message
@@ -52,9 +52,8 @@ pub(crate) fn is_current_condition(definition: &Value, condition: &Condition) ->
 }
 
 /// Sets a condition. `lastTransitionTime` changes only if the status does.
-pub fn set_condition(definition: &mut Value, condition: &Condition, now: Time) {
-    let same_status =
-        find_condition(definition, condition.kind).filter(|found| found.str_at(&["status"]) == condition.text());
+pub fn set_condition(crd: &mut Value, condition: &Condition, now: Time) {
+    let same_status = find_condition(crd, condition.kind).filter(|found| found.str_at(&["status"]) == condition.text());
     let since = same_status.map_or_else(|| Value::from(now), |found| found["lastTransitionTime"].clone());
     let condition_value = object! {
         "type": condition.kind,
@@ -63,10 +62,10 @@ pub fn set_condition(definition: &mut Value, condition: &Condition, now: Time) {
         "reason": condition.reason,
         "message": condition.message.as_str(),
     };
-    let mut conditions = definition.items_at(&["status", "conditions"]).to_vec();
+    let mut conditions = crd.items_at(&["status", "conditions"]).to_vec();
     match conditions.iter_mut().find(|found| found.str_at(&["type"]) == condition.kind) {
         Some(found) => *found = condition_value,
         None => conditions.push(condition_value),
     }
-    definition.set_at(&["status", "conditions"], conditions);
+    crd.set_at(&["status", "conditions"], conditions);
 }

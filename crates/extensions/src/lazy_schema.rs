@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use pintle_registry::DefinitionSource;
+use pintle_registry::CrdSource;
 use pintle_value::{Str, object};
 
 use crate::schema::StructuralSchema;
@@ -11,7 +11,7 @@ use crate::schema::StructuralSchema;
 pub(crate) type LazySchema = LazyLock<StructuralSchema, Box<dyn FnOnce() -> StructuralSchema + Send>>;
 
 /// Returns the lazily parsed schema of a version. A version without a schema accepts every object.
-pub(crate) fn schema(source: &Arc<dyn DefinitionSource>, version: &str) -> Arc<LazySchema> {
+pub(crate) fn schema(source: &Arc<dyn CrdSource>, version: &str) -> Arc<LazySchema> {
     let (source, version) = (source.clone(), Str::from(version));
     Arc::new(LazyLock::new(Box::new(move || {
         let written = source.schema(&version).map(|written| StructuralSchema::parse(&written));
@@ -23,7 +23,7 @@ pub(crate) fn schema(source: &Arc<dyn DefinitionSource>, version: &str) -> Arc<L
         if let Some(error) = failed {
             // CRDs are validated before they are stored. If parsing fails nevertheless, all fields of its objects are
             // preserved.
-            tracing::error!(%error, definition = source.fingerprint(), %version, "Failed to parse schema of CustomResourceDefinition");
+            tracing::error!(%error, crd = source.fingerprint(), %version, "Failed to parse schema of CustomResourceDefinition");
         }
         let anything = object! { "type": "object", "x-kubernetes-preserve-unknown-fields": true };
         StructuralSchema::parse(&anything).unwrap_or_default()

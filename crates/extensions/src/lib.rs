@@ -3,7 +3,7 @@
 
 mod conditions;
 pub mod conversion;
-mod definition_versions;
+mod crd_versions;
 mod json_path;
 mod lazy_schema;
 mod names;
@@ -22,6 +22,6 @@ pub use conditions::{Condition, is_condition_true, set_condition};
 pub use json_path::JsonPath;
 pub use pintle_kinds::CLEANUP_FINALIZER;
 pub use resources::{build_resources, build_storage_resource, key_prefix};
-pub use schema_validator::install_definition_validation;
+pub use schema_validator::install_crd_validation;
 pub use status::{is_approval_current, next_status};
 pub use version_priority::{discovery_order, version_order};

@@ -20,10 +20,10 @@ struct NamesInUse<'v> {
 }
 
 impl<'v> NamesInUse<'v> {
-    fn of(group: &str, definitions: &'v [Arc<Value>]) -> Self {
+    fn of(group: &str, crds: &'v [Arc<Value>]) -> Self {
         let mut in_use = Self { resources: HashSet::new(), kinds: HashSet::new() };
-        for definition in definitions.iter().filter(|definition| definition.str_at(&["spec", "group"]) == group) {
-            let Some(names) = definition.at(&ACCEPTED_NAMES) else { continue };
+        for crd in crds.iter().filter(|crd| crd.str_at(&["spec", "group"]) == group) {
+            let Some(names) = crd.at(&ACCEPTED_NAMES) else { continue };
             in_use.resources.extend(["plural", "singular"].map(|key| names.str_at(&[key])));
             in_use.resources.extend(short_names(names));
             in_use.kinds.extend(["kind", "listKind"].map(|key| names.str_at(&[key])));
@@ -67,14 +67,14 @@ fn in_use_message(name: &str) -> String {
 
 /// Accepts the requested names of a CRD unless another item of `definitions` uses them. Returns the CRD with its new
 /// status, or `None` if the status does not change.
-pub(crate) fn accept_names(definition: &Value, definitions: &[Arc<Value>], now: Time) -> Option<Value> {
-    let requested = definition.at(&REQUESTED_NAMES)?;
+pub(crate) fn accept_names(crd: &Value, crds: &[Arc<Value>], now: Time) -> Option<Value> {
+    let requested = crd.at(&REQUESTED_NAMES)?;
     let none = Value::object();
-    let accepted = definition.at(&ACCEPTED_NAMES).unwrap_or(&none);
+    let accepted = crd.at(&ACCEPTED_NAMES).unwrap_or(&none);
     if pintle_value::same(Some(requested), Some(accepted)) {
         return None;
     }
-    let in_use = NamesInUse::of(definition.str_at(&["spec", "group"]), definitions);
+    let in_use = NamesInUse::of(crd.str_at(&["spec", "group"]), crds);
     let mut names = accepted.clone();
     let mut names_accepted = Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found");
     for key in ["plural", "singular", "shortNames", "kind", "listKind", "categories"] {
@@ -87,20 +87,20 @@ pub(crate) fn accept_names(definition: &Value, definitions: &[Arc<Value>], now: 
             },
         }
     }
-    if names == *accepted && is_current_condition(definition, &names_accepted) {
+    if names == *accepted && is_current_condition(crd, &names_accepted) {
         return None;
     }
-    let mut definition = definition.clone();
-    definition.set_at(&ACCEPTED_NAMES, names);
-    set_condition(&mut definition, &names_accepted, now);
+    let mut crd = crd.clone();
+    crd.set_at(&ACCEPTED_NAMES, names);
+    set_condition(&mut crd, &names_accepted, now);
     let installing = Condition::new("Established", false, "Installing", "the initial names have been accepted");
     let refused = Condition::new("Established", false, "NotAccepted", "not all names are accepted");
-    if names_accepted.status && !is_condition_true(&definition, "Established") {
-        set_condition(&mut definition, &installing, now);
-    } else if !has_condition(&definition, "Established") {
-        set_condition(&mut definition, &refused, now);
+    if names_accepted.status && !is_condition_true(&crd, "Established") {
+        set_condition(&mut crd, &installing, now);
+    } else if !has_condition(&crd, "Established") {
+        set_condition(&mut crd, &refused, now);
     }
-    Some(definition)
+    Some(crd)
 }
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ mod tests {
 
     const NOW: Time = Time::from_seconds(1_700_000_000);
 
-    fn definition(plural: &str, kind: &str, short: &str) -> Value {
+    fn crd(plural: &str, kind: &str, short: &str) -> Value {
         object! {
             "metadata": object! { "name": format!("{plural}.example.com") },
             "spec": object! {
@@ -121,15 +121,15 @@ mod tests {
         }
     }
 
-    fn condition(definition: &Value, kind: &str) -> String {
-        let conditions = definition.items_at(&["status", "conditions"]).iter();
+    fn condition(crd: &Value, kind: &str) -> String {
+        let conditions = crd.items_at(&["status", "conditions"]).iter();
         let found = conditions.filter(|c| c.str_at(&["type"]) == kind);
         found.map(|c| ["status", "reason", "message"].map(|key| c.str_at(&[key])).join(" ")).collect()
     }
 
     #[test]
     fn free_names_are_accepted_and_reported_once() {
-        let requested = definition("widgets", "Widget", "w");
+        let requested = crd("widgets", "Widget", "w");
         let accepted = accept_names(&requested, &[], NOW).expect("a new status");
         assert_eq!(accepted["status"]["acceptedNames"], requested["spec"]["names"]);
         assert_eq!(condition(&accepted, "NamesAccepted"), "True NoConflicts no conflicts found");
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn names_in_use_are_not_accepted() {
-        let first = accept_names(&definition("widgets", "Widget", "w"), &[], NOW).expect("a new status");
+        let first = accept_names(&crd("widgets", "Widget", "w"), &[], NOW).expect("a new status");
         let first = [Arc::new(first)];
         let check = |requested: Value, expect: &str| {
             let refused = accept_names(&requested, &first, NOW).expect("a new status");
@@ -147,8 +147,8 @@ mod tests {
             assert_eq!(condition(&refused, "Established"), "False NotAccepted not all names are accepted");
             assert_eq!(accept_names(&refused, &first, NOW), None, "an unchanged status is reported once");
         };
-        check(definition("gadgets", "Widget", "g"), "False KindConflict \"Widget\" is already in use");
-        check(definition("gadgets", "Gadget", "w"), "False ShortNamesConflict \"w\" is already in use");
-        check(definition("w", "Gadget", "g"), "False PluralConflict \"w\" is already in use");
+        check(crd("gadgets", "Widget", "g"), "False KindConflict \"Widget\" is already in use");
+        check(crd("gadgets", "Gadget", "w"), "False ShortNamesConflict \"w\" is already in use");
+        check(crd("w", "Gadget", "g"), "False PluralConflict \"w\" is already in use");
     }
 }

@@ -13,11 +13,11 @@ use crate::schema::{MalformedObject, StructuralSchema};
 const FIELD: &str = "default";
 
 /// Replaces the strategy of CRDs by a strategy that validates defaults and compiles CEL rules.
-pub fn install_definition_validation(resources: &mut [Arc<Resource>]) {
-    let definitions = |resource: &&mut Arc<Resource>| {
+pub fn install_crd_validation(resources: &mut [Arc<Resource>]) {
+    let crds = |resource: &&mut Arc<Resource>| {
         resource.group == "apiextensions.k8s.io" && resource.plural == "customresourcedefinitions"
     };
-    for resource in resources.iter_mut().filter(definitions).filter_map(Arc::get_mut) {
+    for resource in resources.iter_mut().filter(crds).filter_map(Arc::get_mut) {
         resource.strategy = pintle_kinds::custom_resource_definition_strategy(Arc::new(StructuralSchemaValidator));
     }
 }

@@ -25,9 +25,9 @@ struct Field {
 
 impl SelectableFields {
     /// Collects the selectable fields of a CRD.
-    pub(crate) fn of(definition: &Value) -> Self {
+    pub(crate) fn of(crd: &Value) -> Self {
         let mut fields: Vec<Field> = Vec::new();
-        for asked in definition.items_at(&["spec", "versions"]).iter().flat_map(paths) {
+        for asked in crd.items_at(&["spec", "versions"]).iter().flat_map(paths) {
             let name = name(asked);
             if !fields.iter().any(|field| field.name == name)
                 && let Some(path) = JsonPath::parse(asked)
@@ -35,7 +35,7 @@ impl SelectableFields {
                 fields.push(Field { name: name.into(), path });
             }
         }
-        Self { fields: fields.into(), namespaced: definition.str_at(&["spec", "scope"]) == "Namespaced" }
+        Self { fields: fields.into(), namespaced: crd.str_at(&["spec", "scope"]) == "Namespaced" }
     }
 
     /// Returns the selectable fields of one version.
@@ -85,8 +85,8 @@ mod tests {
     #[test]
     fn versions_share_indexes() {
         let versions = [version(&[".spec.size", ".spec.color"]), version(&[".spec.color", ".spec.on"]), version(&[])];
-        let definition = object! { "spec": object! { "scope": "Namespaced", "versions": versions.to_vec() } };
-        let selectable_fields = SelectableFields::of(&definition);
+        let crd = object! { "spec": object! { "scope": "Namespaced", "versions": versions.to_vec() } };
+        let selectable_fields = SelectableFields::of(&crd);
         let check = |version: &Value, expect: &str| {
             let fields = selectable_fields.of_version(version).into_iter().map(|f| format!("{}={}", f.name, f.index));
             assert_eq!(fields.collect::<Vec<_>>().join(" "), expect);

@@ -7,22 +7,22 @@ mod served;
 use std::sync::Arc;
 
 use generators::{schemas, values};
-use pintle_extensions::install_definition_validation;
+use pintle_extensions::install_crd_validation;
 use pintle_registry::{CostBudget, Resource, Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
 use proptest::prelude::*;
-use served::definition;
+use served::crd;
 
 fn context() -> StrategyContext {
     StrategyContext::for_user("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
-fn definitions() -> Arc<dyn Strategy> {
+fn crds() -> Arc<dyn Strategy> {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
-    install_definition_validation(&mut resources);
+    install_crd_validation(&mut resources);
     let found = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
-    found.expect("definitions are built in").strategy.clone()
+    found.expect("CRDs are built in").strategy.clone()
 }
 
 fn validate(kind: &Resource, new: &Value, old: Option<&Value>) -> (Errors, Vec<String>) {
@@ -41,16 +41,16 @@ proptest! {
 
     #[test]
     fn nothing_panics(tree in schemas(), value in values(), old in values()) {
-        let definition = definition(tree, None);
-        let _ = definitions().validate(&context(), &definition);
-        if let Some(kind) = served::kind(&definition) {
+        let crd = crd(tree, None);
+        let _ = crds().validate(&context(), &crd);
+        if let Some(kind) = served::kind(&crd) {
             let _ = (validate(&kind, &value, None), validate(&kind, &value, Some(&old)));
         }
     }
 
     #[test]
     fn errors_of_unchanged_values_are_ratcheted(tree in schemas(), value in values()) {
-        if let Some(kind) = served::kind(&definition(tree, None)) {
+        if let Some(kind) = served::kind(&crd(tree, None)) {
             let (new, _) = validate(&kind, &value, None);
             let (errors, warnings) = validate(&kind, &value, Some(&value));
             prop_assert_eq!(errors.count() + warnings.len(), new.count());
@@ -78,9 +78,9 @@ fn deeply_nested_values_do_not_overflow_the_stack() {
         let deep_fields = (0..MAX_DEPTH).fold(Value::Int(1), |value, _| object("a", value));
         let deep_lists = object("a", (0..MAX_DEPTH).fold(Value::Int(1), |value, _| Value::Array(vec![value])));
         for (tree, value) in [(fields, deep_fields), (lists, deep_lists)] {
-            let definition = definition(tree, None);
-            let _ = definitions().validate(&context(), &definition);
-            let kind = served::kind(&definition).expect("it can be served");
+            let crd = crd(tree, None);
+            let _ = crds().validate(&context(), &crd);
+            let kind = served::kind(&crd).expect("it can be served");
             assert!(!validate(&kind, &value, Some(&value)).0.is_empty() || !validate(&kind, &value, None).0.is_empty());
         }
     };

@@ -14,11 +14,11 @@ mod tables;
 
 use std::sync::Arc;
 
-use pintle_extensions::install_definition_validation;
+use pintle_extensions::install_crd_validation;
 use pintle_registry::{CostBudget, Resource, Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
-use served::definition;
+use served::crd;
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -41,7 +41,7 @@ fn widget(mut object: Value) -> Value {
 
 /// The state of a table.
 struct TableState {
-    definitions: Arc<dyn Strategy>,
+    crds: Arc<dyn Strategy>,
     field: Value,
     was: Option<Value>,
     scale: Option<Value>,
@@ -53,10 +53,10 @@ impl TableState {
     /// Validates a CRD. Returns its errors.
     fn define(&mut self, schema: &Value) -> Vec<String> {
         let scale = self.scale.take();
-        let new = definition(schema.clone(), scale.as_ref());
+        let new = crd(schema.clone(), scale.as_ref());
         let errors = match self.was.take() {
-            None => self.definitions.validate(&context(), &new),
-            Some(was) => self.definitions.validate_update(&context(), &new, &definition(was, None)),
+            None => self.crds.validate(&context(), &new),
+            Some(was) => self.crds.validate_update(&context(), &new, &crd(was, None)),
         };
         self.kind = served::kind(&new);
         result_lines(errors, Vec::new())
@@ -105,10 +105,10 @@ fn result_lines(errors: Errors, warnings: Vec<String>) -> Vec<String> {
 /// Runs a table. Returns the table with the actual results.
 fn run(table: &str, rows: &mut usize) -> String {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
-    install_definition_validation(&mut resources);
-    let definitions = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
-    let definitions = definitions.expect("definitions are built in").strategy.clone();
-    let mut state = TableState { definitions, field: Value::Null, was: None, scale: None, from: None, kind: None };
+    install_crd_validation(&mut resources);
+    let crds = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
+    let crds = crds.expect("CRDs are built in").strategy.clone();
+    let mut state = TableState { crds, field: Value::Null, was: None, scale: None, from: None, kind: None };
     let mut out = String::new();
     for line in table.lines().filter(|line| !line.starts_with("    ")) {
         out.push_str(line);

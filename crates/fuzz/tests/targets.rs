@@ -74,7 +74,7 @@ targets!(
     cel,
     pattern,
     structural_schema,
-    definition,
+    crd,
     request_head,
     quantity,
     time,

@@ -26,7 +26,7 @@ impl std::fmt::Debug for CostlyRequest {
     }
 }
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const JSON: &str = "application/json";
 /// The codes of errors for a write above its budget, and for a write after its deadline.
@@ -43,7 +43,7 @@ pub const COSTLY_REQUESTS: &[CostlyRequest] = &[
         name: "a custom resource with a long string for 10,000 patterns",
         setup: || {
             let patterns: Vec<Value> = (0..10_000).map(|i| json!({"pattern": format!("^a{i}b+c$")})).collect();
-            vec![definition("pattern", json!({"s": {"type": "string", "allOf": patterns}}))]
+            vec![crd("pattern", json!({"s": {"type": "string", "allOf": patterns}}))]
         },
         path: "/apis/costly.example.com/v1/namespaces/default/patterns",
         media_type: JSON,
@@ -54,7 +54,7 @@ pub const COSTLY_REQUESTS: &[CostlyRequest] = &[
         name: "a custom resource whose patterns take longer than the request",
         setup: || {
             let patterns: Vec<Value> = (0..400).map(|i| json!({"pattern": format!("(x+x+)+y{i}")})).collect();
-            vec![definition("slowpattern", json!({"s": {"type": "string", "allOf": patterns}}))]
+            vec![crd("slowpattern", json!({"s": {"type": "string", "allOf": patterns}}))]
         },
         path: "/apis/costly.example.com/v1/namespaces/default/slowpatterns?timeout=1s",
         media_type: JSON,
@@ -65,7 +65,7 @@ pub const COSTLY_REQUESTS: &[CostlyRequest] = &[
         name: "a custom resource with 100,000 large defaults",
         setup: || {
             let item = json!({"type": "object", "properties": {"a": {"type": "string", "default": "d".repeat(3000)}}});
-            vec![definition("default", json!({"l": {"type": "array", "items": item}}))]
+            vec![crd("default", json!({"l": {"type": "array", "items": item}}))]
         },
         path: "/apis/costly.example.com/v1/namespaces/default/defaults",
         media_type: JSON,
@@ -266,11 +266,11 @@ pub const COSTLY_REQUESTS: &[CostlyRequest] = &[
 ];
 
 /// A CRD whose objects have a spec with these properties.
-fn definition(singular: &str, properties: Value) -> (&'static str, Value) {
+fn crd(singular: &str, properties: Value) -> (&'static str, Value) {
     let kind = singular[..1].to_uppercase() + &singular[1..];
     let spec = json!({"type": "object", "properties": properties});
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}});
-    let definition = json!({
+    let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{singular}s.costly.example.com")},
@@ -281,7 +281,7 @@ fn definition(singular: &str, properties: Value) -> (&'static str, Value) {
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
         },
     });
-    (DEFINITIONS, definition)
+    (CRDS, crd)
 }
 
 fn custom(kind: &str, spec: &Value) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_integration::{Cluster, Options, ProcessMemory};
 use serde_json::json;
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
 /// The number of values in each object. Decoded values need many times the memory of their text.
@@ -38,12 +38,12 @@ async fn create_objects(cluster: &Arc<Cluster>, count: usize) {
 }
 
 #[test]
-fn the_deletion_of_a_definition_decodes_a_bounded_number_of_objects() {
+fn the_deletion_of_a_crd_decodes_a_bounded_number_of_objects() {
     pintle_integration::run(async {
         let mut options = Options::default();
         options.history.bytes = 1 << 20;
         let cluster = Arc::new(Cluster::with_options(options).await);
-        let definition = json!({
+        let crd = json!({
             "metadata": {"name": "widgets.example.com"},
             "spec": {
                 "group": "example.com",
@@ -55,10 +55,10 @@ fn the_deletion_of_a_definition_decodes_a_bounded_number_of_objects() {
                 }}}],
             },
         });
-        let mut definitions = cluster.watch(&format!("{DEFINITIONS}?watch=1")).await;
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let mut crds = cluster.watch(&format!("{CRDS}?watch=1")).await;
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         loop {
-            let event = definitions.next().await.expect("an event");
+            let event = crds.next().await.expect("an event");
             let conditions = event["object"]["status"]["conditions"].as_array().cloned().unwrap_or_default();
             if conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True") {
                 break;
@@ -67,8 +67,8 @@ fn the_deletion_of_a_definition_decodes_a_bounded_number_of_objects() {
         let count = object_count();
         create_objects(&cluster, count).await;
         let before = ProcessMemory::own();
-        let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
-        while definitions.next().await.expect("an event")["type"] != "DELETED" {}
+        let _ = cluster.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
+        while crds.next().await.expect("an event")["type"] != "DELETED" {}
         let after = ProcessMemory::own();
         if let (Some(before), Some(after)) = (before, after) {
             let growth = after.peak.saturating_sub(before.peak);

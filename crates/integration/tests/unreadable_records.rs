@@ -12,8 +12,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const STORED_DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const STORED_CRDS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
 
 /// The time limit for a server to become ready on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -55,7 +55,7 @@ impl Subscriber for Errors {
     fn exit(&self, _: &Id) {}
 }
 
-fn definition(plural: &str) -> String {
+fn crd(plural: &str) -> String {
     let kind = plural.to_uppercase();
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -94,7 +94,7 @@ fn a_server_starts_over_records_that_cannot_be_read() {
         ] {
             let _ = cluster.post(path, body.to_string()).await.expect(201);
         }
-        let _ = cluster.post(DEFINITIONS, definition("goods")).await.expect(201);
+        let _ = cluster.post(CRDS, crd("goods")).await.expect(201);
         wait_until_served(&cluster, "goods").await;
         let good = r#"{"apiVersion":"example.com/v1","kind":"GOODS","metadata":{"name":"good"},"spec":{"a":1}}"#;
         let _ = cluster.post("/apis/example.com/v1/namespaces/default/goods", good).await.expect(201);
@@ -103,7 +103,7 @@ fn a_server_starts_over_records_that_cannot_be_read() {
         let deep_object =
             format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"deep"}},"data":{deep}}}"#);
         let versions = |schema: &str| {
-            definition("x").replace(r#""type":"object","properties""#, &format!(r#""type":{schema},"properties""#))
+            crd("x").replace(r#""type":"object","properties""#, &format!(r#""type":{schema},"properties""#))
         };
         // These bytes are not objects of the kind. Lists of the collection fail, as in upstream.
         let corrupt: [(&str, Vec<u8>); 9] = [
@@ -118,7 +118,7 @@ fn a_server_starts_over_records_that_cannot_be_read() {
             ("/registry/secrets/default/deep", deep.clone().into_bytes()),
             ("/registry/example.com/goods/default/bytes", b"\x00".to_vec()),
             ("/registry/example.com/goods/default/deep", deep.into_bytes()),
-            (&format!("{STORED_DEFINITIONS}/bytes.example.com"), b"{{".to_vec()),
+            (&format!("{STORED_CRDS}/bytes.example.com"), b"{{".to_vec()),
         ];
         for (key, value) in &corrupt {
             cluster.write_to_store(key, value.clone()).await;
@@ -129,12 +129,12 @@ fn a_server_starts_over_records_that_cannot_be_read() {
             cluster.write_to_store(key, good).await;
         }
         // Upstream would not have accepted these CRDs.
-        let odd_definitions = [
+        let odd_crds = [
             ("number", r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"number.example.com"},"spec":{"versions":[{"name":"v1"}]}}"#.to_owned()),
             ("x", versions("\"nothing\"")),
         ];
-        for (name, text) in &odd_definitions {
-            cluster.write_to_store(&format!("{STORED_DEFINITIONS}/{name}.example.com"), text.clone()).await;
+        for (name, text) in &odd_crds {
+            cluster.write_to_store(&format!("{STORED_CRDS}/{name}.example.com"), text.clone()).await;
         }
         errors.0.lock().clear();
         let restarted = tokio::time::timeout(START_LIMIT, cluster.restart()).await;
@@ -158,8 +158,8 @@ fn a_server_starts_over_records_that_cannot_be_read() {
             }
             let _ = cluster.get(collection).await.expect(list);
         }
-        let _ = cluster.get(&format!("{DEFINITIONS}/bytes.example.com")).await.expect(500);
-        let _ = cluster.get(&format!("{DEFINITIONS}/goods.example.com")).await.expect(200);
+        let _ = cluster.get(&format!("{CRDS}/bytes.example.com")).await.expect(500);
+        let _ = cluster.get(&format!("{CRDS}/goods.example.com")).await.expect(200);
         let _ = cluster.get("/readyz").await.expect(200);
         let more = good.replace("good", "more");
         let _ = cluster.post("/apis/example.com/v1/namespaces/default/goods", more).await.expect(201);

@@ -111,7 +111,7 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network:
         verbs: verbs(&facts.verbs),
         schema: schema.into(),
         selectable: SelectableField::from_names(strategy.selectable_field_names().iter().copied()),
-        definition: None,
+        crd: None,
         terminating: false,
         unresolvable: false,
         established: true,

@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn custom_resources_have_a_scale_at_their_paths() {
-        let paths = ScalePaths::from_definition(".spec.size", ".status.size", Some(".status.selector"));
+        let paths = ScalePaths::from_crd(".spec.size", ".status.size", Some(".status.selector"));
         let check = |json: &str, expect: Result<&str, &str>| {
             let found = scale_of(&object(json), &paths).map_err(|e| e.to_string());
             let found = found.map(|scale| object! { "spec": scale["spec"].clone(), "status": scale["status"].clone() });

@@ -393,7 +393,7 @@ impl<'a> Definitions<'a> {
 
     /// Builds the definition of a custom resource: its published schema, with the object fields of the catalog.
     fn custom(&mut self, resource: &Resource) -> Value {
-        let written = resource.definition.as_ref().and_then(|definition| definition.schema(&resource.version));
+        let written = resource.crd.as_ref().and_then(|crd| crd.schema(&resource.version));
         let mut fields = Value::object();
         self.object_fields(&mut fields, "ObjectMeta", "io.k8s.api.core.v1.Pod");
         let publisher = Publisher { dialect: self.dialect, metadata: fields["metadata"].clone() };

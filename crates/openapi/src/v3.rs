@@ -69,8 +69,8 @@ pub fn v3_cache_key(registry: &Registry, path: &str) -> Option<String> {
     }
     let key_of = |resource: &Arc<Resource>| {
         let Resource { plural, kind, list_kind, .. } = &**resource;
-        let definition = resource.definition.as_ref().map_or("", |definition| definition.fingerprint());
-        format!("{plural} {kind} {list_kind} {definition}\n")
+        let crd = resource.crd.as_ref().map_or("", |crd| crd.fingerprint());
+        format!("{plural} {kind} {list_kind} {crd}\n")
     };
     let keys: String = registry.resources_of(&version).map(key_of).collect();
     Some(format!("{version}\n{keys}"))

@@ -368,7 +368,7 @@ fn operations_match_upstream() {
 }
 
 #[test]
-fn custom_resources_are_described_from_their_definition() {
+fn custom_resources_are_described_from_their_crd() {
     let sizes = object! { "type": "array", "items": object! { "type": "string" }, "x-kubernetes-list-type": "set" };
     let spec = object! { "type": "object", "required": vec!["sizes"], "properties": object! { "sizes": sizes } };
     let schema = object! { "type": "object", "required": vec!["spec"], "properties": object! { "spec": spec } };

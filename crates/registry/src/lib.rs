@@ -6,7 +6,7 @@
 
 mod backing;
 mod connector;
-mod definition;
+mod crd;
 mod deletion;
 mod error;
 mod generated_name;
@@ -24,7 +24,7 @@ pub use pintle_apply::set::Filter;
 
 pub use backing::{Action, Backing, Collection, Computed, Review};
 pub use connector::Connector;
-pub use definition::DefinitionSource;
+pub use crd::CrdSource;
 pub use deletion::DeletionPropagation;
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};
 pub use generated_name::generate_name;

@@ -8,7 +8,7 @@ use pintle_schema::LazySchema;
 use pintle_value::Str;
 
 use crate::{
-    Action, Backing, Collection, Connector, DefinitionSource, GroupResource, GroupVersion, GroupVersionKind,
+    Action, Backing, Collection, Connector, CrdSource, GroupResource, GroupVersion, GroupVersionKind,
     GroupVersionResource, MultiVersion, ScalePaths, Strategy, TableConvertor,
 };
 
@@ -122,7 +122,7 @@ pub struct Resource {
     /// The selectable fields, without `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
     /// The source of the schemas of a custom resource; `None` for built-in kinds, which the catalog describes.
-    pub definition: Option<Arc<dyn DefinitionSource>>,
+    pub crd: Option<Arc<dyn CrdSource>>,
     /// True while the CRD of a custom resource is terminating. Existing objects can be updated and deleted, but no new
     /// objects can be created.
     pub terminating: bool,

@@ -31,7 +31,7 @@ pub enum ScaleSelector {
 impl ScalePaths {
     /// Parses the paths in the `subresources.scale` of a CRD (`.spec.replicas`).
     #[must_use]
-    pub fn from_definition(replicas: &str, status_replicas: &str, label_selector: Option<&str>) -> Self {
+    pub fn from_crd(replicas: &str, status_replicas: &str, label_selector: Option<&str>) -> Self {
         let selector = label_selector.filter(|path| !path.is_empty());
         Self {
             replicas: field_path(replicas),

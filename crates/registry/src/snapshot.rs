@@ -327,7 +327,7 @@ mod tests {
             verbs: Verbs::default(),
             schema: pintle_schema::LazySchema::from_fn(|| unreachable!("the schema is not used")),
             selectable: Vec::new(),
-            definition: None,
+            crd: None,
             terminating: false,
             unresolvable: false,
             established: true,

@@ -661,7 +661,7 @@ pub trait ObjectClient: Send + Sync {
     ///
     /// # Errors
     /// The CRD does not exist any more.
-    fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError>;
+    fn is_crd_terminating(&self, resource: &Resource) -> Result<bool, ApiError>;
 
     /// The served resource for a kind at a version, if there is one.
     fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>>;

@@ -30,7 +30,7 @@ pub trait MultiVersion: Send + Sync {
 
     /// The revision of the CRD. Objects that were stored later at the version of the request are pruned and defaulted
     /// by the CRD's schemas. Other objects may not be.
-    fn definition_revision(&self) -> u64;
+    fn crd_revision(&self) -> u64;
 
     /// True if an object lacks a top-level field that has a default. The strategy removes the status of a new object
     /// after the object was defaulted.
@@ -58,6 +58,6 @@ pub enum Conversion {
         /// The versions of `ConversionReview` that the webhook supports, in the order of preference.
         review_versions: Vec<Str>,
         /// The name of the CRD.
-        definition: Str,
+        crd: Str,
     },
 }

@@ -8,13 +8,12 @@ use pintle_auth::AuthenticationTrust;
 use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_catalog::Catalog;
 use pintle_controllers::{
-    CaughtUp, ClusterClient, DefinitionController, DefinitionHost, DeleteRequest, DesiredObject, LeaderElection,
-    ObjectReconciler, ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, StorageVersionManager,
-    TokenSecretContents, UpdateFn, WorkQueues, authentication_config_map, create_missing_api_services,
-    every_namespace_objects, legacy_token_tracking, prepare_default_service_cidr, run_allocation_repair,
-    run_api_services, run_controllers, run_default_service_cidr, run_flow_control, run_policy_type_checks,
-    run_resource_quotas, run_service_cidr_protection, run_storage_version_collector, run_storage_version_updater,
-    run_while_leading,
+    CaughtUp, ClusterClient, CrdController, CrdHost, DeleteRequest, DesiredObject, LeaderElection, ObjectReconciler,
+    ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, StorageVersionManager, TokenSecretContents,
+    UpdateFn, WorkQueues, authentication_config_map, create_missing_api_services, every_namespace_objects,
+    legacy_token_tracking, prepare_default_service_cidr, run_allocation_repair, run_api_services, run_controllers,
+    run_default_service_cidr, run_flow_control, run_policy_type_checks, run_resource_quotas,
+    run_service_cidr_protection, run_storage_version_collector, run_storage_version_updater, run_while_leading,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::{ServiceNetwork, recorded_storage_versions};
@@ -254,11 +253,8 @@ where
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
-pub(crate) async fn start_definitions(
-    controller: DefinitionController,
-    cluster: &Arc<Cluster>,
-) -> Result<(), ApiError> {
-    let host: Arc<dyn DefinitionHost> = cluster.clone();
+pub(crate) async fn start_crds(controller: CrdController, cluster: &Arc<Cluster>) -> Result<(), ApiError> {
+    let host: Arc<dyn CrdHost> = cluster.clone();
     cluster.spawn_until_shutdown(controller.start(&host).await?);
     Ok(())
 }
@@ -399,7 +395,7 @@ impl ClusterClient for Cluster {
     }
 }
 
-impl DefinitionHost for Cluster {
+impl CrdHost for Cluster {
     fn is_built_in(&self, prefix: &str) -> bool {
         Cluster::is_built_in(self, prefix)
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
-use pintle_controllers::{DefinitionController, server_name};
+use pintle_controllers::{CrdController, server_name};
 use pintle_gates::Gates;
 use pintle_kinds::{RuntimeConfig, ServiceNetwork};
 use pintle_locks::RwLock;
@@ -30,7 +30,7 @@ use crate::cluster::{
     Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, OverrideStorage, RECORD_PREFIXES,
     ServiceAccountConfig, StorageMetrics, StorageOverride, TreeEncoder, start_memory_task,
 };
-use crate::controllers::{ControllerOptions, RunningControllers, start_definitions};
+use crate::controllers::{ControllerOptions, RunningControllers, start_crds};
 use crate::http::cors::Cors;
 use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_text};
 use crate::observe::{Observers, RequestObserver};
@@ -173,7 +173,7 @@ impl ApiServer {
         let running = RunningControllers::new(&config.controllers, &config.services, &config.gates);
         let catalog = config.runtime_config.catalog();
         let mut built_in = pintle_kinds::resources_in(catalog, &config.runtime_config, &config.gates, &config.services);
-        pintle_extensions::install_definition_validation(&mut built_in);
+        pintle_extensions::install_crd_validation(&mut built_in);
         let unserved_hubs = pintle_kinds::unserved_hubs(catalog, &built_in, &config.gates, &config.services);
         let registry = Arc::new(Registry::new(built_in.clone()).with_unserved_hubs(unserved_hubs));
         if config.controllers.election_name.is_some()
@@ -225,13 +225,12 @@ impl ApiServer {
             }
         }
         // The CRDs determine the watch caches of custom resources.
-        let definitions = DefinitionController::load(&loaded);
-        for record in definitions.collections().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r)
-        {
+        let crds = CrdController::load(&loaded);
+        for record in crds.collections().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r) {
             indexers.set(record);
         }
         let encodings = EncodingCache::new(config.encoding_cache);
-        let cache = loaded.follow(definitions.collections().map(|(prefix, _)| prefix.clone()), encodings);
+        let cache = loaded.follow(crds.collections().map(|(prefix, _)| prefix.clone()), encodings);
         let storage_versions = running.storage_versions(catalog, &registry, &config.gates);
         let cluster = Arc::new(Cluster::new(ClusterParts {
             catalog: catalog.clone(),
@@ -269,7 +268,7 @@ impl ApiServer {
         let has_roles = cluster.hub_of(&GroupResource::new("rbac.authorization.k8s.io", "clusterroles")).is_ok();
         let reconciles_policy = config.rbac_bootstrap && has_roles;
         bootstrap(&cluster, &config.services, reconciles_policy).await.map_err(ClusterError::Bootstrap)?;
-        start_definitions(definitions, &cluster).await.map_err(ClusterError::Bootstrap)?;
+        start_crds(crds, &cluster).await.map_err(ClusterError::Bootstrap)?;
         running.start(&cluster, &config.controllers).await;
         start_watch_terminator(&cluster);
         let access = (config.access)(&cluster).map_err(ClusterError::Access)?;

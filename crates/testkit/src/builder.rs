@@ -52,7 +52,7 @@ pub struct TestClusterBuilder {
 /// An object that the cluster has when it has started.
 #[derive(Clone, Debug)]
 enum Prepared {
-    Definition(serde_json::Value),
+    Crd(serde_json::Value),
     Manifests(String),
     File(PathBuf),
 }
@@ -113,7 +113,7 @@ impl TestClusterBuilder {
     /// Installs the CRD of a kind that was derived with `kube::CustomResource`.
     pub fn crd<K: CustomResourceExt>(mut self) -> Self {
         // A CRD always serializes. If it does not, the start of the cluster fails.
-        self.prepared.push(Prepared::Definition(serde_json::to_value(K::crd()).unwrap_or_default()));
+        self.prepared.push(Prepared::Crd(serde_json::to_value(K::crd()).unwrap_or_default()));
         self
     }
 
@@ -154,7 +154,7 @@ impl TestClusterBuilder {
         let cluster = Box::pin(self.start_server(clock, None, None)).await?;
         for prepared in prepared {
             match prepared {
-                Prepared::Definition(definition) => cluster.apply_definition(&definition).await?,
+                Prepared::Crd(crd) => cluster.apply_untyped_crd(&crd).await?,
                 Prepared::Manifests(yaml) => drop(cluster.apply(&yaml).await?),
                 Prepared::File(path) => drop(cluster.apply_file(path).await?),
             }

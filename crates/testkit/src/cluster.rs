@@ -180,11 +180,11 @@ impl TestCluster {
     /// # Errors
     /// The server refuses the CRD.
     pub async fn apply_crd<K: CustomResourceExt>(&self) -> Result<(), Error> {
-        manifests::apply_definition(&self.access.own_client(), &K::crd()).await
+        manifests::apply_crd(&self.access.own_client(), &K::crd()).await
     }
 
-    pub(crate) async fn apply_definition(&self, definition: &serde_json::Value) -> Result<(), Error> {
-        manifests::apply_definition(&self.access.own_client(), definition).await
+    pub(crate) async fn apply_untyped_crd(&self, crd: &serde_json::Value) -> Result<(), Error> {
+        manifests::apply_crd(&self.access.own_client(), crd).await
     }
 
     /// The clock.

@@ -19,7 +19,7 @@ const FIELD_MANAGER: &str = "pintle-testkit";
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval between checks whether it is served.
 const INTERVAL: Duration = Duration::from_millis(2);
-const DEFINITION: &str = "CustomResourceDefinition";
+const CRD: &str = "CustomResourceDefinition";
 
 /// Applies all objects of a YAML text, in order, and waits until the resources of CRDs are served.
 pub(crate) async fn apply(client: &Client, yaml: &str) -> Result<Vec<DynamicObject>, Error> {
@@ -95,32 +95,32 @@ async fn apply_object(client: &Client, object: Value, resources: &mut Resources)
     };
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
     let applied = api.patch(&name, &parameters, &Patch::Apply(&object)).await?;
-    if kind.kind == DEFINITION {
+    if kind.kind == CRD {
         wait_until_served(client, &object).await?;
     }
     Ok(applied)
 }
 
 /// Applies a CRD, and waits until its resource is served.
-pub(crate) async fn apply_definition(client: &Client, definition: &impl serde::Serialize) -> Result<(), Error> {
+pub(crate) async fn apply_crd(client: &Client, crd: &impl serde::Serialize) -> Result<(), Error> {
     let unreadable = |error: serde_json::Error| Error::Manifest(error.to_string());
-    let mut definition = serde_json::to_value(definition).map_err(unreadable)?;
-    let (api_version, kind) = ("apiextensions.k8s.io/v1", DEFINITION);
-    definition["apiVersion"] = json!(api_version);
-    definition["kind"] = json!(kind);
-    let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+    let mut crd = serde_json::to_value(crd).map_err(unreadable)?;
+    let (api_version, kind) = ("apiextensions.k8s.io/v1", CRD);
+    crd["apiVersion"] = json!(api_version);
+    crd["kind"] = json!(kind);
+    let name = crd["metadata"]["name"].as_str().unwrap_or_default();
     let path = format!("/apis/{api_version}/customresourcedefinitions/{name}");
     let path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true");
-    let request = http_request("PATCH", &path, Some(("application/apply-patch+yaml", &definition)))?;
+    let request = http_request("PATCH", &path, Some(("application/apply-patch+yaml", &crd)))?;
     let _: Value = client.request(request).await?;
-    wait_until_served(client, &definition).await
+    wait_until_served(client, &crd).await
 }
 
 /// Waits until a CRD is established, and all its served versions answer.
-async fn wait_until_served(client: &Client, definition: &Value) -> Result<(), Error> {
-    let text = |path: &str| definition.pointer(path).and_then(Value::as_str).unwrap_or_default();
+async fn wait_until_served(client: &Client, crd: &Value) -> Result<(), Error> {
+    let text = |path: &str| crd.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (name, group, plural) = (text("/metadata/name"), text("/spec/group"), text("/spec/names/plural"));
-    let versions = definition["spec"]["versions"].as_array().cloned().unwrap_or_default();
+    let versions = crd["spec"]["versions"].as_array().cloned().unwrap_or_default();
     let served = versions.iter().filter(|version| version["served"] == json!(true));
     let paths: Vec<String> = served
         .filter_map(|version| Some(format!("/apis/{group}/{}/{plural}?limit=1", version["name"].as_str()?)))

@@ -36,7 +36,7 @@ mod runtime_class;
 mod service_account;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
-mod terminating_definition;
+mod terminating_crd;
 mod webhook;
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ use pintle_gates::Gates;
 
 pub use self::default_toleration_seconds::TolerationSeconds;
 pub use self::namespace_lifecycle::NamespaceLifecycle;
-pub use self::terminating_definition::TerminatingDefinition;
+pub use self::terminating_crd::TerminatingCrd;
 use crate::AdmissionPlugin;
 
 /// A plugin that can be enabled and disabled.

@@ -64,7 +64,7 @@ impl ObjectClient for Client {
         Ok(0)
     }
 
-    fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
+    fn is_crd_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
         Ok(false)
     }
 

@@ -27,7 +27,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The collections that the informer follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    Definitions,
+    Crds,
     Services,
 }
 
@@ -79,13 +79,13 @@ impl Services {
     }
 }
 
-fn definitions_resource() -> GroupResource {
+fn crds_resource() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
 /// All stored CRDs, as the watch cache has them now.
-fn stored_definitions(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Object>> {
-    let watch_cache = watch_cache_of(client, &definitions_resource());
+fn stored_crds(client: &Arc<dyn ClusterClient>) -> Vec<Arc<Object>> {
+    let watch_cache = watch_cache_of(client, &crds_resource());
     watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All)).collect()
 }
 
@@ -112,10 +112,10 @@ pub(super) async fn run(client: Weak<dyn ClusterClient>, built_in: Arc<[Value]>)
     }
     let mut versions = DefinedVersions::default();
     let Some((mut informer, mut queue, services)) = client.upgrade().map(|client| {
-        let definitions = InformerSource::new(Source::Definitions, definitions_resource(), WatchScope::All);
+        let crds = InformerSource::new(Source::Crds, crds_resource(), WatchScope::All);
         let services = InformerSource::new(Source::Services, api_services_resource(), WatchScope::All);
         let queue: WorkQueue<Str> = WorkQueue::new(MAX_CONCURRENT, client.work_queues().queue(QUEUE));
-        let informer = Informer::new(&client, vec![definitions.without_list(), services.without_list()]);
+        let informer = Informer::new(&client, vec![crds.without_list(), services.without_list()]);
         let services = Services {
             desired: built_in.iter().map(|service| (service.name().into(), service.clone())).collect(),
             at_start: stored_names(&client).into_iter().collect(),
@@ -127,7 +127,7 @@ pub(super) async fn run(client: Weak<dyn ClusterClient>, built_in: Arc<[Value]>)
     };
     // The CRDs come first, so that the controller does not delete their APIServices as unneeded.
     if let Some(client) = client.upgrade() {
-        let affected = versions.replace(stored_definitions(&client).iter().map(|definition| &**definition));
+        let affected = versions.replace(stored_crds(&client).iter().map(|crd| &**crd));
         set_desired(&versions, &affected, &services, &mut queue);
     }
     let all: Vec<Str> = {
@@ -162,15 +162,15 @@ fn handle_event(
             for (source, event) in events {
                 match source {
                     Source::Services => queue.add((&*event.key).into()),
-                    Source::Definitions => {
+                    Source::Crds => {
                         let affected = versions.set(&event.key, event.object.as_deref());
                         set_desired(versions, &affected, services, queue);
                     }
                 }
             }
         }
-        InformerEvent::Reset(Source::Definitions) => {
-            let affected = versions.replace(stored_definitions(client).iter().map(|definition| &**definition));
+        InformerEvent::Reset(Source::Crds) => {
+            let affected = versions.replace(stored_crds(client).iter().map(|crd| &**crd));
             set_desired(versions, &affected, services, queue);
         }
         InformerEvent::Reset(Source::Services) => {

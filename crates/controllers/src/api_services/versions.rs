@@ -14,7 +14,7 @@ type Version = (GroupVersion, bool);
 #[derive(Debug, Default)]
 pub(super) struct DefinedVersions {
     /// By the name of the CRD.
-    by_definition: HashMap<Str, Vec<Version>>,
+    by_crd: HashMap<Str, Vec<Version>>,
     /// How many CRDs serve a version.
     served: HashMap<GroupVersion, usize>,
 }
@@ -26,19 +26,19 @@ impl DefinedVersions {
     }
 
     /// Replaces all CRDs. Returns their old and new versions.
-    pub(super) fn replace<'o>(&mut self, definitions: impl Iterator<Item = &'o Object>) -> BTreeSet<GroupVersion> {
-        let before: Vec<Str> = self.by_definition.keys().cloned().collect();
+    pub(super) fn replace<'o>(&mut self, crds: impl Iterator<Item = &'o Object>) -> BTreeSet<GroupVersion> {
+        let before: Vec<Str> = self.by_crd.keys().cloned().collect();
         let mut affected: BTreeSet<GroupVersion> = before.iter().flat_map(|name| self.set(name, None)).collect();
-        for definition in definitions {
-            affected.extend(self.set(definition.name(), Some(definition)));
+        for crd in crds {
+            affected.extend(self.set(crd.name(), Some(crd)));
         }
         affected
     }
 
     /// Replaces a CRD, or removes it. Returns its old and new versions.
-    pub(super) fn set(&mut self, name: &str, definition: Option<&Object>) -> BTreeSet<GroupVersion> {
-        let before = self.by_definition.remove(name).unwrap_or_default();
-        let now = definition.map(versions_of).unwrap_or_default();
+    pub(super) fn set(&mut self, name: &str, crd: Option<&Object>) -> BTreeSet<GroupVersion> {
+        let before = self.by_crd.remove(name).unwrap_or_default();
+        let now = crd.map(versions_of).unwrap_or_default();
         for (version, _) in before.iter().filter(|(_, is_served)| *is_served) {
             if let Some(count) = self.served.get_mut(version) {
                 *count -= 1;
@@ -52,18 +52,18 @@ impl DefinedVersions {
         }
         let affected = before.into_iter().chain(now.iter().cloned()).map(|(version, _)| version).collect();
         if !now.is_empty() {
-            self.by_definition.insert(name.into(), now);
+            self.by_crd.insert(name.into(), now);
         }
         affected
     }
 }
 
 /// The versions of a stored CRD.
-fn versions_of(definition: &Object) -> Vec<Version> {
+fn versions_of(crd: &Object) -> Vec<Version> {
     const FIELDS: [&str; 3] = ["spec.group", "spec.versions.name", "spec.versions.served"];
-    let Some(definition) = Projection::of(FIELDS).read(&definition.json) else { return Vec::new() };
-    let group = definition.str_at(&["spec", "group"]);
-    let versions = definition.items_at(&["spec", "versions"]).iter();
+    let Some(crd) = Projection::of(FIELDS).read(&crd.json) else { return Vec::new() };
+    let group = crd.str_at(&["spec", "group"]);
+    let versions = crd.items_at(&["spec", "versions"]).iter();
     versions
         .map(|version| (GroupVersion::new(group, version.str_at(&["name"])), version.bool_at(&["served"])))
         .collect()

@@ -8,8 +8,8 @@
 mod apply;
 mod compile;
 mod correlation;
+mod crds;
 mod decl_type;
-mod definitions;
 mod lazy_validator;
 mod message;
 mod string_values;
@@ -17,7 +17,7 @@ mod validator;
 mod value_adapter;
 mod walker;
 
-pub(crate) use definitions::compile_nodes;
+pub(crate) use crds::compile_nodes;
 pub(crate) use lazy_validator::LazyCelValidator;
 pub(crate) use validator::CelValidator;
 pub(crate) use walker::{CelResult, CostLimits, ValidationTarget};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pintle_extensions::build_resources;
-use pintle_registry::{DefinitionSource, Resource};
+use pintle_registry::{CrdSource, Resource};
 use pintle_value::{Value, object};
 
 /// Creates a CRD whose names are accepted.
-pub(crate) fn definition(schema: Value, scale: Option<&Value>) -> Value {
+pub(crate) fn crd(schema: Value, scale: Option<&Value>) -> Value {
     let mut version = object! {
         "name": "v1", "served": true, "storage": true, "subresources": object! { "status": object! {} },
         "schema": object! { "openAPIV3Schema": schema },
@@ -30,19 +30,19 @@ pub(crate) fn definition(schema: Value, scale: Option<&Value>) -> Value {
 }
 
 /// Builds the resource of a CRD, if it can be served.
-pub(crate) fn kind(definition: &Value) -> Option<Arc<Resource>> {
-    let schema = definition
+pub(crate) fn kind(crd: &Value) -> Option<Arc<Resource>> {
+    let schema = crd
         .items_at(&["spec", "versions"])
         .first()
         .and_then(|version| version.at(&["schema", "openAPIV3Schema"]).cloned());
-    let source: Arc<dyn DefinitionSource> = Arc::new(Source(schema));
-    build_resources(definition, &source).into_iter().next()
+    let source: Arc<dyn CrdSource> = Arc::new(Source(schema));
+    build_resources(crd, &source).into_iter().next()
 }
 
 /// The source of the CRD's schema.
 struct Source(Option<Value>);
 
-impl DefinitionSource for Source {
+impl CrdSource for Source {
     fn fingerprint(&self) -> &str {
         ""
     }

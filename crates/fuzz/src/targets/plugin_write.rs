@@ -23,7 +23,7 @@ use pintle_server::fuzzing::RegistryObjects;
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
-use super::schema::definition_source;
+use super::schema::crd_source;
 
 /// A future that is polled more often than this counts as endless.
 const MAX_POLLS: usize = 1_000;
@@ -39,7 +39,7 @@ pub(super) struct Fixture {
     pub(super) kinds: Vec<(Arc<Resource>, Value)>,
 }
 
-const DEFINITION: &str = r#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget","singular":"widget","listKind":"WidgetList"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"integer","default":3},"b":{"type":"string","maxLength":9},"c":{"x-kubernetes-int-or-string":true},"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"},"v":{"type":"number","default":0.5}}}},"m":{"type":"object","additionalProperties":{"type":"string"}},"s":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},"t":{"type":"object","x-kubernetes-map-type":"atomic","properties":{"x":{"type":"boolean"}}},"e":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-embedded-resource":true}}}}}}}]},"status":{"acceptedNames":{"plural":"widgets","kind":"Widget","singular":"widget","listKind":"WidgetList"},"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}]}}"#;
+const CRD: &str = r#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget","singular":"widget","listKind":"WidgetList"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"integer","default":3},"b":{"type":"string","maxLength":9},"c":{"x-kubernetes-int-or-string":true},"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"},"v":{"type":"number","default":0.5}}}},"m":{"type":"object","additionalProperties":{"type":"string"}},"s":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},"t":{"type":"object","x-kubernetes-map-type":"atomic","properties":{"x":{"type":"boolean"}}},"e":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-embedded-resource":true}}}}}}}]},"status":{"acceptedNames":{"plural":"widgets","kind":"Widget","singular":"widget","listKind":"WidgetList"},"conditions":[{"type":"NamesAccepted","status":"True"},{"type":"Established","status":"True"}]}}"#;
 
 /// The resources by group and name, with an object of each.
 const OBJECTS: [(&str, &str, &str); 5] = [
@@ -73,8 +73,8 @@ const OBJECTS: [(&str, &str, &str); 5] = [
 /// The kinds and their objects.
 pub(super) static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
-    let definition = parse(DEFINITION);
-    resources.extend(build_resources(&definition, &definition_source(&definition)));
+    let crd = parse(CRD);
+    resources.extend(build_resources(&crd, &crd_source(&crd)));
     let find = |(group, plural, text): &(&str, &str, &str)| {
         let object = parse(text);
         let is_wanted = |resource: &&Arc<Resource>| {
@@ -236,7 +236,7 @@ impl ObjectClient for Stored<'_> {
         Ok(1)
     }
 
-    fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
+    fn is_crd_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
         Ok(false)
     }
 

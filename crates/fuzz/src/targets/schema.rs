@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_extensions::schema::{StructuralSchema, to_types};
-use pintle_extensions::{build_resources, install_definition_validation};
-use pintle_registry::{CostBudget, DefinitionSource, Resource, Strategy, StrategyContext};
+use pintle_extensions::{build_resources, install_crd_validation};
+use pintle_registry::{CostBudget, CrdSource, Resource, Strategy, StrategyContext};
 use pintle_schema::TypeId;
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
@@ -36,35 +36,35 @@ pub(super) fn schema(input: &[u8]) {
 }
 
 /// The strategy of CRDs with its validation.
-static DEFINITIONS: LazyLock<(Arc<Resource>, TypeId)> = LazyLock::new(|| {
+static CRDS: LazyLock<(Arc<Resource>, TypeId)> = LazyLock::new(|| {
     let catalog = pintle_catalog::shared();
     let mut resources = pintle_kinds::resources(catalog);
-    install_definition_validation(&mut resources);
+    install_crd_validation(&mut resources);
     let plural = "customresourcedefinitions";
     let found = resources.into_iter().find(|resource| resource.plural == plural);
     let ty = catalog.kind_type("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     found.zip(ty).unwrap_or_else(|| unreachable!("the kind is built in"))
 });
 
-pub(super) fn definition(input: &[u8]) {
+pub(super) fn crd(input: &[u8]) {
     let zero = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
-    let (kind, ty) = &*DEFINITIONS;
+    let (kind, ty) = &*CRDS;
     let types = pintle_catalog::shared().types();
     let Ok(read) = json::decode_typed(&input[..zero], types, *ty) else { return };
-    let mut definition = read.value;
+    let mut crd = read.value;
     let context = StrategyContext::for_user("fuzz", NOW);
-    kind.strategy.defaults(&mut definition);
-    kind.strategy.prepare_for_create(&context, &mut definition);
-    let _ = kind.strategy.validate(&context, &definition);
-    let _ = kind.strategy.warnings(&context, &definition, None);
+    kind.strategy.defaults(&mut crd);
+    kind.strategy.prepare_for_create(&context, &mut crd);
+    let _ = kind.strategy.validate(&context, &crd);
+    let _ = kind.strategy.warnings(&context, &crd, None);
     // A store may also have CRDs that the validation refuses.
-    let names = definition.at(&["spec", "names"]).cloned().unwrap_or_default();
+    let names = crd.at(&["spec", "names"]).cloned().unwrap_or_default();
     let accepted = object! { "type": "NamesAccepted", "status": "True" };
-    definition.set("status", object! { "acceptedNames": names, "conditions": vec![accepted] });
-    let source = definition_source(&definition);
+    crd.set("status", object! { "acceptedNames": names, "conditions": vec![accepted] });
+    let source = crd_source(&crd);
     let object = input.get(zero + 1..).and_then(|text| json::decode(text, DecodeOptions::default()).ok());
     let object = object.map_or_else(Value::object, |read| read.value);
-    for resource in build_resources(&definition, &source) {
+    for resource in build_resources(&crd, &source) {
         serve(&context, &resource, object.clone());
     }
 }
@@ -87,13 +87,13 @@ fn serve(context: &StrategyContext, resource: &Resource, mut object: Value) {
 }
 
 /// A source that reads the schemas of a CRD from the CRD itself.
-pub(super) fn definition_source(definition: &Value) -> Arc<dyn DefinitionSource> {
-    Arc::new(Source(definition.clone()))
+pub(super) fn crd_source(crd: &Value) -> Arc<dyn CrdSource> {
+    Arc::new(Source(crd.clone()))
 }
 
 struct Source(Value);
 
-impl DefinitionSource for Source {
+impl CrdSource for Source {
     fn fingerprint(&self) -> &str {
         ""
     }
@@ -122,7 +122,7 @@ pub(super) fn schema_seeds() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-pub(super) fn definition_seeds() -> Vec<Vec<u8>> {
+pub(super) fn crd_seeds() -> Vec<Vec<u8>> {
     [
         r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget","singular":"widget","listKind":"WidgetList","shortNames":["w"]},"versions":[{"name":"v1","served":true,"storage":true,"additionalPrinterColumns":[{"name":"A","type":"string","jsonPath":".spec.l[?(@.k==\"a\")].k"},{"name":"D","type":"date","jsonPath":".metadata.creationTimestamp"}],"selectableFields":[{"jsonPath":".spec.b"}],"subresources":{"status":{},"scale":{"specReplicasPath":".spec.a","statusReplicasPath":".status.a","labelSelectorPath":".status.s"}},"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-validations":[{"rule":"self.a > 1 || self.b.startsWith('x')","message":"m","messageExpression":"'a is ' + string(self.a)","reason":"FieldValueInvalid","fieldPath":".a"}],"properties":{"a":{"type":"integer","default":3},"b":{"type":"string","pattern":"^[a-z]+$"},"l":{"type":"array","maxItems":9,"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"}}}}}},"status":{"type":"object","properties":{"a":{"type":"integer"},"s":{"type":"string"}}}}}}}]}}¦{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","creationTimestamp":"2001-01-01T00:00:00Z"},"spec":{"a":0,"b":"x","l":[{"k":"a"}]}}"#,
         r#"{"metadata":{"name":"things.e.com"},"spec":{"group":"e.com","scope":"Cluster","preserveUnknownFields":false,"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://a/b"}}},"names":{"plural":"things","kind":"Thing"},"versions":[{"name":"v1beta1","served":true,"storage":false,"deprecated":true,"deprecationWarning":"old","schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"m":{"type":"object","additionalProperties":{"type":"string","maxLength":10,"x-kubernetes-validations":[{"rule":"self.matches('^a') || oldSelf == self","optionalOldSelf":false}]}}}}}}]}}¦{"apiVersion":"e.com/v2","kind":"Thing","metadata":{"name":"a"},"m":{"k":"b"}}"#,

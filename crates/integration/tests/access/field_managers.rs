@@ -71,7 +71,7 @@ fn what_the_server_writes_is_managed_by_the_component_that_writes_it_upstream() 
         let quota = format!("{core}/default/resourcequotas/quota");
         expect_managers(&cluster, &quota, &[MANAGER_STATUS, ("test", "Update", "")]).await;
 
-        let definition = json!({
+        let crd = json!({
             "metadata": {"name": "things.example.com"},
             "spec": {
                 "group": "example.com",
@@ -82,10 +82,10 @@ fn what_the_server_writes_is_managed_by_the_component_that_writes_it_upstream() 
                 ],
             },
         });
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        client(definitions.to_owned(), definition).await;
-        let definition = format!("{definitions}/things.example.com");
-        let status = expect_managers(&cluster, &definition, &[SERVER_STATUS, ("test", "Update", "")]).await;
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        client(crds.to_owned(), crd).await;
+        let crd = format!("{crds}/things.example.com");
+        let status = expect_managers(&cluster, &crd, &[SERVER_STATUS, ("test", "Update", "")]).await;
         let status = status[0]["fieldsV1"]["f:status"].as_object().expect("fields").clone();
         assert!(status.keys().any(|field| field == "f:conditions"), "{status:?}");
 

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Asserts that the server refused a request and still serves others.
 async fn expect_refused(cluster: &Cluster, what: &str, response: Response, codes: &[u16]) {
@@ -99,7 +99,7 @@ fn json_patches_have_a_bounded_result() {
 /// Creates a CRD, and waits until it is established.
 async fn define(cluster: &Cluster, plural: &str, kind: &str, scope: &str) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let definition = json!({
+    let crd = json!({
         "metadata": {"name": format!("{plural}.example.com")},
         "spec": {
             "group": "example.com",
@@ -108,9 +108,8 @@ async fn define(cluster: &Cluster, plural: &str, kind: &str, scope: &str) {
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
         },
     });
-    let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
-    let mut watch =
-        cluster.watch(&format!("{DEFINITIONS}?watch=1&fieldSelector=metadata.name%3D{plural}.example.com")).await;
+    let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
+    let mut watch = cluster.watch(&format!("{CRDS}?watch=1&fieldSelector=metadata.name%3D{plural}.example.com")).await;
     loop {
         let event = watch.next().await.expect("an event");
         let conditions = event["object"]["status"]["conditions"].as_array().cloned().unwrap_or_default();

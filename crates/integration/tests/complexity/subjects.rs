@@ -75,7 +75,7 @@ const ROLE: Kind = Kind {
     is_built_in: true,
     is_immutable: false,
 };
-pub(crate) const DEFINITION: Kind = Kind {
+pub(crate) const CRD: Kind = Kind {
     api_version: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
     collection: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
@@ -124,19 +124,19 @@ fn managed(n: Numbers<'_>, operation: &str) -> Value {
 }
 
 /// The CRD of a kind with one version and this schema.
-pub(crate) fn definition(schema: Value) -> Value {
+pub(crate) fn crd(schema: Value) -> Value {
     json!({"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "growns", "kind": "Grown"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
 }
 
-fn definition_with_versions(n: Numbers<'_>) -> Value {
+fn crd_with_versions(n: Numbers<'_>) -> Value {
     let version = |i| {
         json!({"name": format!("v{}", i + 1), "served": true, "storage": i == n[0], "schema": {"openAPIV3Schema":
             {"type": "object", "description": format!("version {i}")}}})
     };
-    let mut definition = definition(json!({"type": "object"}));
-    definition["spec"]["versions"] = list(n, version);
-    definition
+    let mut crd = crd(json!({"type": "object"}));
+    crd["spec"]["versions"] = list(n, version);
+    crd
 }
 
 /// An object schema with these properties of the spec.
@@ -201,50 +201,45 @@ pub(crate) const BUILT_IN: &[Subject] = &[
 ];
 
 /// CRDs.
-pub(crate) const DEFINITIONS: &[Subject] = &[
-    row("properties", &DEFINITION, 180, |n| {
-        definition(schema_of_spec(map(
-            n,
-            |i| json!({"type": "object", "properties": {format!("f{i}"): {"type": "string"}}}),
-        )))
+pub(crate) const CRDS: &[Subject] = &[
+    row("properties", &CRD, 180, |n| {
+        crd(schema_of_spec(map(n, |i| json!({"type": "object", "properties": {format!("f{i}"): {"type": "string"}}}))))
     }),
-    row("required properties", &DEFINITION, 180, |n| {
+    row("required properties", &CRD, 180, |n| {
         let spec = json!({"type": "object", "properties": map(n, |_| json!({"type": "string"})),
             "required": list(n, |i| format!("k{i}").into())});
-        definition(json!({"type": "object", "properties": {"spec": spec}}))
+        crd(json!({"type": "object", "properties": {"spec": spec}}))
     }),
-    row("map keys", &DEFINITION, 120, |n| {
+    row("map keys", &CRD, 120, |n| {
         let item = json!({"type": "object", "properties": map(n, |_| json!({"type": "string"})),
             "required": list(n, |i| format!("k{i}").into())});
-        definition(schema_of_spec(json!({"l": {"type": "array", "items": item, "x-kubernetes-list-type": "map",
+        crd(schema_of_spec(json!({"l": {"type": "array", "items": item, "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": list(n, |i| format!("k{i}").into())}})))
     }),
-    row("enum", &DEFINITION, 900, |n| {
-        definition(schema_of_spec(json!({"e": {"type": "string", "enum": list(n, text)}})))
-    }),
-    row("allOf", &DEFINITION, 120, |n| {
+    row("enum", &CRD, 900, |n| crd(schema_of_spec(json!({"e": {"type": "string", "enum": list(n, text)}})))),
+    row("allOf", &CRD, 120, |n| {
         let all = list(n, |i| json!({"pattern": format!("^a{i}*$")}));
-        definition(schema_of_spec(json!({"s": {"type": "string", "allOf": all}})))
+        crd(schema_of_spec(json!({"s": {"type": "string", "allOf": all}})))
     }),
-    row("formats", &DEFINITION, 180, |n| {
-        definition(schema_of_spec(map(n, |i| json!({"type": "string", "format": format!("f{i}")}))))
+    row("formats", &CRD, 180, |n| {
+        crd(schema_of_spec(map(n, |i| json!({"type": "string", "format": format!("f{i}")}))))
     }),
-    row("defaults", &DEFINITION, 120, |n| {
-        definition(schema_of_spec(map(n, |i| json!({"type": "string", "default": format!("d{i}")}))))
+    row("defaults", &CRD, 120, |n| {
+        crd(schema_of_spec(map(n, |i| json!({"type": "string", "default": format!("d{i}")}))))
     }),
-    row("names", &DEFINITION, 360, |n| {
-        let mut definition = definition(json!({"type": "object"}));
-        definition["spec"]["names"]["shortNames"] = list(n, |i| format!("s{i}").into());
-        definition["spec"]["names"]["categories"] = list(n, |i| format!("c{i}").into());
-        definition
+    row("names", &CRD, 360, |n| {
+        let mut crd = crd(json!({"type": "object"}));
+        crd["spec"]["names"]["shortNames"] = list(n, |i| format!("s{i}").into());
+        crd["spec"]["names"]["categories"] = list(n, |i| format!("c{i}").into());
+        crd
     }),
-    row("printer columns", &DEFINITION, 180, |n| {
-        let mut definition = definition(json!({"type": "object"}));
-        definition["spec"]["versions"][0]["additionalPrinterColumns"] =
+    row("printer columns", &CRD, 180, |n| {
+        let mut crd = crd(json!({"type": "object"}));
+        crd["spec"]["versions"][0]["additionalPrinterColumns"] =
             list(n, |i| json!({"name": format!("c{i}"), "type": "string", "jsonPath": ".spec.a"}));
-        definition
+        crd
     }),
-    Subject { can_change: false, ..row("versions", &DEFINITION, 30, definition_with_versions) },
+    Subject { can_change: false, ..row("versions", &CRD, 30, crd_with_versions) },
 ];
 
 /// Custom resources of one schema.

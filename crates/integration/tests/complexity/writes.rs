@@ -7,11 +7,11 @@ use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
 use crate::growth::{self, FACTOR, Growth};
-use crate::subjects::{BUILT_IN, CUSTOM, CUSTOM_RESOURCES, DEFINITION, DEFINITIONS, GROWN_SCHEMAS, Kind, Subject};
-use crate::subjects::{definition, grown_schema};
+use crate::subjects::{BUILT_IN, CRD, CRDS, CUSTOM, CUSTOM_RESOURCES, GROWN_SCHEMAS, Kind, Subject};
+use crate::subjects::{crd, grown_schema};
 
 /// The name of the CRD.
-const DEFINITION_NAME: &str = "growns.example.com";
+const CRD_NAME: &str = "growns.example.com";
 /// The maximum number of measurements of a row whose work grows too fast.
 const ATTEMPTS: usize = 3;
 
@@ -103,7 +103,7 @@ fn operations(object: &Value) -> Value {
 impl Subject {
     /// The name of an object. A CRD has the name of its kind.
     fn name(&self, what: &str) -> String {
-        if self.kind.kind == DEFINITION.kind { DEFINITION_NAME.to_owned() } else { what.to_owned() }
+        if self.kind.kind == CRD.kind { CRD_NAME.to_owned() } else { what.to_owned() }
     }
 
     /// Checks each write. If its time grows too fast, it is measured again, and the best result counts.
@@ -132,7 +132,7 @@ impl Subject {
         let reversed: Vec<usize> = (0..entries).rev().collect();
         let changed: Vec<usize> = (entries..2 * entries).collect();
         if let Some(schema) = self.schema {
-            create_definition(cluster, schema(&numbers)).await;
+            create_crd(cluster, schema(&numbers)).await;
         }
         let object = |numbers: &[usize]| (self.object)(numbers);
         let applied = |numbers: &[usize]| (self.applied)(numbers);
@@ -160,17 +160,17 @@ impl Subject {
         writer.apply("apply by another manager", "two", applied(&numbers)).await;
         remove(cluster, &writer.path()).await;
         if self.schema.is_some() {
-            remove(cluster, &format!("{}/{DEFINITION_NAME}", DEFINITION.collection)).await;
+            remove(cluster, &format!("{}/{CRD_NAME}", CRD.collection)).await;
         }
         writer.times
     }
 }
 
 /// Creates the CRD with this schema, and waits until they are served.
-async fn create_definition(cluster: &Cluster, schema: Value) {
-    let mut writer = Writer { cluster, kind: &DEFINITION, name: DEFINITION_NAME.to_owned(), times: Times::new() };
-    let body = writer.named(definition(schema));
-    writer.send("create", "POST", DEFINITION.collection, "application/json", &body).await;
+async fn create_crd(cluster: &Cluster, schema: Value) {
+    let mut writer = Writer { cluster, kind: &CRD, name: CRD_NAME.to_owned(), times: Times::new() };
+    let body = writer.named(crd(schema));
+    writer.send("create", "POST", CRD.collection, "application/json", &body).await;
     wait_until_served(cluster).await;
 }
 
@@ -190,7 +190,7 @@ fn check_all(subjects: &'static [Subject], schema: Option<Value>) {
     pintle_integration::run(async move {
         let cluster = Cluster::start().await;
         if let Some(schema) = schema {
-            create_definition(&cluster, schema).await;
+            create_crd(&cluster, schema).await;
         }
         let mut problems = Vec::new();
         for subject in subjects {
@@ -207,8 +207,8 @@ fn writes_of_built_in_kinds_cost_no_more_than_n_log_n() {
 }
 
 #[test]
-fn writes_of_definitions_cost_no_more_than_n_log_n() {
-    check_all(DEFINITIONS, None);
+fn writes_of_crds_cost_no_more_than_n_log_n() {
+    check_all(CRDS, None);
 }
 
 #[test]

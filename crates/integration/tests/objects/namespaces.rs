@@ -154,10 +154,10 @@ fn other_namespace_finalizers_delay_the_deletion() {
 }
 
 #[test]
-fn custom_resources_of_later_definitions_are_deleted_too() {
+fn custom_resources_of_later_crds_are_deleted_too() {
     pintle_integration::run(async {
         let cluster = create_namespace_n(Cluster::start().await).await;
-        let definition = json!({
+        let crd = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
             "metadata": {"name": "widgets.example.com"},
@@ -168,8 +168,8 @@ fn custom_resources_of_later_definitions_are_deleted_too() {
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
             },
         });
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let _ = cluster.post(definitions, definition.to_string()).await.expect(201);
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(crds, crd.to_string()).await.expect(201);
         let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "finalizers": ["example.com/mine"]}});
         while cluster.post(&path_in_n("example.com/v1/widgets"), widget.to_string()).await.status != 201 {}
         let _ = cluster.delete(&format!("{NAMESPACES}/n")).await.expect(200);

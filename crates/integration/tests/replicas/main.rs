@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use self::slow_store::SlowStore;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const ELECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/pintle-controllers";
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 
@@ -42,7 +42,7 @@ async fn get_until(cluster: &Cluster, path: &str, holds: impl Fn(&Value) -> bool
     }
 }
 
-fn definition(plural: &str, kind: &str) -> Value {
+fn crd(plural: &str, kind: &str) -> Value {
     let versions =
         json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]);
     json!({
@@ -52,8 +52,8 @@ fn definition(plural: &str, kind: &str) -> Value {
     })
 }
 
-fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a str> {
-    let conditions = definition["status"]["conditions"].as_array()?;
+fn condition<'a>(crd: &'a Value, kind: &str) -> Option<&'a str> {
+    let conditions = crd["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
 }
 
@@ -127,8 +127,8 @@ fn a_server_that_lags_behind_creates_nothing_in_what_is_terminating() {
         let (prompt, lagging) = (server(Duration::ZERO).await, server(Duration::from_millis(400)).await);
         let namespace = format!("{NAMESPACES}/n");
         let _ = prompt.post(NAMESPACES, r#"{"metadata":{"name":"n"}}"#).await.expect(201);
-        let _ = prompt.post(DEFINITIONS, definition("things", "Thing").to_string()).await.expect(201);
-        let (path, definition) = (format!("{namespace}/configmaps"), format!("{DEFINITIONS}/things.example.com"));
+        let _ = prompt.post(CRDS, crd("things", "Thing").to_string()).await.expect(201);
+        let (path, crd) = (format!("{namespace}/configmaps"), format!("{CRDS}/things.example.com"));
         let things = "/apis/example.com/v1/namespaces/default/things";
         let object = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"}}"#;
         // Both servers know the namespace and the CRD.
@@ -141,9 +141,8 @@ fn a_server_that_lags_behind_creates_nothing_in_what_is_terminating() {
         let _ = prompt.post(&path, kept("")).await.expect(201);
         let _ = prompt.post(things, kept(r#""apiVersion":"example.com/v1","kind":"Thing","#)).await.expect(201);
         let _ = lagging.get(&path).await.expect(200);
-        let (namespace_deletion, definition_deletion) =
-            tokio::join!(prompt.delete(&namespace), prompt.delete(&definition));
-        let (_, _) = (namespace_deletion.expect(200), definition_deletion.expect(200));
+        let (namespace_deletion, crd_deletion) = tokio::join!(prompt.delete(&namespace), prompt.delete(&crd));
+        let (_, _) = (namespace_deletion.expect(200), crd_deletion.expect(200));
         // The lagging server does not know yet that the two are terminating.
         let (config_map, thing) =
             tokio::join!(lagging.post(&path, r#"{"metadata":{"name":"a"}}"#), lagging.post(things, object.to_owned()));
@@ -179,27 +178,27 @@ fn an_object_is_created_in_what_another_server_has_just_created() {
 }
 
 #[test]
-fn two_definitions_never_get_the_same_names() {
+fn two_crds_never_get_the_same_names() {
     pintle_integration::run(async {
         let etcd = Etcd::start();
         let (first, second) = (replica(&etcd, 1).await, replica(&etcd, 2).await);
         for round in 0..8 {
             let plurals = [format!("as-{round}"), format!("bs-{round}")];
             let kind = format!("Thing{round}");
-            let bodies = plurals.each_ref().map(|plural| definition(plural, &kind).to_string());
+            let bodies = plurals.each_ref().map(|plural| crd(plural, &kind).to_string());
             let [a, b] = bodies;
-            let created = tokio::join!(first.post(DEFINITIONS, a), second.post(DEFINITIONS, b));
+            let created = tokio::join!(first.post(CRDS, a), second.post(CRDS, b));
             let _ = created.0.expect(201);
             let _ = created.1.expect(201);
             let mut accepted = Vec::new();
             for plural in &plurals {
-                let path = format!("{DEFINITIONS}/{plural}.example.com");
+                let path = format!("{CRDS}/{plural}.example.com");
                 let settled = get_until(&second, &path, |found| condition(found, "NamesAccepted").is_some()).await;
                 accepted.push(condition(&settled, "NamesAccepted") == Some("True"));
             }
             assert_eq!(accepted.iter().filter(|accepted| **accepted).count(), 1, "{plurals:?}: {accepted:?}");
             let plural = &plurals[usize::from(accepted[1])];
-            let path = format!("{DEFINITIONS}/{plural}.example.com");
+            let path = format!("{CRDS}/{plural}.example.com");
             for cluster in [&first, &second] {
                 get_until(cluster, &path, |found| condition(found, "Established") == Some("True")).await;
                 let objects = format!("/apis/example.com/v1/namespaces/default/{plural}");
@@ -230,8 +229,8 @@ fn another_server_takes_over_from_one_that_stops() {
         assert_eq!(addresses(&left), BTreeSet::from(["192.0.2.2"]));
         let next = get_until(&second, ELECTION, |lease| lease["spec"]["leaseTransitions"] == 1).await;
         assert_ne!(next["spec"]["holderIdentity"], leader["spec"]["holderIdentity"]);
-        let _ = second.post(DEFINITIONS, definition("things", "Thing").to_string()).await.expect(201);
-        let path = format!("{DEFINITIONS}/things.example.com");
+        let _ = second.post(CRDS, crd("things", "Thing").to_string()).await.expect(201);
+        let path = format!("{CRDS}/things.example.com");
         get_until(&second, &path, |found| condition(found, "Established") == Some("True")).await;
         let _ = second.post(NAMESPACES, r#"{"metadata":{"name":"gone"}}"#).await.expect(201);
         let _ = second.delete(&format!("{NAMESPACES}/gone")).await.expect(200);

@@ -8,7 +8,7 @@ use pintle_integration::{Cluster, Etcd};
 use pintle_store::{Change, EtcdOptions, EtcdStore, Store as _};
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, definition, replica};
+use super::{CRDS, crd, replica};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CONFIGMAP_KEY: &str = "/registry/configmaps/default/a";
@@ -30,20 +30,20 @@ async fn put(raw: &EtcdStore, key: &str, value: impl Into<Bytes>) -> String {
 
 /// A CRD of things whose schema has a default, a nullable field and a status.
 fn things() -> Value {
-    let mut definition = definition("things", "Thing");
+    let mut crd = crd("things", "Thing");
     let spec = json!({"type": "object", "properties": {
         "a": {"type": "string"}, "n": {"type": "integer", "nullable": true}, "d": {"type": "string", "default": "x"}}});
     let status = json!({"type": "object", "default": {"s": 1}, "properties": {"s": {"type": "integer"}}});
-    let version = &mut definition["spec"]["versions"][0];
+    let version = &mut crd["spec"]["versions"][0];
     version["schema"]["openAPIV3Schema"]["properties"] = json!({"spec": spec, "status": status});
     version["subresources"] = json!({"status": {}});
-    definition
+    crd
 }
 
 /// A server with the CRD of things.
 async fn server_with_things(etcd: &Etcd, number: u8) -> Cluster {
     let server = replica(etcd, number).await;
-    let created = server.post(DEFINITIONS, things().to_string()).await;
+    let created = server.post(CRDS, things().to_string()).await;
     assert!(matches!(created.status.as_u16(), 201 | 409), "{}", created.text());
     while server.get(THINGS).await.status != 200 {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -264,12 +264,9 @@ fn custom_resources_have_upstreams_bytes() {
         check("an update").await;
         // CRDs have the order of their Go type.
         let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
-        let definition = String::from_utf8(stored(&raw, key).await.to_vec()).expect("JSON");
+        let crd = String::from_utf8(stored(&raw, key).await.to_vec()).expect("JSON");
         let head = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"things.example.com","uid":""#;
-        assert!(
-            definition.starts_with(head) && definition.ends_with("\"storedVersions\":[\"v1\"]}}\n"),
-            "{definition}"
-        );
+        assert!(crd.starts_with(head) && crd.ends_with("\"storedVersions\":[\"v1\"]}}\n"), "{crd}");
         server.stop().await;
     });
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use pintle_integration::{Cluster, Etcd, tool_path};
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, definition, get_until, replica};
+use super::{CRDS, crd, get_until, replica};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
@@ -129,7 +129,7 @@ fn contents(list: &Value) -> Vec<Value> {
 
 /// Asserts that both servers have the same objects with the same revisions.
 async fn assert_same(pintle: &Cluster, go: &GoServer) {
-    for path in objects().iter().map(|(path, _)| *path).chain([DEFINITIONS]) {
+    for path in objects().iter().map(|(path, _)| *path).chain([CRDS]) {
         let found = pintle.get(path).await.expect(200).json();
         assert_eq!(contents(&found), contents(&go.get_json(path)), "{path}");
     }
@@ -156,13 +156,13 @@ fn a_server_of_upstreams_libraries_shares_the_same_etcd() {
         let revision = go.get_json(CONFIG_MAPS)["metadata"]["resourceVersion"].as_str().expect("text").to_owned();
         // Each server gets a CRD, and both servers serve both kinds.
         let head = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"});
-        let mut things = definition("things", "Thing");
+        let mut things = crd("things", "Thing");
         things["apiVersion"] = head["apiVersion"].clone();
         things["kind"] = head["kind"].clone();
         things["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         go.write("create", &things).expect("a definition");
-        let _ = pintle.post(DEFINITIONS, definition("others", "Other").to_string()).await.expect(201);
+        let _ = pintle.post(CRDS, crd("others", "Other").to_string()).await.expect(201);
         for plural in ["things", "others"] {
             let path = format!("/apis/example.com/v1/namespaces/default/{plural}");
             get_until(&pintle, &path, |_| true).await;

@@ -6,7 +6,7 @@ use pintle_integration::{Cluster, Options, RuntimeConfig, run};
 use serde_json::{Value, json};
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 fn options() -> Options {
@@ -47,7 +47,7 @@ async fn patch(cluster: &Cluster, path: &str, patch: Value) {
     let _ = cluster.patch(path, "merge", patch.to_string()).await.expect(200);
 }
 
-fn definition(served: &[(&str, bool)]) -> String {
+fn crd(served: &[(&str, bool)]) -> String {
     let versions = served.iter().enumerate().map(|(i, (name, is_served))| {
         json!({"name": name, "served": is_served, "storage": i == 0, "schema": {"openAPIV3Schema": {"type": "object"}}})
     });
@@ -140,10 +140,10 @@ fn services_of_built_in_versions_are_restored_when_the_server_starts() {
 }
 
 #[test]
-fn services_of_definitions_are_kept_at_any_time() {
+fn services_of_crds_are_kept_at_any_time() {
     run(async {
         let cluster = Cluster::durable_with_options(options()).await;
-        let _ = cluster.post(DEFINITIONS, definition(&[("v1", true), ("v2", false)])).await.expect(201);
+        let _ = cluster.post(CRDS, crd(&[("v1", true), ("v2", false)])).await.expect(201);
         let exists = |service: Option<&Value>| service.is_some();
         wait_until(&cluster, "v1.example.com", exists).await;
         let service = get(&cluster, "v1.example.com").await;
@@ -163,10 +163,10 @@ fn services_of_definitions_are_kept_at_any_time() {
         // The APIServices follow the versions of the CRD.
         let version =
             |is_served: bool| json!([{"op": "replace", "path": "/spec/versions/1/served", "value": is_served}]);
-        let path_of_definition = format!("{DEFINITIONS}/things.example.com");
-        let _ = cluster.patch(&path_of_definition, "json", version(true).to_string()).await.expect(200);
+        let path_of_crd = format!("{CRDS}/things.example.com");
+        let _ = cluster.patch(&path_of_crd, "json", version(true).to_string()).await.expect(200);
         wait_until(&cluster, "v2.example.com", exists).await;
-        let _ = cluster.patch(&path_of_definition, "json", version(false).to_string()).await.expect(200);
+        let _ = cluster.patch(&path_of_crd, "json", version(false).to_string()).await.expect(200);
         wait_until(&cluster, "v2.example.com", |service| service.is_none()).await;
 
         // The controller does not change APIServices with another service or without the label.
@@ -178,16 +178,16 @@ fn services_of_definitions_are_kept_at_any_time() {
         });
         let _ = cluster.post(SERVICES, spurious.to_string()).await.expect(201);
         wait_until(&cluster, "v1.gone.example.com", |service| service.is_none()).await;
-        let _ = cluster.delete(&path_of_definition).await.expect(200);
+        let _ = cluster.delete(&path_of_crd).await.expect(200);
         assert_eq!(get(&cluster, "v1.example.com").await["spec"]["versionPriority"], 7);
         patch(&cluster, &path("v1.example.com"), json!({"metadata": {"labels": {LABEL: "true"}}})).await;
         wait_until(&cluster, "v1.example.com", |service| service.is_none()).await;
 
         // This simulates a CRD that another server has deleted.
-        let _ = cluster.post(DEFINITIONS, definition(&[("v1", true)])).await.expect(201);
+        let _ = cluster.post(CRDS, crd(&[("v1", true)])).await.expect(201);
         wait_until(&cluster, "v1.example.com", exists).await;
         let cluster = cluster.restart_with(|options| options.api_services = false).await;
-        let _ = cluster.delete(&path_of_definition).await.expect(200);
+        let _ = cluster.delete(&path_of_crd).await.expect(200);
         let cluster = cluster.restart_with(|options| options.api_services = true).await;
         wait_until(&cluster, "v1.example.com", |service| service.is_none()).await;
         cluster.stop().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_integration::Cluster;
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// The stack size of the thread that starts a server, in bytes: half the default of Rust's threads. Without
 /// optimizations, the test's own futures need more than half of this stack, because each start moves the options of a
 /// server.
@@ -30,7 +30,7 @@ fn run_on_small_stack(test: impl Future<Output = ()> + Send + 'static) {
 }
 
 /// A CRD with two versions and this schema for `spec`.
-fn definition(schema: &str) -> String {
+fn crd(schema: &str) -> String {
     let version = |name: &str, storage: bool| {
         format!(
             r#"{{"name":"{name}","served":true,"storage":{storage},"schema":{{"openAPIV3Schema":
@@ -48,18 +48,18 @@ fn definition(schema: &str) -> String {
 }
 
 /// Creates a CRD, and waits until its objects are served.
-async fn create_definition(cluster: &Cluster, schema: &str) {
-    let created = cluster.post(DEFINITIONS, definition(schema)).await;
+async fn create_crd(cluster: &Cluster, schema: &str) {
+    let created = cluster.post(CRDS, crd(schema)).await;
     assert_eq!(created.status, 201, "{:.300}", created.text());
     // The text is not decoded, because serde_json accepts only 128 levels.
     let established = r#""type":"Established","status":"True""#;
     for _ in 0..400 {
-        if cluster.get(&format!("{DEFINITIONS}/deeps.example.com")).await.text().contains(established) {
+        if cluster.get(&format!("{CRDS}/deeps.example.com")).await.text().contains(established) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("the definition is not established");
+    panic!("the CRD is not established");
 }
 
 /// An object with this many levels.
@@ -71,7 +71,7 @@ fn object(name: &str, depth: usize) -> String {
 }
 
 #[test]
-fn a_definition_with_a_deep_schema_survives_a_restart() {
+fn a_crd_with_a_deep_schema_survives_a_restart() {
     run_on_small_stack(async {
         let cluster = Cluster::durable().await;
         const LEVELS: usize = 4_900;
@@ -80,15 +80,15 @@ fn a_definition_with_a_deep_schema_survives_a_restart() {
             r#"{"type":"object","properties":{"a":"#.repeat(LEVELS),
             "}}".repeat(LEVELS)
         );
-        create_definition(&cluster, &schema).await;
+        create_crd(&cluster, &schema).await;
         let cluster = cluster.restart().await;
         let objects = "/apis/example.com/v1/namespaces/default/deeps";
         let _ = cluster.post(objects, object("a", 100)).await.expect(201);
         let _ = cluster.get("/apis/example.com/v2/namespaces/default/deeps/a").await.expect(200);
-        for path in [DEFINITIONS, "/openapi/v2", "/openapi/v3/apis/example.com/v1", "/apis/example.com/v1"] {
+        for path in [CRDS, "/openapi/v2", "/openapi/v3/apis/example.com/v1", "/apis/example.com/v1"] {
             let _ = cluster.get(path).await.expect(200);
         }
-        let _ = cluster.delete(&format!("{DEFINITIONS}/deeps.example.com")).await.expect(200);
+        let _ = cluster.delete(&format!("{CRDS}/deeps.example.com")).await.expect(200);
         cluster.stop().await;
     });
 }
@@ -97,7 +97,7 @@ fn a_definition_with_a_deep_schema_survives_a_restart() {
 fn the_deepest_custom_resources_are_served_after_a_restart() {
     run_on_small_stack(async {
         let cluster = Cluster::durable().await;
-        create_definition(&cluster, r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true}"#).await;
+        create_crd(&cluster, r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true}"#).await;
         let objects = "/apis/example.com/v1/namespaces/default/deeps";
         let a = format!("{objects}/a");
         let created = cluster.post(objects, object("a", DEEPEST)).await;
@@ -130,7 +130,7 @@ fn the_deepest_custom_resources_are_served_after_a_restart() {
         assert_eq!(list.status, 200, "{:.300}", list.text());
         let deleted = cluster.delete(&a).await;
         assert_eq!(deleted.status, 200, "{:.300}", deleted.text());
-        let _ = cluster.delete(&format!("{DEFINITIONS}/deeps.example.com")).await.expect(200);
+        let _ = cluster.delete(&format!("{CRDS}/deeps.example.com")).await.expect(200);
         cluster.stop().await;
     });
 }

@@ -22,7 +22,7 @@ async fn cluster() -> Cluster {
     let map = literal!({"metadata": {"name": "m", "labels": {"a": "b"}}, "data": {"k": "v"}});
     let _ = cluster.post(CONFIGMAPS, map.to_string()).await.expect(201);
     let schema = literal!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let definition = literal!({
+    let crd = literal!({
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com", "scope": "Cluster", "names": {"plural": "widgets", "kind": "Widget"},
@@ -30,7 +30,7 @@ async fn cluster() -> Cluster {
         }
     });
     let mut watch = cluster.watch(&format!("{CRDS}?watch=1")).await;
-    let _ = cluster.post(CRDS, definition.to_string()).await.expect(201);
+    let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
     let is_served = |condition: &Value| condition["type"] == "Established" && condition["status"] == "True";
     while let Some(event) = watch.next().await {
         if event["object"]["status"]["conditions"].as_array().into_iter().flatten().any(is_served) {

@@ -22,11 +22,11 @@ pub enum ApiApproval {
 
 /// The API approval of a CRD and its description; `None` if the group needs no approval.
 #[must_use]
-pub fn api_approval(definition: &Value) -> Option<(ApiApproval, String)> {
-    if !is_protected(definition.str_at(&["spec", "group"])) {
+pub fn api_approval(crd: &Value) -> Option<(ApiApproval, String)> {
+    if !is_protected(crd.str_at(&["spec", "group"])) {
         return None;
     }
-    let (approval, text) = (approval(definition), annotation(definition));
+    let (approval, text) = (approval(crd), annotation(crd));
     let must = format!("protected groups must have approval annotation \"{ANNOTATION}\"");
     let description = match approval {
         ApiApproval::Missing => format!("{must}, {SEE}"),

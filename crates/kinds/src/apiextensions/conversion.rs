@@ -59,8 +59,8 @@ fn validate_client(errors: &mut Errors, client: &Value, readable: bool, path: &F
 
 /// True if a CRD has a conversion webhook with a CA bundle that contains no parsable certificate.
 #[must_use]
-pub fn has_unreadable_bundle(definition: &Value) -> bool {
-    let bundle = definition.str_at(&["spec", "conversion", "webhook", "clientConfig", "caBundle"]);
+pub fn has_unreadable_bundle(crd: &Value) -> bool {
+    let bundle = crd.str_at(&["spec", "conversion", "webhook", "clientConfig", "caBundle"]);
     !bundle.is_empty() && bundle_error(bundle).is_some()
 }
 

@@ -20,8 +20,8 @@ const SHARED_FIELDS: [(&str, &str); 4] = [
 const WEBHOOK_FIELDS: [(&str, &str); 2] =
     [("clientConfig", "webhookClientConfig"), ("conversionReviewVersions", "conversionReviewVersions")];
 
-fn to_v1beta1(definition: &mut Value) {
-    let Some(spec) = definition.get_mut("spec") else { return };
+fn to_v1beta1(crd: &mut Value) {
+    let Some(spec) = crd.get_mut("spec") else { return };
     let mut versions = spec.items_at(&["versions"]).to_vec();
     for version in &mut versions {
         rename_paths(version, "jsonPath", "JSONPath");
@@ -53,8 +53,8 @@ fn to_v1beta1(definition: &mut Value) {
 }
 
 /// Converts a CRD with the defaults of v1beta1.
-fn to_v1(definition: &mut Value) {
-    let Some(spec) = definition.get_mut("spec") else { return };
+fn to_v1(crd: &mut Value) {
+    let Some(spec) = crd.get_mut("spec") else { return };
     let mut versions = spec.items_at(&["versions"]).to_vec();
     let version = spec.str_at(&["version"]);
     if versions.is_empty() && !version.is_empty() {

@@ -177,16 +177,16 @@ mod tests {
     const WIDGETS: &str = r#"{"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
         "names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1"},{"name":"v2","storage":true}]}}"#;
 
-    fn definition() -> CustomResourceDefinitionStrategy {
+    fn strategy() -> CustomResourceDefinitionStrategy {
         CustomResourceDefinitionStrategy { validator: Arc::new(NoopSchemaValidator) }
     }
 
     #[test]
-    fn a_new_definition_has_defaulted_names_and_a_stored_version() {
+    fn a_new_crd_has_defaulted_names_and_a_stored_version() {
         let mut found = object(WIDGETS);
         found.set_at(&["status", "storedVersions"], vec!["v0"]);
-        definition().defaults(&mut found);
-        definition().prepare_for_create(&context(), &mut found);
+        strategy().defaults(&mut found);
+        strategy().prepare_for_create(&context(), &mut found);
         assert_eq!(found["spec"]["names"]["singular"], Value::from("widget"));
         assert_eq!(found["spec"]["names"]["listKind"], Value::from("WidgetList"));
         assert_eq!(found["spec"]["conversion"], object(r#"{"strategy":"None"}"#));
@@ -196,12 +196,12 @@ mod tests {
     #[test]
     fn a_changed_storage_version_is_recorded_and_increments_the_generation() {
         let mut old = object(WIDGETS);
-        definition().defaults(&mut old);
-        definition().prepare_for_create(&context(), &mut old);
+        strategy().defaults(&mut old);
+        strategy().prepare_for_create(&context(), &mut old);
         let mut new = old.clone();
         new.set_at(&["spec", "versions"], object(r#"[{"name":"v3","storage":true}]"#));
         new.remove_at(&["status"]);
-        definition().prepare_for_update(&context(), &mut new, &old);
+        strategy().prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new["status"]["storedVersions"], object(r#"["v2","v3"]"#));
         assert_eq!(new.generation(), 2);
     }

@@ -226,7 +226,7 @@ mod tests {
             Ok(0)
         }
 
-        fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
+        fn is_crd_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
             Ok(false)
         }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pintle_catalog::{ResourceFacts, complete};
 use pintle_registry::{
-    Action, Backing, Collection, DefaultStrategy, DefaultTable, DefinitionSource, GroupVersionKind, Registry, Resource,
-    Scope, SelectableField, Subresource, SubresourceRole, Verb, Verbs,
+    Action, Backing, Collection, CrdSource, DefaultStrategy, DefaultTable, GroupVersionKind, Registry, Resource, Scope,
+    SelectableField, Subresource, SubresourceRole, Verb, Verbs,
 };
 use pintle_schema::TypeId;
 use pintle_value::{Str, Value};
@@ -52,7 +52,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         verbs: verbs(&facts.verbs),
         schema: complete().kind_schema(facts.group, facts.version, facts.kind).expect(facts.kind).into(),
         selectable: Vec::new(),
-        definition: None,
+        crd: None,
         terminating: false,
         unresolvable: false,
         established: true,
@@ -74,9 +74,9 @@ fn verbs(names: &[&str]) -> Verbs {
 }
 
 /// A CRD with this schema.
-struct StaticDefinition(Value);
+struct StaticCrd(Value);
 
-impl DefinitionSource for StaticDefinition {
+impl CrdSource for StaticCrd {
     fn fingerprint(&self) -> &str {
         "a definition"
     }
@@ -119,7 +119,7 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         verbs: verbs(&all),
         schema: complete().schema(TypeId(0)).into(),
         selectable: vec![SelectableField { name: "spec.sizes".into(), index: 0 }],
-        definition: Some(Arc::new(StaticDefinition(schema))),
+        crd: Some(Arc::new(StaticCrd(schema))),
         terminating: false,
         unresolvable: false,
         established: true,

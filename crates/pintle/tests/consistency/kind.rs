@@ -178,7 +178,7 @@ pub(crate) static KINDS: &[TestKind] = &[
 ];
 
 /// The CRD of the custom kind in [`KINDS`].
-pub(crate) fn definition() -> Value {
+pub(crate) fn crd() -> Value {
     let properties = json!({"color": {"type": "string"}, "size": {"type": "integer"}});
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
     json!({

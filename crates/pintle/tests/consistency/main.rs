@@ -13,7 +13,7 @@
 //! `PINTLE_ETCD` its number of rounds.
 
 mod checker;
-mod definitions;
+mod crds;
 mod faults;
 mod format;
 mod history;

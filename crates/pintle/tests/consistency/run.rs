@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::checker::{CheckResult, HistoryChecker, check_list};
-use crate::definitions::DefinitionWriter;
+use crate::crds::CrdWriter;
 use crate::faults;
 use crate::format::ResponseFormat;
 use crate::history::History;
@@ -128,7 +128,7 @@ struct WorkloadRun {
     references: Vec<JoinHandle<()>>,
     reflectors: Vec<RunningReflector>,
     /// The client that writes CRDs, between its runs.
-    definitions: Option<DefinitionWriter>,
+    crds: Option<CrdWriter>,
     started: Instant,
 }
 
@@ -163,8 +163,8 @@ impl WorkloadRun {
                 wait_until_found(cluster, &account).await;
             }
         }
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let _ = cluster.post(definitions, kind::definition().to_string()).await.expect(201);
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(crds, kind::crd().to_string()).await.expect(201);
         for server in &servers {
             for kind in KINDS {
                 wait_until_found(server, &kind.path(None)).await;
@@ -188,9 +188,9 @@ impl WorkloadRun {
         assert!(all_started.is_ok(), "the reference reflectors start");
         drop(all_started);
         drop(started);
-        let definitions = (disturbance == Disturbance::Kills).then(|| DefinitionWriter::new(seed));
+        let crds = (disturbance == Disturbance::Kills).then(|| CrdWriter::new(seed));
         let (reflectors, started) = (Vec::new(), Instant::now());
-        Self { scenario, disk, replicas, shared, references, reflectors, definitions, started }
+        Self { scenario, disk, replicas, shared, references, reflectors, crds, started }
     }
 
     async fn run(mut self) -> RunSummary {
@@ -240,9 +240,9 @@ impl WorkloadRun {
                 tokio::spawn(async move { lister::run(&shared, round, number, lists / LISTERS).await })
             })
             .collect();
-        let definitions = self.definitions.take().map(|definitions| {
+        let crds = self.crds.take().map(|crds| {
             let shared = self.shared.clone();
-            tokio::spawn(async move { definitions.write(&shared, writes / WRITERS / 2).await })
+            tokio::spawn(async move { crds.write(&shared, writes / WRITERS / 2).await })
         });
         // More reflectors start while others write.
         self.add_reflectors(round, true);
@@ -265,8 +265,8 @@ impl WorkloadRun {
         for writer in writers {
             join(writer).await;
         }
-        if let Some(definitions) = definitions {
-            self.definitions = Some(join(definitions).await);
+        if let Some(crds) = crds {
+            self.crds = Some(join(crds).await);
         }
         let mut results = Vec::new();
         for lister in listers {
@@ -408,7 +408,7 @@ impl WorkloadRun {
         let events = self.reflectors.iter().map(|running| running.checker.events).sum();
         let text = format!(
             "{}: {changes} changes, {events} checked events, {} reflectors, {} watches, {} lists, {} bookmarks, \
-             {} restarts (the longest start {} ms), {} acknowledged writes of definitions, {} relists, {} expired lists, \
+             {} restarts (the longest start {} ms), {} acknowledged writes of crds, {} relists, {} expired lists, \
              {:.0} s, {} MB peak resident memory\n",
             self.scenario.name,
             self.reflectors.len(),
@@ -417,7 +417,7 @@ impl WorkloadRun {
             count(&counters.bookmarks),
             count(&counters.restarts),
             count(&counters.longest_start),
-            self.definitions.as_ref().map_or(0, |definitions| definitions.acknowledged),
+            self.crds.as_ref().map_or(0, |crds| crds.acknowledged),
             count(&counters.relists),
             count(&counters.expired_lists),
             self.started.elapsed().as_secs_f64(),

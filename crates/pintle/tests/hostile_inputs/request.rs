@@ -94,7 +94,7 @@ impl Requests {
             1..=4 => self.patch(),
             5..=6 => self.list(),
             7 => self.with_headers(),
-            8 => self.definition(),
+            8 => self.crd(),
             9 => self.policy(),
             10 => self.delete(),
             11..=12 => self.protobuf(),
@@ -217,13 +217,13 @@ impl Requests {
         request
     }
 
-    fn definition(&mut self) -> HostileRequest {
+    fn crd(&mut self) -> HostileRequest {
         let mut body = self.seed_of("definition");
-        if let Ok(mut definition) = serde_json::from_slice::<Value>(&body) {
+        if let Ok(mut crd) = serde_json::from_slice::<Value>(&body) {
             if self.random.once_in(2) {
-                grow(&mut self.random, &mut definition);
+                grow(&mut self.random, &mut crd);
             }
-            body = definition.to_string().into_bytes();
+            body = crd.to_string().into_bytes();
         }
         body.truncate(MAX_BODY);
         // A dry run, because real CRDs would stay. The server validates a dry run in the same way.

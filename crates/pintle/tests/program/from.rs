@@ -4,15 +4,15 @@ use pintle_integration::{Cluster, Options, run};
 
 use super::server::{Server, printed, serve};
 
-const DEFINITION: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets","singular":"gadget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}"#;
+const CRD: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets","singular":"gadget"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}"#;
 
 #[test]
 fn a_server_begins_with_the_data_directory_of_another() {
     let [prepared, one, two] = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
     let original = Server::start(prepared.path(), &[]);
-    let definition = prepared.path().join("definition.json");
-    std::fs::write(&definition, DEFINITION).expect("a file");
-    printed(prepared.path(), &["apply", "-f", definition.to_str().expect("UTF-8")]);
+    let crd = prepared.path().join("definition.json");
+    std::fs::write(&crd, CRD).expect("a file");
+    printed(prepared.path(), &["apply", "-f", crd.to_str().expect("UTF-8")]);
     printed(prepared.path(), &["wait", "--for=condition=Established", "crd/gadgets.example.com"]);
     printed(prepared.path(), &["create", "configmap", "prepared", "--from-literal=a=one"]);
     let uid = printed(prepared.path(), &["get", "configmap", "prepared", "-o", "jsonpath={.metadata.uid}"]);

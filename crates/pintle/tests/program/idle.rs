@@ -18,7 +18,7 @@ const MAX_SHARE: f64 = 0.01;
 const MAX_REST: Duration = Duration::from_secs(60);
 
 const DEFAULT: &str = "/api/v1/namespaces/default";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// The lines of `/metrics` about background tasks, the busiest first.
 async fn background_tasks(cluster: &Cluster) -> Vec<String> {
@@ -67,7 +67,7 @@ async fn define_resources(cluster: &Cluster) {
     for number in 0..40 {
         let (plural, group) = (format!("things{number}"), "idle.example.com");
         let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-        let definition = json!({
+        let crd = json!({
             "metadata": {"name": format!("{plural}.{group}")},
             "spec": {
                 "group": group,
@@ -76,10 +76,10 @@ async fn define_resources(cluster: &Cluster) {
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
             },
         });
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
     }
     let _ = cluster.get("/openapi/v2").await.expect(200);
-    let _ = cluster.delete(&format!("{DEFINITIONS}/things0.idle.example.com")).await.expect(200);
+    let _ = cluster.delete(&format!("{CRDS}/things0.idle.example.com")).await.expect(200);
 }
 
 /// Deletes an owner with dependents, one of which has many other owners, and a namespace with objects.

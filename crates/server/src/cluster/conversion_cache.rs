@@ -24,7 +24,7 @@ pub(crate) type PendingResult = watch::Receiver<Option<ConversionResult>>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ConversionKey {
     /// The revision of the CRD.
-    pub(crate) definition: u64,
+    pub(crate) crd: u64,
     /// The revision of the object.
     pub(crate) object: u64,
     /// The `apiVersion` that the object is converted to.

@@ -16,7 +16,7 @@ use pintle_value::{Str, Value};
 use super::object_index::{self, ObjectOffsets, is_kind_first};
 
 /// The prefix of the keys of CRDs.
-const DEFINITIONS_PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
+const CRDS_PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Indexes stored objects by the rules of their collections.
 #[derive(Default)]
@@ -123,7 +123,7 @@ impl Indexers {
 
 impl Indexers {
     /// Records the revision of a stored CRD. The name of a CRD consists of the plural and the group.
-    fn note_definition(&self, name: &str, revision: u64) {
+    fn note_crd(&self, name: &str, revision: u64) {
         let Some((plural, group)) = name.split_once('.') else { return };
         let mut custom = self.custom.write();
         let collection = custom.entry(format!("{group}/{plural}").into()).or_default();
@@ -134,7 +134,7 @@ impl Indexers {
     fn newest_versions(&self, prefix: &str) -> Option<Arc<dyn MultiVersion>> {
         let custom = self.custom.read();
         let CustomCollection { newest, versions } = custom.get(prefix)?;
-        versions.clone().filter(|versions| versions.definition_revision() >= *newest)
+        versions.clone().filter(|versions| versions.crd_revision() >= *newest)
     }
 
     /// The JSON with sorted members of a custom resource whose kind comes first. `None` if a read would change the
@@ -153,8 +153,8 @@ impl Indexer for Indexers {
     /// custom resource that this server wrote. Keys of CRDs precede the keys of their custom resources, but CRDs are
     /// decoded later. So only the newest stored CRD may decide.
     fn kept(&self, prefix: &str, key: &str, revision: u64, value: Bytes) -> Bytes {
-        if prefix == DEFINITIONS_PREFIX {
-            self.note_definition(key, revision);
+        if prefix == CRDS_PREFIX {
+            self.note_crd(key, revision);
         }
         if !is_kind_first(&value) {
             return value;
@@ -260,7 +260,7 @@ mod tests {
 
     /// The versions of a CRD whose schema has a default.
     struct Versions {
-        definition: u64,
+        crd: u64,
     }
 
     impl MultiVersion for Versions {
@@ -282,8 +282,8 @@ mod tests {
         fn versions_with(&self, _: &str) -> Vec<&str> {
             Vec::new()
         }
-        fn definition_revision(&self) -> u64 {
-            self.definition
+        fn crd_revision(&self) -> u64 {
+            self.crd
         }
         fn lacks_default(&self, _: &Value) -> bool {
             false
@@ -300,27 +300,27 @@ mod tests {
     fn objects_that_a_read_does_not_change_are_kept_at_their_version() {
         let indexers = Indexers::default();
         let prefix = "b/as";
-        let define = |definition: u64| {
-            let versions: Arc<dyn MultiVersion> = Arc::new(Versions { definition });
+        let define = |crd: u64| {
+            let versions: Arc<dyn MultiVersion> = Arc::new(Versions { crd });
             indexers.custom.write().entry(prefix.into()).or_default().versions = Some(versions);
         };
         let kept = |json: &'static str| {
             let kept = indexers.kept(prefix, "n/a", 9, Bytes::from_static(json.as_bytes()));
             String::from_utf8_lossy(&kept).into_owned()
         };
-        let note = |revision| indexers.kept(DEFINITIONS_PREFIX, "as.b", revision, Bytes::from_static(b"{}"));
+        let note = |revision| indexers.kept(CRDS_PREFIX, "as.b", revision, Bytes::from_static(b"{}"));
         let complete = r#"{"kind":"A","apiVersion":"a.b/v1","metadata":{},"spec":2}"#;
         let sorted = r#"{"apiVersion":"a.b/v1","kind":"A","metadata":{},"spec":2}"#;
         let incomplete = r#"{"kind":"A","apiVersion":"a.b/v1","metadata":{}}"#;
         let unknown = r#"{"kind":"A","apiVersion":"a.b/v9","metadata":{},"spec":2}"#;
-        assert_eq!(kept(complete), complete, "no definition is known");
+        assert_eq!(kept(complete), complete, "no CRD is known");
         note(5);
         define(5);
         for (json, expect) in [(complete, sorted), (sorted, sorted), (incomplete, incomplete), (unknown, unknown)] {
             assert_eq!(kept(json), expect);
         }
         note(7);
-        assert_eq!(kept(complete), complete, "the newest definition is not known yet");
+        assert_eq!(kept(complete), complete, "the newest CRD is not known yet");
         define(5);
         assert_eq!(kept(complete), complete);
         define(7);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memchr::memmem::Finder;
 use pintle_cache::{KeyRange, Object};
 use pintle_codec::json::{self, DecodeOptions, Projection};
-use pintle_controllers::{DEFINITIONS_PREFIX, ELECTION_LEASE};
+use pintle_controllers::{CRDS_PREFIX, ELECTION_LEASE};
 use pintle_registry::{ApiError, GroupResource, Resource, Scope, StoredObject, StoredObjects};
 use pintle_store::{Condition, Revision};
 use pintle_value::{Str, Value};
@@ -18,7 +18,7 @@ pub(crate) fn object_key(namespace: &str, name: &str) -> Str {
 }
 
 /// The key of the CRD of a custom resource.
-fn definition_key(resource: &Resource) -> Str {
+fn crd_key(resource: &Resource) -> Str {
     object_key("", &[&*resource.plural, ".", &*resource.group].concat())
 }
 
@@ -136,9 +136,8 @@ impl Cluster {
             .flatten();
         let namespaces = namespaces.as_ref().and_then(|namespaces| namespaces.collection());
         let namespace = namespaces.and_then(|collection| self.unchanged(&collection.prefix, namespace));
-        let definition =
-            resource.definition.as_ref().and_then(|_| self.unchanged(DEFINITIONS_PREFIX, &definition_key(resource)));
-        namespace.into_iter().chain(definition).collect()
+        let crd = resource.crd.as_ref().and_then(|_| self.unchanged(CRDS_PREFIX, &crd_key(resource)));
+        namespace.into_iter().chain(crd).collect()
     }
 
     /// The condition that this server still runs the controllers. Another server that shares the store may run them
@@ -165,14 +164,14 @@ impl Cluster {
     ///
     /// # Errors
     /// The CRD does not exist any more.
-    pub(crate) fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
-        let Some(source) = &resource.definition else { return Ok(false) };
-        let definitions = self.cache.watch_cache(DEFINITIONS_PREFIX).ok_or(ApiError::NoSuchPath)?;
-        let key = definition_key(resource);
+    pub(crate) fn is_crd_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
+        let Some(source) = &resource.crd else { return Ok(false) };
+        let crds = self.cache.watch_cache(CRDS_PREFIX).ok_or(ApiError::NoSuchPath)?;
+        let key = crd_key(resource);
         // If the CRD cannot be read, the server continues to serve its last readable state.
-        let Ok(definition) = definitions.read(&key) else { return Ok(resource.terminating) };
-        let definition = definition.ok_or(ApiError::NoSuchPath)?;
-        Ok(source.is_terminating(definition.revision, &definition.json))
+        let Ok(crd) = crds.read(&key) else { return Ok(resource.terminating) };
+        let crd = crd.ok_or(ApiError::NoSuchPath)?;
+        Ok(source.is_terminating(crd.revision, &crd.json))
     }
 
     /// The revision of the last change of any object of a resource.

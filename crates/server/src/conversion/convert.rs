@@ -48,10 +48,10 @@ async fn convert_all(
             indexes.push(i);
         }
     }
-    if let Conversion::Webhook { webhook, review_versions: reviews, definition } = versions.conversion()
+    if let Conversion::Webhook { webhook, review_versions: reviews, crd } = versions.conversion()
         && !indexes.is_empty()
     {
-        let call = WebhookCall { cluster, webhook, reviews, definition, desired };
+        let call = WebhookCall { cluster, webhook, reviews, crd, desired };
         let originals = indexes.iter().map(|i| objects[*i].take()).collect();
         for (i, converted) in indexes.into_iter().zip(call.convert(originals).await?) {
             objects[i] = converted;

@@ -74,7 +74,7 @@ mod tests {
     #[tokio::test]
     async fn a_conversion_that_panics_fails_and_leaves_nothing_pending() {
         let cache = ConversionCache::default();
-        let key = ConversionKey { definition: 1, object: 2, version: "example.com/v1".into() };
+        let key = ConversionKey { crd: 1, object: 2, version: "example.com/v1".into() };
         let object = Arc::new(Object::new("a".into(), 2, "{}".into(), ObjectIndex::default()));
         let (keys, objects) = ([key], [object]);
         let (_sender, pending) = watch::channel(None);

@@ -93,8 +93,7 @@ impl VersionView {
     /// True if an object does not need conversion.
     pub(crate) fn is_at_version(&self, object: &Object) -> bool {
         let is_current = |served_version: &ServedVersion| {
-            object.revision > served_version.versions.definition_revision()
-                && object.json.starts_with(&served_version.prefix)
+            object.revision > served_version.versions.crd_revision() && object.json.starts_with(&served_version.prefix)
         };
         self.served_version.as_ref().is_none_or(is_current)
     }
@@ -153,8 +152,8 @@ impl VersionView {
     /// The cache key of a stored object at this version; `None` if the resource has a single version.
     pub(super) fn conversion_key(&self, object: &Object) -> Option<ConversionKey> {
         let served_version = self.served_version.as_ref()?;
-        let definition = served_version.versions.definition_revision();
-        Some(ConversionKey { definition, object: object.revision, version: served_version.api_version.clone() })
+        let crd = served_version.versions.crd_revision();
+        Some(ConversionKey { crd, object: object.revision, version: served_version.api_version.clone() })
     }
 
     /// Converts stored objects to this version. Other tasks run meanwhile. A webhook gets all objects in one call.
@@ -304,7 +303,7 @@ impl VersionView {
 impl ServedVersion {
     /// Converts an object that is stored at an identical version: only the `apiVersion` differs.
     fn with_api_version(&self, object: &Object) -> Option<Arc<Object>> {
-        let is_current = object.revision > self.versions.definition_revision();
+        let is_current = object.revision > self.versions.crd_revision();
         let prefix = self.identical_versions.iter().find(|prefix| is_current && object.json.starts_with(prefix))?;
         let json = [&*self.prefix, object.json.get(prefix.len()..)?].concat();
         let shift = |offset: u32| match (offset as usize).checked_sub(prefix.len()) {

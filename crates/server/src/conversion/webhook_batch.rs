@@ -37,7 +37,7 @@ pub(super) struct WebhookCall<'a> {
     /// The versions of `ConversionReview` that the webhook understands.
     pub(super) reviews: &'a [Str],
     /// The name of the CRD.
-    pub(super) definition: &'a str,
+    pub(super) crd: &'a str,
     /// The `apiVersion` to convert to.
     pub(super) desired: &'a str,
 }
@@ -104,7 +104,7 @@ impl WebhookCall<'_> {
         let from = originals.first().map_or("", Value::api_version);
         let version_of = |name: &str| GroupVersion::parse(name).unwrap_or_default().version.to_string();
         self.cluster.metrics.conversion(
-            self.definition,
+            self.crd,
             (version_of(from), version_of(self.desired)),
             error_type,
             started.elapsed(),

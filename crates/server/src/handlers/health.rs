@@ -7,8 +7,8 @@ use http::StatusCode;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use pintle_cache::FEED_TASK;
 use pintle_controllers::{
-    ALLOCATION_REPAIR_TASK, API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, DEFAULT_SERVICE_CIDR_TASK,
-    DEFINITIONS_TASK, FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK,
+    ALLOCATION_REPAIR_TASK, API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, CRDS_TASK,
+    DEFAULT_SERVICE_CIDR_TASK, FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK,
     OBJECT_RECONCILER_TASK, STORAGE_VERSION_UPDATER_TASK,
 };
 use pintle_supervisor::BackgroundTask;
@@ -72,8 +72,8 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/generic-apiserver-start-informers", false, Probe::State(|_| Ok(()))),
     ("poststarthook/priority-and-fairness-config-consumer", false, Probe::Task(FLOW_CONTROL_STATUS_TASK)),
     ("poststarthook/start-apiextensions-informers", false, Probe::State(|_| Ok(()))),
-    ("poststarthook/start-apiextensions-controllers", false, Probe::Task(DEFINITIONS_TASK)),
-    ("poststarthook/crd-informer-synced", false, Probe::Task(DEFINITIONS_TASK)),
+    ("poststarthook/start-apiextensions-controllers", false, Probe::Task(CRDS_TASK)),
+    ("poststarthook/crd-informer-synced", false, Probe::Task(CRDS_TASK)),
     ("poststarthook/start-system-namespaces-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
     ("poststarthook/start-kube-apiserver-identity-lease-controller", false, Probe::Task(LEASE_TASK)),
     ("poststarthook/start-kube-apiserver-identity-lease-garbage-collector", false, Probe::Task(LEASE_COLLECTOR_TASK)),

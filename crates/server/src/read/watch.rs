@@ -183,14 +183,14 @@ async fn wait_for_ending(
 
 /// Completes when a custom resource is no longer served or its CRD has changed. Never completes for built-in kinds.
 async fn wait_until_unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
-    if resource.definition.is_none() {
+    if resource.crd.is_none() {
         return std::future::pending().await;
     }
     let mut changes = cluster.registry_changed.subscribe();
     let served = || {
         let registry = cluster.registry();
         let now = registry.resource(&resource.group, &resource.version, &resource.plural);
-        now.is_some_and(|now| same_definition(now, &resource))
+        now.is_some_and(|now| same_crd(now, &resource))
     };
     while served() {
         if changes.changed().await.is_err() {
@@ -200,8 +200,8 @@ async fn wait_until_unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
 }
 
 /// True if two resources have the same CRD at the same generation.
-fn same_definition(a: &Resource, b: &Resource) -> bool {
-    match (&a.definition, &b.definition) {
+fn same_crd(a: &Resource, b: &Resource) -> bool {
+    match (&a.crd, &b.crd) {
         (Some(a), Some(b)) => a.fingerprint() == b.fingerprint(),
         (None, None) => true,
         _ => false,

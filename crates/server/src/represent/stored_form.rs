@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_stored_at_a_version_that_is_not_served() {
+    fn crds_are_stored_at_a_version_that_is_not_served() {
         let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
         let json = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},"scope":"Cluster","versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}},"subresources":{"status":{}},"additionalPrinterColumns":[{"name":"A","type":"string","jsonPath":".a"}]},{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}},"additionalPrinterColumns":[{"name":"A","type":"string","jsonPath":".a"}],"selectableFields":[{"jsonPath":".a"}]}],"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://a"},"conversionReviewVersions":["v1"]}}},"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":["v1"]}}"#;
         let expect = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","version":"v1","names":{"plural":"things","singular":"thing","kind":"Thing","listKind":"ThingList"},"scope":"Cluster","validation":{"openAPIV3Schema":{"type":"object"}},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}}},{"name":"v2","served":true,"storage":false,"selectableFields":[{"jsonPath":".a"}]}],"additionalPrinterColumns":[{"name":"A","type":"string","JSONPath":".a"}],"conversion":{"strategy":"Webhook","webhookClientConfig":{"url":"https://a"},"conversionReviewVersions":["v1"]},"preserveUnknownFields":false},"status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":["v1"]}}"#;
@@ -544,8 +544,8 @@ mod tests {
         assert!(read_autoscaler.contains(r#""apiVersion":"autoscaling/v2""#), "{read_autoscaler}");
         assert!(read_autoscaler.contains(r#""averageUtilization":50"#), "{read_autoscaler}");
         // This is the oldest form of CRDs: one version, and no conversion.
-        let definition = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","version":"v1alpha1","names":{"plural":"things","kind":"Thing"}},"status":{"conditions":null,"acceptedNames":{"plural":"things","kind":"Thing"},"storedVersions":["v1alpha1"]}}"#;
-        let found = read("/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com", definition);
+        let crd = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"things.example.com"},"spec":{"group":"example.com","version":"v1alpha1","names":{"plural":"things","kind":"Thing"}},"status":{"conditions":null,"acceptedNames":{"plural":"things","kind":"Thing"},"storedVersions":["v1alpha1"]}}"#;
+        let found = read("/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com", crd);
         let found = found.expect("an object");
         for expect in [
             r#""apiVersion":"apiextensions.k8s.io/v1","#,

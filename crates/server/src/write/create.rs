@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use pintle_admission::{AdmissionAttributes, AdmissionOperation, NamespaceLifecycle, TerminatingDefinition};
+use pintle_admission::{AdmissionAttributes, AdmissionOperation, NamespaceLifecycle, TerminatingCrd};
 use pintle_cache::Object;
 use pintle_registry::{ApiError, Backing, Resource, WriteOperation};
 use pintle_store::Compare;
@@ -195,7 +195,7 @@ impl CreateOperation<'_> {
         loop {
             let conditions = cluster.conditions_of_create(hub, object.namespace());
             NamespaceLifecycle::check(&attributes)?;
-            TerminatingDefinition::check(&attributes)?;
+            TerminatingCrd::check(&attributes)?;
             let change = ObjectChange { compare: Compare::Absent, conditions, json: Some(json.clone()) };
             let outcome = commit(cluster, hub, &key, change, Some(&object)).await?;
             writer.recorder.trace.step(Step::Stored);

@@ -237,8 +237,8 @@ impl ObjectClient for InternalClient {
         Box::pin(async { self.0.catch_up().await.map(drop) })
     }
 
-    fn is_definition_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
-        self.0.is_definition_terminating(resource)
+    fn is_crd_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
+        self.0.is_crd_terminating(resource)
     }
 
     fn resource_of_kind(&self, kind: &GroupVersionKind) -> Option<Arc<Resource>> {

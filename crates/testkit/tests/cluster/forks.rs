@@ -55,7 +55,7 @@ async fn a_fork_has_the_objects_and_goes_its_own_way() {
 }
 
 #[tokio::test]
-async fn definitions_are_served_by_a_fork_at_once() {
+async fn crds_are_served_by_a_fork_at_once() {
     let prepared = TestCluster::builder().manifests(GADGETS).manifests(OBJECTS).start().await;
     let fork = prepared.fork().await;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Gadget"));

@@ -335,7 +335,7 @@ fn failed_conversions_are_failures_of_the_policy() {
             |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": schema});
         // No server listens at this URL.
         let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/"}});
-        let definition = json!({
+        let crd = json!({
             "metadata": {"name": "widgets.example.com"},
             "spec": {
                 "group": "example.com", "scope": "Cluster", "conversion": {"strategy": "Webhook", "webhook": webhook},
@@ -343,8 +343,8 @@ fn failed_conversions_are_failures_of_the_policy() {
                 "versions": [version("v1", true), version("v2", false)],
             },
         });
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let _ = cluster.post(definitions, definition.to_string()).await.expect(201);
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(crds, crd.to_string()).await.expect(201);
         let path = "/apis/example.com/v1/widgets";
         let widget = |name: &str| {
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}}).to_string()

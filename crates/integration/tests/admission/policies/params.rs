@@ -86,7 +86,7 @@ fn params_can_be_custom_resources() {
         let schema = json!({"type": "object", "properties": {
             "data": {"type": "object", "properties": {"max": {"type": "string"}}},
         }});
-        let definition = json!({
+        let crd = json!({
             "metadata": {"name": "limits.example.com"},
             "spec": {
                 "group": "example.com", "scope": "Cluster",
@@ -102,8 +102,8 @@ fn params_can_be_custom_resources() {
             "secrets \"s\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: {why}"
         );
         cluster.post(SECRETS, secret("s", 1)).await.expect_error(422, "Invalid", &unknown);
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let _ = cluster.post(definitions, definition.to_string()).await.expect(201);
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(crds, crd.to_string()).await.expect(201);
         let limit = json!({"apiVersion": "example.com/v1", "kind": "Limit", "metadata": {"name": "strict"}, "data": {"max": "8"}});
         let path = "/apis/example.com/v1/limits";
         loop {

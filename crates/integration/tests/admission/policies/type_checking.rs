@@ -114,9 +114,9 @@ async fn wait_for_warnings(cluster: &Cluster, warnings: Value) {
 }
 
 #[test]
-fn policies_are_checked_again_when_their_definitions_change() {
+fn policies_are_checked_again_when_their_crds_change() {
     run(async {
-        const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let cluster = start().await;
         let spec = json!({
             "matchConstraints": constraints("example.com", "v1", "widgets"),
@@ -125,7 +125,7 @@ fn policies_are_checked_again_when_their_definitions_change() {
         let object = checked(&cluster, spec).await;
         assert_eq!(object["status"]["typeChecking"], json!({}));
 
-        let definition = |ty: &str| {
+        let crd = |ty: &str| {
             json!({
                 "metadata": {"name": "widgets.example.com"},
                 "spec": {
@@ -141,13 +141,13 @@ fn policies_are_checked_again_when_their_definitions_change() {
                 },
             })
         };
-        let _ = cluster.post(DEFINITIONS, definition("string").to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, crd("string").to_string()).await.expect(201);
         let text = "ERROR: <input>:1:13: found no matching overload for '_>_' applied to '(string, int)'\n | object.size > 1\n | ............^";
         let warnings = json!([warning("expression", "example.com/v1, Kind=Widget", text)]);
         wait_for_warnings(&cluster, warnings.clone()).await;
 
-        let path = format!("{DEFINITIONS}/widgets.example.com");
-        let patch = |ty: &str| definition(ty).to_string();
+        let path = format!("{CRDS}/widgets.example.com");
+        let patch = |ty: &str| crd(ty).to_string();
         let change = async |ty: &str| {
             let request = cluster.request("PATCH", &path).body("application/merge-patch+json", patch(ty));
             let _ = request.send().await.expect(200);

@@ -189,14 +189,14 @@ fn objects_of_any_kind_are_counted() {
         )
         .await;
         wait_for_used(&cluster, "q", json!({"count/leases.coordination.k8s.io": "0"})).await;
-        let definition = json!({
+        let crd = json!({
             "metadata": {"name": "widgets.example.com"},
             "spec": {
                 "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
                 "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
             },
         });
-        create(&cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+        create(&cluster, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd).await;
         // The controller counts the objects of a kind as soon as the kind is served.
         let used = |number: &str| json!({"count/leases.coordination.k8s.io": "0", "count/widgets.example.com": number});
         wait_for_used(&cluster, "q", used("0")).await;

@@ -256,7 +256,7 @@ fn older_reviews_are_sent_to_webhooks_that_want_them() {
 }
 
 /// A CRD with the versions v1 and v2, which do not differ.
-fn definition() -> Value {
+fn crd() -> Value {
     let version = |name: &str, storage: bool| {
         json!({
             "name": name, "served": true, "storage": storage, "subresources": {"status": {}},
@@ -275,8 +275,8 @@ fn definition() -> Value {
 fn custom_resources_are_converted_pruned_and_defaulted() {
     run(async {
         let (cluster, mutating, validating) = start().await;
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let _ = cluster.post(definitions, definition().to_string()).await.expect(201);
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(crds, crd().to_string()).await.expect(201);
         let things = "/apis/example.com/v2/namespaces/default/things";
         while cluster.get(things).await.status.as_u16() != 200 {
             tokio::task::yield_now().await;

@@ -3,7 +3,7 @@
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITION, cluster_with_webhook, widget_path, widgets_path};
+use super::{CRD, cluster_with_webhook, widget_path, widgets_path};
 
 async fn apply(
     cluster: &Cluster,
@@ -72,7 +72,7 @@ fn owners_at_unserved_versions_are_kept() {
         let (cluster, _webhook) = cluster_with_webhook().await;
         let _ = apply(&cluster, "v2", "old", &json!({"hue": "red", "size": 3}), "").await.expect(201);
         let hidden = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
-        let _ = cluster.patch(DEFINITION, "json", hidden.to_string()).await.expect(200);
+        let _ = cluster.patch(CRD, "json", hidden.to_string()).await.expect(200);
         while cluster.get(&widgets_path("v2")).await.status != 404 {}
         let refused = apply(&cluster, "v1", "new", &json!({"colour": "blue"}), "").await.expect(409).json();
         assert_eq!(refused["message"], "Apply failed with 1 conflict: conflict with \"old\": .spec.hue");
@@ -88,7 +88,7 @@ fn apply_fails_if_an_owner_has_a_removed_version() {
         let (cluster, _webhook) = cluster_with_webhook().await;
         let _ = apply(&cluster, "v2", "old", &json!({"hue": "red"}), "").await.expect(201);
         let removed = json!([{"op": "remove", "path": "/spec/versions/1"}]);
-        let _ = cluster.patch(DEFINITION, "json", removed.to_string()).await.expect(200);
+        let _ = cluster.patch(CRD, "json", removed.to_string()).await.expect(200);
         while cluster.get(&widgets_path("v2")).await.status != 404 {}
         let why = "request to convert CR to an invalid group/version: example.com/v2";
         apply(&cluster, "v1", "new", &json!({"size": 3}), "").await.expect_error(500, "", why);

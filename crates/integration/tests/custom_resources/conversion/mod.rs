@@ -12,8 +12,8 @@ use pintle_integration::{Cluster, Watch};
 use serde_json::{Value, json};
 use webhook::{ConversionWebhook, WebhookBehavior};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
 
 /// The path of the widgets at a version.
 fn widgets_path(version: &str) -> String {
@@ -27,7 +27,7 @@ fn widget_path(version: &str, name: &str) -> String {
 
 /// The CRD of widgets with this storage version. The field `colour` of v1 is `hue` in v2, and the defaults of `size`
 /// differ.
-fn definition(stored: &str, conversion: &Value) -> Value {
+fn crd(stored: &str, conversion: &Value) -> Value {
     let version = |name: &str, property: &str, size: i64| {
         let spec = json!({
             "type": "object",
@@ -98,9 +98,9 @@ fn widget_v2(name: &str, hue: &str) -> Value {
 }
 
 /// Defines widgets, and waits until they are served.
-async fn define(cluster: &Cluster, definition: &Value) {
-    let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
-    let path = format!("{DEFINITIONS}?watch=1&resourceVersion=0");
+async fn define(cluster: &Cluster, crd: &Value) {
+    let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
+    let path = format!("{CRDS}?watch=1&resourceVersion=0");
     let mut watch: Watch = cluster.watch(&path).await;
     loop {
         let event = watch.next().await.expect("an event");
@@ -115,6 +115,6 @@ async fn define(cluster: &Cluster, definition: &Value) {
 async fn cluster_with_webhook() -> (Cluster, ConversionWebhook) {
     let cluster = Cluster::start().await;
     let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
-    define(&cluster, &definition("v1", &webhook_conversion(&webhook.client_config()))).await;
+    define(&cluster, &crd("v1", &webhook_conversion(&webhook.client_config()))).await;
     (cluster, webhook)
 }

@@ -4,9 +4,7 @@ use pintle_integration::{Cluster, Watch};
 use serde_json::{Value, json};
 
 use super::webhook::{ConversionWebhook, WebhookBehavior};
-use super::{
-    DEFINITION, convert, define, definition, webhook_conversion, widget_path, widget_v1, widget_v2, widgets_path,
-};
+use super::{CRD, convert, crd, define, webhook_conversion, widget_path, widget_v1, widget_v2, widgets_path};
 
 /// Changes the storage version to v2.
 async fn change_storage_version_to_v2(cluster: &Cluster) {
@@ -14,7 +12,7 @@ async fn change_storage_version_to_v2(cluster: &Cluster) {
         {"op": "replace", "path": "/spec/versions/0/storage", "value": false},
         {"op": "replace", "path": "/spec/versions/1/storage", "value": true},
     ]);
-    let changed = cluster.patch(DEFINITION, "json", swap.to_string()).await.expect(200).json();
+    let changed = cluster.patch(CRD, "json", swap.to_string()).await.expect(200).json();
     assert_eq!(changed["status"]["storedVersions"], json!(["v1", "v2"]));
 }
 
@@ -23,7 +21,7 @@ fn the_storage_version_can_change() {
     pintle_integration::run(async {
         let cluster = Cluster::durable().await;
         let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
-        define(&cluster, &definition("v1", &webhook_conversion(&webhook.client_config()))).await;
+        define(&cluster, &crd("v1", &webhook_conversion(&webhook.client_config()))).await;
         let old = cluster.post(&widgets_path("v1"), widget_v1("old", "red").to_string()).await.expect(201).json();
         let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets_path("v1"))).await;
         watch.expect("ADDED", "old").await;
@@ -65,7 +63,7 @@ fn the_storage_version_can_change() {
 fn strategy_none_changes_only_the_api_version() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
+        define(&cluster, &crd("v1", &json!({"strategy": "None"}))).await;
         let created = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201).json();
         assert_eq!(created["spec"], json!({"colour": "red", "size": 1, "replicas": 1}));
         // Fields that the other version does not have are pruned. Its defaults do not apply to existing values.
@@ -85,7 +83,7 @@ fn strategy_none_changes_only_the_api_version() {
 fn versions_with_the_same_schema_show_the_same_objects() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let mut twins = definition("v1", &json!({"strategy": "None"}));
+        let mut twins = crd("v1", &json!({"strategy": "None"}));
         let mut second = twins["spec"]["versions"][0].clone();
         (second["name"], second["storage"]) = (json!("v2alpha1"), json!(false));
         second["selectableFields"] = json!([{"jsonPath": ".spec.colour"}]);
@@ -119,7 +117,7 @@ fn versions_with_the_same_schema_show_the_same_objects() {
 fn new_defaults_and_pruning_apply_to_stored_objects() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
+        define(&cluster, &crd("v1", &json!({"strategy": "None"}))).await;
         let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
         let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
         let change = json!([
@@ -127,7 +125,7 @@ fn new_defaults_and_pruning_apply_to_stored_objects() {
             {"op": "remove", "path": format!("{spec}/replicas")},
             {"op": "remove", "path": "/spec/versions/0/subresources/scale"},
         ]);
-        let _ = cluster.patch(DEFINITION, "json", change.to_string()).await.expect(200);
+        let _ = cluster.patch(CRD, "json", change.to_string()).await.expect(200);
         let expect = json!({"colour": "red", "size": 1, "weight": 7});
         while cluster.get(&widget_path("v1", "a")).await.expect(200).json()["spec"] != expect {}
         assert_eq!(cluster.get(&widgets_path("v1")).await.expect(200).json()["items"][0]["spec"], expect);
@@ -139,14 +137,14 @@ fn new_defaults_and_pruning_apply_to_stored_objects() {
 fn malformed_embedded_metadata_is_dropped() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
+        define(&cluster, &crd("v1", &json!({"strategy": "None"}))).await;
         let mut widget = widget_v1("a", "red");
         widget["spec"]["free"] =
             json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": 5, "labels": {"a": "b"}}});
         let _ = cluster.post(&widgets_path("v1"), widget.to_string()).await.expect(201);
         let field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/free";
         let embed = json!([{"op": "add", "path": format!("{field}/x-kubernetes-embedded-resource"), "value": true}]);
-        let _ = cluster.patch(DEFINITION, "json", embed.to_string()).await.expect(200);
+        let _ = cluster.patch(CRD, "json", embed.to_string()).await.expect(200);
         let expect = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"a": "b"}}});
         while cluster.get(&widget_path("v1", "a")).await.expect(200).json()["spec"]["free"] != expect {}
         let _ = cluster.patch(&widget_path("v1", "a"), "merge", r#"{"spec": {"colour": "green"}}"#).await.expect(200);
@@ -159,7 +157,7 @@ fn the_storage_version_need_not_be_served() {
     pintle_integration::run(async {
         let cluster = Cluster::durable().await;
         let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
-        let mut hidden = definition("v1", &webhook_conversion(&webhook.client_config()));
+        let mut hidden = crd("v1", &webhook_conversion(&webhook.client_config()));
         hidden["spec"]["versions"][0]["served"] = json!(false);
         define(&cluster, &hidden).await;
         let _ = cluster.get(&widgets_path("v1")).await.expect(404);
@@ -170,10 +168,10 @@ fn the_storage_version_need_not_be_served() {
         assert_eq!(webhook.take_requests(), [(1, "example.com/v2".to_owned())]);
         // The objects still exist if no version is served.
         let none = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
-        let _ = cluster.patch(DEFINITION, "json", none.to_string()).await.expect(200);
+        let _ = cluster.patch(CRD, "json", none.to_string()).await.expect(200);
         while cluster.get(&widgets_path("v2")).await.status != 404 {}
         let again = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": true}]);
-        let _ = cluster.patch(DEFINITION, "json", again.to_string()).await.expect(200);
+        let _ = cluster.patch(CRD, "json", again.to_string()).await.expect(200);
         while cluster.get(&widgets_path("v2")).await.status != 200 {}
         assert_eq!(cluster.get(&widget_path("v2", "a")).await.expect(200).json()["spec"]["hue"], "red");
         cluster.stop().await;
@@ -184,14 +182,14 @@ fn the_storage_version_need_not_be_served() {
 fn objects_stored_at_a_removed_version_cannot_be_read() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        define(&cluster, &definition("v1", &json!({"strategy": "None"}))).await;
+        define(&cluster, &crd("v1", &json!({"strategy": "None"}))).await;
         let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
         change_storage_version_to_v2(&cluster).await;
         // The client removes v1 from the stored versions without migrating the objects.
         let moved = r#"{"status": {"storedVersions": ["v2"]}}"#;
-        let _ = cluster.patch(&format!("{DEFINITION}/status"), "merge", moved).await.expect(200);
+        let _ = cluster.patch(&format!("{CRD}/status"), "merge", moved).await.expect(200);
         let removed = json!([{"op": "remove", "path": "/spec/versions/0"}]);
-        let _ = cluster.patch(DEFINITION, "json", removed.to_string()).await.expect(200);
+        let _ = cluster.patch(CRD, "json", removed.to_string()).await.expect(200);
         while cluster.get(&widgets_path("v1")).await.status != 404 {}
         let why = "request to convert CR from an invalid group/version: example.com/v1";
         for path in [format!("{}?limit=1", widgets_path("v2")), widget_path("v2", "a")] {
@@ -200,26 +198,26 @@ fn objects_stored_at_a_removed_version_cannot_be_read() {
         let unready = format!("storage is (re)initializing: failed to list example.com/v2, Kind=Widget: {why}");
         cluster.get(&widgets_path("v2")).await.expect_error(429, "TooManyRequests", &unready);
         cluster.delete(&widget_path("v2", "a")).await.expect_error(500, "", why);
-        let _ = cluster.delete(DEFINITION).await.expect(200);
-        while cluster.get(DEFINITION).await.status != 404 {}
+        let _ = cluster.delete(CRD).await.expect(200);
+        while cluster.get(CRD).await.status != 404 {}
         cluster.stop().await;
     });
 }
 
 #[test]
-fn a_definition_can_be_deleted_while_its_webhook_fails() {
+fn a_crd_can_be_deleted_while_its_webhook_fails() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
         let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
-        define(&cluster, &definition("v1", &webhook_conversion(&webhook.client_config()))).await;
+        define(&cluster, &crd("v1", &webhook_conversion(&webhook.client_config()))).await;
         let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
         let mut watch: Watch = cluster.watch(&format!("{}?watch=1&resourceVersion=0", widgets_path("v1"))).await;
         change_storage_version_to_v2(&cluster).await;
         while watch.next().await.is_some() {}
         let _ = cluster.post(&widgets_path("v2"), widget_v2("b", "red").to_string()).await.expect(201);
         webhook.set_behavior(WebhookBehavior::RespondWithHeader(500, "Content-Type: text/plain", "broken"));
-        let _ = cluster.delete(DEFINITION).await.expect(200);
-        while cluster.get(DEFINITION).await.status != 404 {}
+        let _ = cluster.delete(CRD).await.expect(200);
+        while cluster.get(CRD).await.status != 404 {}
         cluster.stop().await;
     });
 }
@@ -228,16 +226,16 @@ fn a_definition_can_be_deleted_while_its_webhook_fails() {
 fn defaults_of_the_storage_version_are_not_stored_by_writes_at_another() {
     pintle_integration::run(async {
         let cluster = Cluster::durable().await;
-        let mut definition = definition("v1", &json!({"strategy": "None"}));
+        let mut crd = crd("v1", &json!({"strategy": "None"}));
         let spec = "/schema/openAPIV3Schema/properties/spec/properties";
         for (version, field) in [(0, "one"), (1, "two")] {
-            let properties = definition["spec"]["versions"][version].pointer_mut(spec).expect("properties");
+            let properties = crd["spec"]["versions"][version].pointer_mut(spec).expect("properties");
             *properties = json!({"one": {"type": "string"}, "two": {"type": "string"}});
             properties[field]["default"] = json!(field);
-            let version = definition["spec"]["versions"][version].as_object_mut().expect("a version");
+            let version = crd["spec"]["versions"][version].as_object_mut().expect("a version");
             version.retain(|key, _| matches!(key.as_str(), "name" | "served" | "storage" | "schema"));
         }
-        define(&cluster, &definition).await;
+        define(&cluster, &crd).await;
         let widget = |name: &str| {
             json!({"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": name}, "spec": {}})
                 .to_string()
@@ -255,7 +253,7 @@ fn defaults_of_the_storage_version_are_not_stored_by_writes_at_another() {
 
         let default = format!("/spec/versions/0{spec}/one/default");
         let change = json!([{"op": "replace", "path": default, "value": "changed"}]);
-        let _ = cluster.patch(DEFINITION, "json", change.to_string()).await.expect(200);
+        let _ = cluster.patch(CRD, "json", change.to_string()).await.expect(200);
         let expect = json!({"one": "changed", "two": "two"});
         while cluster.get(&widget_path("v1", "read")).await.expect(200).json()["spec"] != expect {}
         let cluster = cluster.restart().await;

@@ -7,14 +7,14 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::webhook::{ConversionWebhook, WebhookBehavior};
-use super::{convert, define, definition, webhook_conversion, widget_path, widget_v1, widget_v2, widgets_path};
+use super::{convert, crd, define, webhook_conversion, widget_path, widget_v1, widget_v2, widgets_path};
 
 /// A cluster with the widget `a`, whose webhook converts only with a permit.
 async fn cluster_with_waiting_webhook() -> (Cluster, ConversionWebhook, Arc<Semaphore>) {
     let cluster = Cluster::durable().await;
     let permits = Arc::new(Semaphore::new(0));
     let webhook = ConversionWebhook::start(WebhookBehavior::ConvertWhenAllowed(permits.clone(), convert)).await;
-    define(&cluster, &definition("v1", &webhook_conversion(&webhook.client_config()))).await;
+    define(&cluster, &crd("v1", &webhook_conversion(&webhook.client_config()))).await;
     let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
     (cluster, webhook, permits)
 }

@@ -13,8 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::webhook::{ConversionWebhook, WebhookBehavior};
 use super::{
-    DEFINITION, cluster_with_webhook, convert, define, definition, webhook_conversion, widget_path, widget_v1,
-    widgets_path,
+    CRD, cluster_with_webhook, convert, crd, define, webhook_conversion, widget_path, widget_v1, widgets_path,
 };
 
 /// A response of the webhook and the recorded result.
@@ -44,15 +43,15 @@ fn widget() -> Value {
 }
 
 /// A CRD whose v2 has no schema, so that it preserves all fields.
-fn schemaless_definition(webhook: &ConversionWebhook, reviews: &[String]) -> Value {
-    let mut definition = definition("v1", &webhook_conversion(&webhook.client_config()));
+fn schemaless_crd(webhook: &ConversionWebhook, reviews: &[String]) -> Value {
+    let mut crd = crd("v1", &webhook_conversion(&webhook.client_config()));
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    definition["spec"]["versions"][1]["schema"]["openAPIV3Schema"] = anything;
-    definition["spec"]["versions"][1]["selectableFields"].take();
+    crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"] = anything;
+    crd["spec"]["versions"][1]["selectableFields"].take();
     if !reviews.is_empty() {
-        definition["spec"]["conversion"]["webhook"]["conversionReviewVersions"] = json!(reviews);
+        crd["spec"]["conversion"]["webhook"]["conversionReviewVersions"] = json!(reviews);
     }
-    definition
+    crd
 }
 
 async fn check(cluster: &Cluster, webhook: &ConversionWebhook, uid: &str, case: &RecordedCase) {
@@ -98,7 +97,7 @@ fn responses_are_handled_as_recorded() {
         sets.dedup();
         for reviews in sets {
             let cluster = Cluster::start().await;
-            define(&cluster, &schemaless_definition(&webhook, reviews)).await;
+            define(&cluster, &schemaless_crd(&webhook, reviews)).await;
             let created = cluster.post(&widgets_path("v1"), widget().to_string()).await.expect(201).json();
             let uid = created["metadata"]["uid"].as_str().expect("a uid");
             for case in cases.iter().filter(|case| case.reviews == reviews) {
@@ -207,8 +206,8 @@ fn unreachable_webhooks_are_reported() {
             let merge = json!({"spec": {"conversion": webhook_conversion(&client)}});
             // A merge patch would keep the URL or service of the previous configuration.
             let clear = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
-            let _ = cluster.patch(DEFINITION, "merge", clear.to_string()).await.expect(200);
-            let _ = cluster.patch(DEFINITION, "merge", merge.to_string()).await.expect(200);
+            let _ = cluster.patch(CRD, "merge", clear.to_string()).await.expect(200);
+            let _ = cluster.patch(CRD, "merge", merge.to_string()).await.expect(200);
             let prefix = "conversion webhook for example.com/v1, Kind=Widget failed: ";
             loop {
                 let response = cluster.get(&widget_path("v2", "a")).await;
@@ -230,7 +229,7 @@ fn services_of_webhooks_are_resolved() {
         let cluster = Cluster::start().await;
         let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
         let service = json!({"service": {"namespace": "default", "name": "hooks", "path": "/convert"}, "caBundle": webhook.ca_bundle()});
-        define(&cluster, &definition("v1", &webhook_conversion(&service))).await;
+        define(&cluster, &crd("v1", &webhook_conversion(&service))).await;
         let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
         let service = json!({
             "metadata": {"name": "hooks"},
@@ -246,7 +245,7 @@ fn services_of_webhooks_are_resolved() {
         let _ =
             cluster.patch("/api/v1/namespaces/default/services/hooks", "merge", outside.to_string()).await.expect(200);
         let port = json!([{"op": "replace", "path": "/spec/conversion/webhook/clientConfig/service/port", "value": webhook.port()}]);
-        let _ = cluster.patch(DEFINITION, "json", port.to_string()).await.expect(200);
+        let _ = cluster.patch(CRD, "json", port.to_string()).await.expect(200);
         while cluster.get(&widget_path("v2", "a")).await.status != 200 {}
         let (head, _) = webhook.last_request();
         let host = format!("host: hooks.default.svc:{}", webhook.port());
@@ -261,7 +260,7 @@ fn slow_webhooks_delay_only_their_requests_and_time_out() {
         let clock = manual_clock();
         let cluster = Cluster::with_options(Options { clock: clock.clone(), ..Options::default() }).await;
         let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
-        define(&cluster, &definition("v1", &webhook_conversion(&webhook.client_config()))).await;
+        define(&cluster, &crd("v1", &webhook_conversion(&webhook.client_config()))).await;
         let _ = cluster.post(&widgets_path("v1"), widget_v1("a", "red").to_string()).await.expect(201);
         let _ = webhook.take_requests();
         let permits = Arc::new(Semaphore::new(0));

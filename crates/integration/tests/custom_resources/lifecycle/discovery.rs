@@ -3,12 +3,12 @@
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, start_with_widgets, wait_for_condition};
+use super::{CRDS, start_with_widgets, wait_for_condition};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// A CRD with these versions. The first version is the storage version. Each version may be unserved.
-fn definition(group: &str, plural: &str, versions: &[(&str, bool)]) -> Value {
+fn crd(group: &str, plural: &str, versions: &[(&str, bool)]) -> Value {
     let versions: Vec<Value> = versions
         .iter()
         .enumerate()
@@ -25,9 +25,9 @@ fn definition(group: &str, plural: &str, versions: &[(&str, bool)]) -> Value {
     })
 }
 
-async fn define(cluster: &Cluster, definition: Value) {
-    let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
-    wait_for_condition(cluster, definition["metadata"]["name"].as_str().expect("a name"), "Established", "True").await;
+async fn define(cluster: &Cluster, crd: Value) {
+    let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
+    wait_for_condition(cluster, crd["metadata"]["name"].as_str().expect("a name"), "Established", "True").await;
 }
 
 /// The strings at a path in the items of an array.
@@ -41,10 +41,9 @@ fn texts(array: &Value, key: &[&str]) -> Vec<String> {
 fn groups_and_versions_are_sorted_as_upstream() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        define(&cluster, definition("a.example.com", "as", &[("v2", true)])).await;
-        define(&cluster, definition("b.example.com", "bs", &[("v1beta1", true), ("v1", true), ("v10", true)])).await;
-        define(&cluster, definition("c.example.com", "cs", &[("v1alpha1", false), ("v1beta1", true), ("foo", true)]))
-            .await;
+        define(&cluster, crd("a.example.com", "as", &[("v2", true)])).await;
+        define(&cluster, crd("b.example.com", "bs", &[("v1beta1", true), ("v1", true), ("v10", true)])).await;
+        define(&cluster, crd("c.example.com", "cs", &[("v1alpha1", false), ("v1beta1", true), ("foo", true)])).await;
         let groups = cluster.get("/apis").await.expect(200).json();
         let names = texts(&groups["groups"], &["name"]);
         // Groups of equal priority are sorted by the first of their APIService names: foo.c, v1.b, v2.a.
@@ -100,7 +99,7 @@ fn the_openapi_index_is_never_outdated_within_a_second() {
         let cluster = Cluster::start().await;
         // kubectl has an index from before the creation of the CRD, and asks for changes since then.
         let before = cluster.get("/openapi/v3").await.expect(200);
-        define(&cluster, definition("a.example.com", "as", &[("v1", true)])).await;
+        define(&cluster, crd("a.example.com", "as", &[("v1", true)])).await;
         let since = before.header("last-modified");
         let after = cluster.request("GET", "/openapi/v3").header("If-Modified-Since", since).send().await.expect(200);
         assert!(after.json()["paths"].get("apis/a.example.com/v1").is_some());
@@ -117,7 +116,7 @@ fn openapi_documents_change_only_with_their_group() {
             index["paths"].as_object().expect("paths").clone()
         };
         let first = index().await;
-        define(&cluster, definition("a.example.com", "as", &[("v1", true)])).await;
+        define(&cluster, crd("a.example.com", "as", &[("v1", true)])).await;
         let mut second = index().await;
         let of_new = second.remove("apis/a.example.com/v1").expect("a document");
         assert_eq!(first, second);
@@ -132,7 +131,7 @@ fn openapi_documents_change_only_with_their_group() {
             "name": "v1", "served": true, "storage": true,
             "schema": {"openAPIV3Schema": {"type": "object", "description": "Something."}},
         }]}});
-        let path = format!("{DEFINITIONS}/as.a.example.com");
+        let path = format!("{CRDS}/as.a.example.com");
         let _ = cluster.patch(&path, "merge", described.to_string()).await.expect(200);
         let mut third = index().await;
         while third.get("apis/a.example.com/v1") == Some(&of_new) {

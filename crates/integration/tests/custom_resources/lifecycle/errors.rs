@@ -4,7 +4,7 @@
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, WIDGETS, start_with_widgets, wait_for_condition, widget};
+use super::{CRDS, WIDGETS, start_with_widgets, wait_for_condition, widget};
 
 const MERGE: &str = "application/merge-patch+json";
 const NOT_FOUND_PAGE: &str = "404 page not found\n";
@@ -95,7 +95,7 @@ fn invalid_requests_fail_with_upstreams_messages() {
 }
 
 #[test]
-fn creates_fail_while_the_definition_is_terminating() {
+fn creates_fail_while_the_crd_is_terminating() {
     pintle_integration::run(async {
         let cluster = start_with_widgets(Cluster::start().await).await;
         let mut with_finalizer = widget("held", &json!({"colour": "red"}));
@@ -103,7 +103,7 @@ fn creates_fail_while_the_definition_is_terminating() {
         let _ = cluster.post(WIDGETS, with_finalizer.to_string()).await.expect(201);
         let mut watch = cluster.watch(&format!("{WIDGETS}?watch=1")).await;
         watch.expect("ADDED", "held").await;
-        let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+        let _ = cluster.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
         wait_for_condition(&cluster, "widgets.example.com", "Terminating", "True").await;
         watch.expect("MODIFIED", "held").await;
         let verbs = async || {
@@ -111,7 +111,7 @@ fn creates_fail_while_the_definition_is_terminating() {
             group["resources"][0]["verbs"].to_string()
         };
         while verbs().await != r#"["delete","deletecollection","get","list","watch"]"# {}
-        let refused = "widgets.example.com \"new\" is forbidden: create not allowed while custom resource definition is \
+        let refused = "widgets.example.com \"new\" is forbidden: create not allowed while custom resource crd is \
                        terminating";
         let new = widget("new", &json!({})).to_string();
         cluster.post(WIDGETS, new.clone()).await.expect_error(403, "Forbidden", refused);
@@ -130,10 +130,10 @@ fn creates_fail_while_the_definition_is_terminating() {
 
 /// Upstream's handler and its clients see a CRD through informers. Here both see the same stored CRD.
 #[test]
-fn no_create_is_accepted_after_a_client_has_seen_the_definition_terminate() {
+fn no_create_is_accepted_after_a_client_has_seen_the_crd_terminate() {
     pintle_integration::run(async {
         let mut cluster = Cluster::start().await;
-        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let path = format!("{CRDS}/widgets.example.com");
         let mut held = widget("held", &json!({}));
         held["metadata"]["finalizers"] = json!(["example.com/hold"]);
         let new = widget("new", &json!({})).to_string();
@@ -153,10 +153,10 @@ fn no_create_is_accepted_after_a_client_has_seen_the_definition_terminate() {
 }
 
 #[test]
-fn no_create_outlives_the_definition_that_is_deleted_at_the_same_time() {
+fn no_create_outlives_the_crd_that_is_deleted_at_the_same_time() {
     pintle_integration::run(async {
         let mut cluster = Cluster::start().await;
-        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let path = format!("{CRDS}/widgets.example.com");
         for round in 0..20 {
             cluster = start_with_widgets(cluster).await;
             let create_until_refused = async |client: usize| {

@@ -1,6 +1,6 @@
 //! CRDs and custom resources, from the creation of a CRD to its deletion.
 
-mod definitions;
+mod crds;
 mod discovery;
 mod errors;
 mod object_types;
@@ -12,11 +12,11 @@ mod validation_rules;
 use pintle_integration::{Cluster, Watch};
 use serde_json::{Value, json};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
 /// The CRD of widgets, with two versions, the subresources status and scale, a default and printer columns.
-fn widget_definition() -> Value {
+fn widget_crd() -> Value {
     let schema = json!({"openAPIV3Schema": {
         "type": "object",
         "properties": {
@@ -77,7 +77,7 @@ fn widget(name: &str, spec: &Value) -> Value {
 
 /// Waits until a CRD has a condition, and returns the CRD.
 async fn wait_for_condition(cluster: &Cluster, name: &str, condition: &str, status: &str) -> Value {
-    let path = format!("{DEFINITIONS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
+    let path = format!("{CRDS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
     let mut watch: Watch = cluster.watch(&path).await;
     loop {
         let event = watch.next().await.expect("an event");
@@ -90,7 +90,7 @@ async fn wait_for_condition(cluster: &Cluster, name: &str, condition: &str, stat
 
 /// Creates the CRD of widgets, and waits until they are served.
 async fn start_with_widgets(cluster: Cluster) -> Cluster {
-    let _ = cluster.post(DEFINITIONS, widget_definition().to_string()).await.expect(201);
+    let _ = cluster.post(CRDS, widget_crd().to_string()).await.expect(201);
     wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
     cluster
 }

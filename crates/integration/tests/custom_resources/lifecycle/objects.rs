@@ -3,7 +3,7 @@
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, WIDGETS, start_with_widgets, wait_for_condition, widget, widget_definition};
+use super::{CRDS, WIDGETS, start_with_widgets, wait_for_condition, widget, widget_crd};
 
 const MERGE: &str = "merge";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -98,12 +98,12 @@ fn status_and_spec_are_written_separately() {
 fn a_new_object_has_the_default_of_its_status() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let mut definition = widget_definition();
+        let mut crd = widget_crd();
         for version in 0..2 {
-            let schema = &mut definition["spec"]["versions"][version]["schema"]["openAPIV3Schema"];
+            let schema = &mut crd["spec"]["versions"][version]["schema"]["openAPIV3Schema"];
             schema["properties"]["status"]["default"] = json!({"replicas": 7});
         }
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         let path = format!("{WIDGETS}/a");
         let mut object = widget("a", &json!({"colour": "red"}));

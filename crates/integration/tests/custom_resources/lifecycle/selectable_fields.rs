@@ -3,7 +3,7 @@
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, wait_for_condition};
+use super::{CRDS, wait_for_condition};
 
 const MARBLES: &str = "/apis/example.com/v1/namespaces/default/marbles";
 const BETA: &str = "/apis/example.com/v1beta1/namespaces/default/marbles";
@@ -11,7 +11,7 @@ const MERGE: &str = "merge";
 
 /// The CRD of marbles, with these selectable fields of v1 and one selectable field of v1beta1. Upstream requires
 /// different schemas for versions with different selectable fields, so the descriptions differ.
-fn marble_definition(v1: &[&str]) -> Value {
+fn marble_crd(v1: &[&str]) -> Value {
     let version = |name: &str, storage: bool, paths: &[&str]| {
         let fields: Vec<Value> = paths.iter().map(|path| json!({"jsonPath": path})).collect();
         let properties = json!({"spec": {"type": "object", "description": name, "properties": {
@@ -39,7 +39,7 @@ const SELECTABLE_FIELDS: [&str; 3] = [".spec.color", ".spec.size", ".spec.on"];
 
 /// Creates three marbles: a is blue, b is red and has a size, c has an empty spec.
 async fn create_marbles(cluster: Cluster) -> Cluster {
-    let _ = cluster.post(DEFINITIONS, marble_definition(&SELECTABLE_FIELDS).to_string()).await.expect(201);
+    let _ = cluster.post(CRDS, marble_crd(&SELECTABLE_FIELDS).to_string()).await.expect(201);
     wait_for_condition(&cluster, "marbles.example.com", "Established", "True").await;
     for (name, spec) in [
         ("a", json!({"color": "blue", "on": true})),
@@ -135,7 +135,7 @@ fn default_values_of_stored_objects_are_selectable() {
         let cluster = create_marbles(Cluster::start().await).await;
         let size = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size";
         let change = json!([{"op": "add", "path": format!("{size}/default"), "value": 7}]).to_string();
-        let _ = cluster.patch(&format!("{DEFINITIONS}/marbles.example.com"), "json", change).await.expect(200);
+        let _ = cluster.patch(&format!("{CRDS}/marbles.example.com"), "json", change).await.expect(200);
         while cluster.get(&format!("{MARBLES}/a")).await.expect(200).json()["spec"]["size"] != 7 {}
         check(&cluster, MARBLES, "spec.size=7", "a c").await;
         check(&cluster, MARBLES, "spec.size=", "").await;
@@ -156,8 +156,8 @@ fn selectable_fields_can_change() {
         let cluster = create_marbles(Cluster::start().await).await;
         let mut watch = cluster.watch(&format!("{MARBLES}?watch=1&fieldSelector=spec.size%3D5")).await;
         watch.expect("ADDED", "b").await;
-        let fields = marble_definition(&[".spec.on"])["spec"].clone();
-        let path = format!("{DEFINITIONS}/marbles.example.com");
+        let fields = marble_crd(&[".spec.on"])["spec"].clone();
+        let path = format!("{CRDS}/marbles.example.com");
         let _ = cluster.patch(&path, MERGE, json!({"spec": fields}).to_string()).await.expect(200);
         // A watch ends when its CRD changes.
         while watch.next().await.is_some() {}

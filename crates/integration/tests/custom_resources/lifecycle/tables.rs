@@ -3,10 +3,10 @@
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, WIDGETS, start_with_widgets, wait_for_condition, widget, widget_definition};
+use super::{CRDS, WIDGETS, start_with_widgets, wait_for_condition, widget, widget_crd};
 
 #[test]
-fn tables_have_the_columns_of_the_definition() {
+fn tables_have_the_columns_of_the_crd() {
     pintle_integration::run(async {
         let cluster = start_with_widgets(Cluster::start().await).await;
         let _ = cluster.post(WIDGETS, widget("a", &json!({"colour": "red"})).to_string()).await.expect(201);
@@ -32,8 +32,8 @@ async fn table(cluster: &Cluster, path: &str, version: &str) -> Value {
 fn a_column_of_strings_shows_every_value() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let mut definition = widget_definition();
-        let version = &mut definition["spec"]["versions"][1];
+        let mut crd = widget_crd();
+        let version = &mut crd["spec"]["versions"][1];
         version["schema"]["openAPIV3Schema"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         version["subresources"] = Value::Null;
         let mut columns = Vec::new();
@@ -41,7 +41,7 @@ fn a_column_of_strings_shows_every_value() {
             columns.push(json!({"name": kind, "type": kind, "jsonPath": ".spec.value"}));
         }
         version["additionalPrinterColumns"] = json!(columns);
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         let none = Value::Null;
         for (name, spec, expect) in [
@@ -72,9 +72,9 @@ fn a_column_of_strings_shows_every_value() {
 fn without_columns_a_table_has_the_age_as_a_date() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let mut definition = widget_definition();
-        definition["spec"]["versions"][1]["additionalPrinterColumns"] = Value::Null;
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let mut crd = widget_crd();
+        crd["spec"]["versions"][1]["additionalPrinterColumns"] = Value::Null;
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         let found = table(&cluster, WIDGETS, "v1").await;
         let columns = found["columnDefinitions"].as_array().cloned().unwrap_or_default();

@@ -3,14 +3,14 @@
 use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, WIDGETS, wait_for_condition, widget, widget_definition};
+use super::{CRDS, WIDGETS, wait_for_condition, widget, widget_crd};
 
 const PATH: &str = "/apis/example.com/v1/namespaces/default/widgets/a";
 
 /// The CRD of widgets with validation rules.
-fn definition_with_rules() -> Value {
-    let mut definition = widget_definition();
-    for version in definition["spec"]["versions"].as_array_mut().expect("versions") {
+fn crd_with_rules() -> Value {
+    let mut crd = widget_crd();
+    for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
         let name = version["name"].as_str().expect("a name").to_owned();
         let schema = &mut version["schema"]["openAPIV3Schema"];
         let spec = &mut schema["properties"]["spec"];
@@ -30,11 +30,11 @@ fn definition_with_rules() -> Value {
             {"rule": "self.metadata.name.size() < 5", "message": "names are short"},
         ]);
     }
-    definition
+    crd
 }
 
 async fn start_with_widgets(cluster: Cluster) -> Cluster {
-    let _ = cluster.post(DEFINITIONS, definition_with_rules().to_string()).await.expect(201);
+    let _ = cluster.post(CRDS, crd_with_rules().to_string()).await.expect(201);
     wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
     cluster
 }
@@ -47,12 +47,12 @@ fn invalid(expect: &str) -> String {
 fn invalid_or_expensive_rules_are_rejected() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let mut definition = widget_definition();
-        definition["spec"]["versions"].as_array_mut().expect("versions").remove(0);
+        let mut crd = widget_crd();
+        crd["spec"]["versions"].as_array_mut().expect("versions").remove(0);
         let mut post = async |rule: &str| {
-            let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
             schema["x-kubernetes-validations"] = json!([{"rule": rule}]);
-            cluster.post(DEFINITIONS, definition.to_string()).await
+            cluster.post(CRDS, crd.to_string()).await
         };
         let refused = "CustomResourceDefinition.apiextensions.k8s.io \"widgets.example.com\" is invalid";
         let at = "spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule";
@@ -131,13 +131,13 @@ fn each_version_has_its_own_rules() {
 fn unchanged_invalid_values_are_ratcheted_with_a_warning() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let _ = cluster.post(DEFINITIONS, widget_definition().to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, widget_crd().to_string()).await.expect(201);
         wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         let created = widget("a", &json!({"colour": "green", "replicas": 9}));
         let _ = cluster.post(WIDGETS, created.to_string()).await.expect(201);
-        let versions = json!({"spec": {"versions": definition_with_rules()["spec"]["versions"]}});
-        let definition = format!("{DEFINITIONS}/widgets.example.com");
-        let _ = cluster.patch(&definition, "merge", versions.to_string()).await.expect(200);
+        let versions = json!({"spec": {"versions": crd_with_rules()["spec"]["versions"]}});
+        let crd = format!("{CRDS}/widgets.example.com");
+        let _ = cluster.patch(&crd, "merge", versions.to_string()).await.expect(200);
         // The rules apply once the changed CRD is in effect.
         let labelled = |label: &str| json!({"metadata": {"labels": {"a": label}}}).to_string();
         let mut attempts = 0;
@@ -161,15 +161,15 @@ fn expensive_rules_are_evaluated_up_to_the_cost_limit() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
         let list = json!({"type": "array", "maxItems": 1000, "items": {"type": "integer"}});
-        let mut definition = widget_definition();
-        for version in definition["spec"]["versions"].as_array_mut().expect("versions") {
+        let mut crd = widget_crd();
+        for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
             version["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {"spec": {
                 "type": "object",
                 "properties": {"a": list, "b": list, "replicas": {"type": "integer"}},
                 "x-kubernetes-validations": [{"rule": "self.a.all(x, self.b.all(y, x != y))", "message": "one is in both"}],
             }}});
         }
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         let with = |a: Vec<i64>, b: Vec<i64>| widget("a", &json!({"a": a, "b": b})).to_string();
         let costly = "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: one is in both";

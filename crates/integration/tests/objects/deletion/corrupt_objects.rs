@@ -190,7 +190,7 @@ fn with_the_gate_a_corrupt_object_is_named_and_can_be_deleted() {
 #[test]
 fn corrupt_custom_resources_have_their_own_messages() {
     const DECODE_ERROR: &str = "unexpected end of JSON input";
-    let definition = json!({
+    let crd = json!({
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
@@ -201,8 +201,8 @@ fn corrupt_custom_resources_have_their_own_messages() {
     let storage_not_ready = json!({"message": format!("storage is (re)initializing: failed to list example.com/v1, Kind=Widget: {DECODE_ERROR}")});
     pintle_integration::run(async move {
         let mut scenario = Scenario::start().await;
-        let definitions = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        scenario.run_steps(&[(definitions, definition, 201, any())]).await;
+        let crds = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        scenario.run_steps(&[(crds, crd, 201, any())]).await;
         while scenario.cluster.get("/apis/example.com/v1/widgets").await.status != 200 {}
         scenario.run_steps(&[("POST example.com/v1/widgets", widget, 201, any())]).await;
         scenario.cluster.write_to_store("/registry/example.com/widgets/default/b", TRUNCATED).await;
@@ -219,7 +219,7 @@ fn corrupt_custom_resources_have_their_own_messages() {
 
 #[test]
 fn custom_resources_without_a_kind_or_version_are_corrupt() {
-    let definition = json!({
+    let crd = json!({
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
@@ -229,8 +229,8 @@ fn custom_resources_without_a_kind_or_version_are_corrupt() {
     let widget = |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}});
     pintle_integration::run(async move {
         let mut scenario = Scenario::with_options(Options { gates: gates(true), ..Options::default() }).await;
-        let definitions = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        scenario.run_steps(&[(definitions, definition, 201, any())]).await;
+        let crds = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        scenario.run_steps(&[(crds, crd, 201, any())]).await;
         while scenario.cluster.get("/apis/example.com/v1/widgets").await.status != 200 {}
         for (missing, why) in [
             ("kind", "Object 'Kind' is missing in '"),

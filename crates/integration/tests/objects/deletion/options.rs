@@ -203,7 +203,7 @@ fn options_are_accepted_in_every_encoding() {
     // `DeleteOptions` with a policy in the Kubernetes Protobuf envelope.
     let message = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x08\x22\x06Orphan";
     let cbor = b"\xd9\xd9\xf7\xa1\x51propagationPolicy\x46Orphan";
-    let definition = json!({
+    let crd = json!({
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
@@ -216,8 +216,8 @@ fn options_are_accepted_in_every_encoding() {
         let (gates, _) =
             Gates::with_overrides(&[("CBORServingAndStorage".to_owned(), true)].into_iter().collect()).expect("gates");
         let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let _ = cluster.post(definitions, definition.to_string()).await.expect(201);
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(crds, crd.to_string()).await.expect(201);
         while cluster.get(widgets).await.status != 200 {}
         for (collection, object) in [(CONFIGMAPS, configmap("a").to_string()), (widgets, widget)] {
             for (media_type, body) in [

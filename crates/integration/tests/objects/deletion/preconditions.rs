@@ -89,14 +89,14 @@ fn two_phase_kinds_have_their_own_messages() {
         let why = format!("Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}");
         failure_status("Conflict", &format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}"))
     };
-    let definition = json!({
+    let crd = json!({
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
         },
     });
-    let definitions = "customresourcedefinitions.apiextensions.k8s.io";
+    let crds = "customresourcedefinitions.apiextensions.k8s.io";
     let mut uid = conflict("namespaces", "n", "UID", "no", "$n.uid");
     uid["details"] = json!({"name": "n", "kind": "namespaces"});
     pintle_integration::run(async move {
@@ -111,12 +111,12 @@ fn two_phase_kinds_have_their_own_messages() {
                     409,
                     conflict("namespaces", "n", "ResourceVersion", "1", "$n.rv"),
                 ),
-                ("POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition, 201, any()),
+                ("POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd, 201, any()),
                 (
                     "DELETE /apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com",
                     precondition("uid", "no"),
                     409,
-                    conflict(definitions, "widgets.example.com", "UID", "no", "$widgets.example.com.uid"),
+                    conflict(crds, "widgets.example.com", "UID", "no", "$widgets.example.com.uid"),
                 ),
             ])
             .await;

@@ -130,9 +130,9 @@ fn namespaces_terminate_in_two_phases() {
 }
 
 #[test]
-fn definitions_terminate_in_two_phases() {
+fn crds_terminate_in_two_phases() {
     const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-    let definition = json!({
+    let crd = json!({
         "metadata": {"name": "widgets.example.com", "finalizers": ["example.com/a"]},
         "spec": {
             "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
@@ -145,7 +145,7 @@ fn definitions_terminate_in_two_phases() {
         let mut scenario = Scenario::start().await;
         scenario
             .run_steps(&[
-                (&format!("POST {path}"), definition, 201, json!({"metadata": {"generation": 1}})),
+                (&format!("POST {path}"), crd, 201, json!({"metadata": {"generation": 1}})),
                 // The first phase ignores the propagation policy.
                 (
                     &format!("{delete}?propagationPolicy=Orphan"),

@@ -11,7 +11,7 @@ use pintle_integration::{Cluster, Options};
 use pintle_schema::{Problems, normalise};
 use serde_json::{Value, json};
 
-use super::runner::discover_without_definitions;
+use super::runner::discover_without_crds;
 use super::served_kind::{NAMESPACE, ServedKind, name};
 
 /// The time limit for a server to become ready on a busy machine.
@@ -218,7 +218,7 @@ impl OddObjects {
 }
 
 /// A CRD with two versions. The second version lacks a field of the first.
-fn definition() -> Value {
+fn crd() -> Value {
     let version = |name: &str, storage: bool, spec: Value| {
         json!({"name": name, "served": true, "storage": storage, "subresources": {"status": {}},
                "additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": ".spec.a[*].b"}],
@@ -235,8 +235,8 @@ fn definition() -> Value {
 }
 
 async fn store_custom_resources(odd: &mut OddObjects) {
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let _ = odd.cluster.post(definitions, definition().to_string()).await.expect(201);
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let _ = odd.cluster.post(crds, crd().to_string()).await.expect(201);
     while odd.cluster.get("/apis/example.com/v2/odds").await.status != 200 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -273,8 +273,7 @@ async fn store_custom_resources(odd: &mut OddObjects) {
 pub(crate) async fn check_odd_objects() {
     // Without controllers, only this test changes the objects.
     let cluster = Cluster::durable_with_options(Options { controllers: false, ..Options::default() }).await;
-    let kinds: Vec<_> =
-        discover_without_definitions(&cluster).await.into_iter().filter(|kind| kind.is_stored()).collect();
+    let kinds: Vec<_> = discover_without_crds(&cluster).await.into_iter().filter(|kind| kind.is_stored()).collect();
     let mut odd = OddObjects { cluster, stored: Vec::new() };
     for number in 0..NAMESPACES {
         let body = json!({"metadata": {"name": format!("odd-{number}")}}).to_string();

@@ -3,7 +3,7 @@
 use pintle_integration::Cluster;
 use serde_json::json;
 
-use super::runner::{create_namespace, discover_without_definitions, panic_message};
+use super::runner::{create_namespace, discover_without_crds, panic_message};
 use super::served_kind::{SELECTOR, ServedKind, name, resource_version};
 
 /// The state of a kind before the restart.
@@ -26,7 +26,7 @@ pub(crate) async fn check_restart() {
     let cluster = Cluster::durable().await;
     create_namespace(&cluster).await;
     let mut all = Vec::new();
-    for kind in discover_without_definitions(&cluster).await.into_iter().filter(|kind| kind.is_stored()) {
+    for kind in discover_without_crds(&cluster).await.into_iter().filter(|kind| kind.is_stored()) {
         let sample = kind.sample();
         let path = kind.path(&sample.object);
         let created = kind.create(&cluster, &sample.object).await.json();

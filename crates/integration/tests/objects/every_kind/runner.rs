@@ -30,7 +30,7 @@ pub(crate) async fn discover(cluster: &Cluster) -> Vec<Arc<ServedKind>> {
 }
 
 /// Returns the served kinds without CRDs, whose status the server updates on its own. `tests/custom` tests those.
-pub(crate) async fn discover_without_definitions(cluster: &Cluster) -> Vec<Arc<ServedKind>> {
+pub(crate) async fn discover_without_crds(cluster: &Cluster) -> Vec<Arc<ServedKind>> {
     let mut kinds = discover(cluster).await;
     kinds.retain(|kind| kind.to_string() != "apiextensions.k8s.io.v1.customresourcedefinitions");
     kinds
@@ -100,7 +100,7 @@ where
         let cluster = Arc::new(Cluster::with_options(with_all_versions(options)).await);
         create_namespace(&cluster).await;
         let mut failures = Vec::new();
-        for kind in discover_without_definitions(&cluster).await {
+        for kind in discover_without_crds(&cluster).await {
             let name = kind.to_string();
             if let Err(error) = tokio::spawn(check(cluster.clone(), kind)).await {
                 failures.push(format!("{name}: {}", panic_message(error)));

@@ -24,8 +24,8 @@ pub(crate) enum PlannedAction {
         uid: String,
         edit: OwnerEdit,
     },
-    CreateDefinition(usize),
-    DeleteDefinition(usize),
+    CreateCrd(usize),
+    DeleteCrd(usize),
     /// Restarts the server after this number of further observed changes, with a kill or gracefully.
     Restart {
         kill: bool,

@@ -26,8 +26,8 @@ pub(crate) enum CompletedAction {
         edit: OwnerEdit,
         found: bool,
     },
-    CreateDefinition(usize),
-    DeleteDefinition(usize),
+    CreateCrd(usize),
+    DeleteCrd(usize),
     /// The server was restarted.
     Restart,
 }
@@ -215,8 +215,8 @@ impl ModelState {
                 self.store(uid, object);
             }
             CompletedAction::Update { .. } => {}
-            CompletedAction::CreateDefinition(kind) => self.kinds[*kind] = KindPhase::Served,
-            CompletedAction::DeleteDefinition(kind) => self.kinds[*kind] = KindPhase::Terminating,
+            CompletedAction::CreateCrd(kind) => self.kinds[*kind] = KindPhase::Served,
+            CompletedAction::DeleteCrd(kind) => self.kinds[*kind] = KindPhase::Terminating,
             CompletedAction::Restart => self.clear_collector_state(),
         }
         true
@@ -437,7 +437,7 @@ fn a_deletion_that_may_have_been_observed_leaves_both_outcomes_possible() {
     }
     // The dependent keeps all owners, because the kind of one owner does not exist.
     let mut random = SeededRandom::new(1);
-    let actions = [CompletedAction::Restart, CompletedAction::DeleteDefinition(trinket)];
+    let actions = [CompletedAction::Restart, CompletedAction::DeleteCrd(trinket)];
     let mut state = state.final_state(&actions, 4, &mut random).expect("a final state");
     assert!(!state.objects.contains_key("l") && state.objects["d"].owners.len() == 3);
     state.doubt_observed_deletes();

@@ -77,15 +77,15 @@ impl TestKind {
     }
 
     /// The name of the CRD of a custom kind.
-    pub(crate) fn definition_name(&self) -> String {
+    pub(crate) fn crd_name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
 
     /// The CRD of a custom kind.
-    pub(crate) fn definition(&self) -> Value {
+    pub(crate) fn crd(&self) -> Value {
         let scope = if self.namespaced { "Namespaced" } else { "Cluster" };
         json!({
-            "metadata": {"name": self.definition_name()},
+            "metadata": {"name": self.crd_name()},
             "spec": {
                 "group": self.group, "scope": scope, "names": {"plural": self.plural, "kind": self.kind},
                 "versions": [{

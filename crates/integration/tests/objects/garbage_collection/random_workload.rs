@@ -14,7 +14,7 @@ use super::object::{KINDS, KindLifetime, LABEL, NAMESPACES, OwnerRef, TestObject
 use super::observer::{Observer, revision_of};
 use super::random::SeededRandom;
 
-pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// The number of batches of client actions in a round.
 const BATCHES: usize = 60;
@@ -70,8 +70,8 @@ impl Round {
         self.state = self.wait_for_final_state(&before, (batch, &completed), &final_states, &mut random).await;
         // The server deletes the objects of a deleted CRD while the collector processes them. So there may be more
         // final states than in the tried orders.
-        let is_ambiguous = final_states.len() > 1
-            || completed.iter().any(|action| matches!(action, CompletedAction::DeleteDefinition(_)));
+        let is_ambiguous =
+            final_states.len() > 1 || completed.iter().any(|action| matches!(action, CompletedAction::DeleteCrd(_)));
         if !is_ambiguous {
             if completed.iter().any(|action| matches!(action, CompletedAction::Restart)) {
                 self.state.doubt_observed_deletes();
@@ -194,17 +194,17 @@ impl Round {
                 Some(CompletedAction::Delete { uid, policy, found })
             }
             PlannedAction::Update { uid, edit } => self.update(uid, edit).await,
-            PlannedAction::CreateDefinition(kind) => {
+            PlannedAction::CreateCrd(kind) => {
                 define(&self.cluster, kind).await;
                 self.observer.watch_kind(&self.cluster, kind).await;
-                Some(CompletedAction::CreateDefinition(kind))
+                Some(CompletedAction::CreateCrd(kind))
             }
-            PlannedAction::DeleteDefinition(kind) => {
+            PlannedAction::DeleteCrd(kind) => {
                 self.requests.kinds.insert(kind);
                 self.observer.allow_removal(kind);
-                let path = format!("{DEFINITIONS}/{}", KINDS[kind].definition_name());
+                let path = format!("{CRDS}/{}", KINDS[kind].crd_name());
                 let _ = self.cluster.delete(&path).await.expect(200);
-                Some(CompletedAction::DeleteDefinition(kind))
+                Some(CompletedAction::DeleteCrd(kind))
             }
             PlannedAction::Restart { kill, after } => {
                 let mut count = self.observer.subscribe();
@@ -285,18 +285,18 @@ fn is_found(response: &Response) -> bool {
 
 /// Defines a kind, and waits until it is served.
 pub(crate) async fn define(cluster: &Cluster, kind: usize) {
-    let created = cluster.post(DEFINITIONS, KINDS[kind].definition().to_string()).await.expect(201).json();
+    let created = cluster.post(CRDS, KINDS[kind].crd().to_string()).await.expect(201).json();
     let revision = created["metadata"]["resourceVersion"].as_str().expect("a revision");
-    let name = KINDS[kind].definition_name();
-    let path = format!("{DEFINITIONS}?watch=1&fieldSelector=metadata.name={name}&resourceVersion={revision}");
+    let name = KINDS[kind].crd_name();
+    let path = format!("{CRDS}?watch=1&fieldSelector=metadata.name={name}&resourceVersion={revision}");
     let mut watch = cluster.watch(&path).await;
-    let mut definition = created;
-    let is_established = |definition: &Value| {
-        let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let mut crd = created;
+    let is_established = |crd: &Value| {
+        let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
     };
-    while !is_established(&definition) {
-        definition = watch.next().await.expect("an event")["object"].take();
+    while !is_established(&crd) {
+        crd = watch.next().await.expect("an event")["object"].take();
     }
 }
 
@@ -308,10 +308,10 @@ async fn check(seed: u64) {
         let mut actions = generate(&round.state, &mut round.random);
         // In the middle of the round, CRDs are created and deleted.
         if batch > BATCHES / 4 && batch % 8 == 0 {
-            actions.extend(to_define.next().map(PlannedAction::CreateDefinition));
+            actions.extend(to_define.next().map(PlannedAction::CreateCrd));
         }
         if batch > BATCHES / 2 && batch % 8 == 4 {
-            actions.extend(to_delete.next().map(PlannedAction::DeleteDefinition));
+            actions.extend(to_delete.next().map(PlannedAction::DeleteCrd));
         }
         round.run_batch(batch, actions).await;
         round.wait_for_removed_kinds().await;

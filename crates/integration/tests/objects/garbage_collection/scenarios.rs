@@ -4,7 +4,7 @@ use pintle_integration::Cluster;
 use serde_json::{Value, json};
 
 use super::object::KINDS;
-use super::random_workload::{DEFINITIONS, define};
+use super::random_workload::{CRDS, define};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -276,7 +276,7 @@ fn a_namespaced_owner_of_a_cluster_scoped_object_suspends_collection() {
 }
 
 #[test]
-fn deletion_of_a_definition_deletes_the_dependents_of_its_objects() {
+fn deletion_of_a_crd_deletes_the_dependents_of_its_objects() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
         let kind = KINDS.iter().position(|kind| kind.kind == "Zone").expect("a kind");
@@ -294,10 +294,10 @@ fn deletion_of_a_definition_deletes_the_dependents_of_its_objects() {
             create(&cluster, &format!("child-{i:03}"), &[of(&zone, true)]).await;
         }
         create(&cluster, "orphan", &[of(&kind_zone, true)]).await;
-        let definition = format!("{DEFINITIONS}/{}", KINDS[kind].definition_name());
-        let _ = cluster.delete(&definition).await.expect(200);
+        let crd = format!("{CRDS}/{}", KINDS[kind].crd_name());
+        let _ = cluster.delete(&crd).await.expect(200);
         wait_for_names(&cluster, &["orphan"]).await;
-        wait_for_object(&cluster, &definition, Value::is_null).await;
+        wait_for_object(&cluster, &crd, Value::is_null).await;
         cluster.stop().await;
     });
 }

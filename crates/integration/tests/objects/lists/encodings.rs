@@ -193,7 +193,7 @@ fn lists_of_custom_resources_are_the_same_in_every_encoding() {
     pintle_integration::run(async {
         let cluster = cluster(Options { clock: manual_clock(), ..Options::default() }).await;
         let schema = literal!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let definition = literal!({
+        let crd = literal!({
             "metadata": {"name": "widgets.example.com"},
             "spec": {
                 "group": "example.com", "scope": "Cluster",
@@ -201,7 +201,7 @@ fn lists_of_custom_resources_are_the_same_in_every_encoding() {
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]
             }
         });
-        let _ = cluster.post(CRDS, definition.to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         let mut watch = cluster.watch(&format!("{CRDS}?watch=1")).await;
         while let Some(event) = watch.next().await {
             let conditions = event["object"]["status"]["conditions"].as_array().cloned().unwrap_or_default();

@@ -126,15 +126,15 @@ fn custom_resources_have_parts_too() {
     run(async {
         let cluster = cluster("ShardedListAndWatch=true").await;
         let schema = json!({"type": "object"});
-        let definition = json!({
+        let crd = json!({
             "metadata": {"name": "widgets.example.com"},
             "spec": {
                 "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
             },
         });
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let _ = cluster.post(definitions, definition.to_string()).await.expect(201);
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let _ = cluster.post(crds, crd.to_string()).await.expect(201);
         let widgets = "/apis/example.com/v1/namespaces/n/widgets";
         while cluster.get(widgets).await.status != 200 {
             tokio::task::yield_now().await;

@@ -17,7 +17,7 @@ const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-const WIDGET_DEFINITION: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+const WIDGET_CRD: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
     "metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
     "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
     "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
@@ -34,11 +34,11 @@ async fn cluster_with(options: Options) -> Cluster {
     let settings = [("CBORServingAndStorage".to_owned(), true)];
     let (gates, _) = Gates::with_overrides(&settings.into()).expect("settable feature gates");
     let cluster = Cluster::with_options(Options { gates, ..options }).await;
-    let _ = cluster.post(CRDS, WIDGET_DEFINITION).await.expect(201);
+    let _ = cluster.post(CRDS, WIDGET_CRD).await.expect(201);
     // A watch does not work here, because some of these clusters keep no history.
     loop {
-        let definition = cluster.get(&format!("{CRDS}/widgets.example.com")).await.expect(200).json();
-        let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let crd = cluster.get(&format!("{CRDS}/widgets.example.com")).await.expect(200).json();
+        let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
         if conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True") {
             return cluster;
         }

@@ -76,7 +76,7 @@ impl ObjectClient for Store {
         Ok(0)
     }
 
-    fn is_definition_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
+    fn is_crd_terminating(&self, _: &Resource) -> Result<bool, ApiError> {
         Ok(false)
     }
 

@@ -49,7 +49,7 @@ pub(super) struct Conversions {
 impl Conversions {
     pub(super) fn record(
         &self,
-        definition: &str,
+        crd: &str,
         (from, to): (String, String),
         error_type: Option<ConversionErrorType>,
         took: Duration,
@@ -57,7 +57,7 @@ impl Conversions {
         let (result, succeeded) = if error_type.is_none() { ("success", "true") } else { ("failure", "false") };
         let labels = ResultLabels { result, failure_type: error_type.map_or("", ConversionErrorType::name) };
         self.requests.get(&labels, || Histogram::new(REQUEST_DURATIONS)).observe(took);
-        let labels = ConverterLabels { crd_name: definition.to_owned(), from_version: from, to_version: to, succeeded };
+        let labels = ConverterLabels { crd_name: crd.to_owned(), from_version: from, to_version: to, succeeded };
         self.converters.get(&labels, || Histogram::new(CONVERTER_DURATIONS)).observe(took);
     }
 

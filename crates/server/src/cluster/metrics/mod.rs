@@ -180,12 +180,12 @@ impl Metrics {
     /// Records a call to a conversion webhook: the CRD, and the versions converted from and to.
     pub(crate) fn conversion(
         &self,
-        definition: &str,
+        crd: &str,
         versions: (String, String),
         error_type: Option<ConversionErrorType>,
         took: Duration,
     ) {
-        self.conversions.record(definition, versions, error_type, took);
+        self.conversions.record(crd, versions, error_type, took);
     }
 
     /// Records that a connection ended before its TLS handshake did.

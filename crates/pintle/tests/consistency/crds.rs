@@ -12,7 +12,7 @@ use crate::random::SeededRandom;
 use crate::shared::{ReconnectingClient, SharedState, TIMEOUT};
 
 const GROUP: &str = "definitions.example.com";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// The number of CRDs, and the number of object names for each CRD.
 const COUNT: usize = 3;
 /// How often a condition is checked.
@@ -24,16 +24,16 @@ type PossibleWrites = Vec<Option<u64>>;
 
 /// A CRD and its objects by name.
 #[derive(Debug)]
-struct DefinitionRecord {
-    definition: PossibleWrites,
+struct CrdRecord {
+    crd: PossibleWrites,
     objects: BTreeMap<String, PossibleWrites>,
 }
 
 /// The client. It exists for the whole run.
 #[derive(Debug)]
-pub(crate) struct DefinitionWriter {
+pub(crate) struct CrdWriter {
     random: SeededRandom,
-    records: Vec<DefinitionRecord>,
+    records: Vec<CrdRecord>,
     last_write_id: u64,
     /// The number of acknowledged writes.
     pub(crate) acknowledged: usize,
@@ -53,15 +53,15 @@ fn plural(index: usize) -> String {
     format!("gadgets{index}")
 }
 
-fn definition_path(index: usize) -> String {
-    format!("{DEFINITIONS}/{}.{GROUP}", plural(index))
+fn crd_path(index: usize) -> String {
+    format!("{CRDS}/{}.{GROUP}", plural(index))
 }
 
 fn collection_path(index: usize) -> String {
     format!("/apis/{GROUP}/v1/namespaces/n0/{}", plural(index))
 }
 
-fn definition(index: usize, write_id: u64) -> Value {
+fn crd(index: usize, write_id: u64) -> Value {
     let plural = plural(index);
     let value = json!({"type": "string", "description": write_id.to_string()});
     let schema = json!({"type": "object", "properties": {"value": value}});
@@ -82,14 +82,14 @@ fn write_id(object: &Value) -> Option<u64> {
     object["metadata"]["labels"]["write-id"].as_str()?.parse().ok()
 }
 
-fn is_established(definition: &Value) -> bool {
-    let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+fn is_established(crd: &Value) -> bool {
+    let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
-impl DefinitionWriter {
+impl CrdWriter {
     pub(crate) fn new(seed: u64) -> Self {
-        let record = || DefinitionRecord { definition: vec![None], objects: BTreeMap::new() };
+        let record = || CrdRecord { crd: vec![None], objects: BTreeMap::new() };
         Self {
             random: SeededRandom::for_part(seed, "definitions", 0),
             records: (0..COUNT).map(|_| record()).collect(),
@@ -103,8 +103,8 @@ impl DefinitionWriter {
         let mut client = ReconnectingClient::connect(shared, Protocol::Any);
         for _ in 0..times {
             let index = self.random.below(COUNT);
-            match self.records[index].definition[..] {
-                [None] => self.create_definition(shared, &mut client, index).await,
+            match self.records[index].crd[..] {
+                [None] => self.create_crd(shared, &mut client, index).await,
                 _ => self.change(shared, &mut client, index).await,
             }
         }
@@ -117,13 +117,13 @@ impl DefinitionWriter {
         self.last_write_id
     }
 
-    async fn create_definition(&mut self, shared: &SharedState, client: &mut ReconnectingClient, index: usize) {
+    async fn create_crd(&mut self, shared: &SharedState, client: &mut ReconnectingClient, index: usize) {
         // An earlier CRD with this name may be terminating.
-        if wait_for(shared, client, &definition_path(index), |response| response.status == 404).await.is_none() {
+        if wait_for(shared, client, &crd_path(index), |response| response.status == 404).await.is_none() {
             return self.check(shared, client).await;
         }
         let id = self.next_write_id();
-        let created = send(shared, client, "POST", DEFINITIONS, "", definition(index, id).to_string()).await;
+        let created = send(shared, client, "POST", CRDS, "", crd(index, id).to_string()).await;
         self.records[index].objects.clear();
         self.record(shared, client, index, None, Some(id), created).await;
     }
@@ -135,13 +135,13 @@ impl DefinitionWriter {
         let object = format!("{collection}/{name}");
         match self.random.below(12) {
             0 => {
-                let deleted = send(shared, client, "DELETE", &definition_path(index), "", String::new()).await;
+                let deleted = send(shared, client, "DELETE", &crd_path(index), "", String::new()).await;
                 self.record(shared, client, index, None, None, deleted).await;
             }
             1 | 2 => {
-                let body = definition(index, id).to_string();
+                let body = crd(index, id).to_string();
                 let apply = "application/apply-patch+yaml";
-                let path = format!("{}?fieldManager=m&force=true", definition_path(index));
+                let path = format!("{}?fieldManager=m&force=true", crd_path(index));
                 let applied = send(shared, client, "PATCH", &path, apply, body).await;
                 self.record(shared, client, index, None, Some(id), applied).await;
             }
@@ -182,7 +182,7 @@ impl DefinitionWriter {
         let record = &mut self.records[index];
         let possible = match name {
             Some(name) => record.objects.entry(name).or_insert_with(|| vec![None]),
-            None => &mut record.definition,
+            None => &mut record.crd,
         };
         match result {
             WriteResult::Done => {
@@ -200,18 +200,18 @@ impl DefinitionWriter {
     /// Checks that all objects are as written, that CRDs are established, and that their objects are served.
     async fn check(&mut self, shared: &SharedState, client: &mut ReconnectingClient) {
         for (index, record) in self.records.iter_mut().enumerate() {
-            let path = definition_path(index);
+            let path = crd_path(index);
             let exists = |response: &Response| response.status == 404 || is_served(&response.json());
-            let definition = loop {
+            let crd = loop {
                 match wait_for(shared, client, &path, exists).await {
                     Some(response) => break (response.status == 200).then(|| response.json()),
                     None => continue,
                 }
             };
-            let found = definition.filter(|found| !is_terminating(found)).map(|found| write_id(&found));
+            let found = crd.filter(|found| !is_terminating(found)).map(|found| write_id(&found));
             let found = found.map(|id| id.unwrap_or_else(|| panic!("{path} has no write-id")));
-            assert!(record.definition.contains(&found), "{path}: {found:?}, expected one of {:?}", record.definition);
-            record.definition = vec![found];
+            assert!(record.crd.contains(&found), "{path}: {found:?}, expected one of {:?}", record.crd);
+            record.crd = vec![found];
             if found.is_none() {
                 record.objects.clear();
                 continue;
@@ -245,8 +245,8 @@ fn is_terminating(object: &Value) -> bool {
 }
 
 /// Whether the server serves the objects of a CRD, or never will because the CRD is terminating.
-fn is_served(definition: &Value) -> bool {
-    is_terminating(definition) || is_established(definition)
+fn is_served(crd: &Value) -> bool {
+    is_terminating(crd) || is_established(crd)
 }
 
 /// Sends a GET until the response is as expected. `None` if the server has restarted.

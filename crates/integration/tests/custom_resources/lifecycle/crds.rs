@@ -8,14 +8,14 @@ use pintle::Options;
 use pintle_integration::{Cluster, Response};
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, WIDGETS, start_with_widgets, wait_for_condition, widget, widget_definition};
+use super::{CRDS, WIDGETS, start_with_widgets, wait_for_condition, widget, widget_crd};
 
 #[test]
 fn names_are_accepted_and_served() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
         let _ = cluster.get(WIDGETS).await.expect(404);
-        let created = cluster.post(DEFINITIONS, widget_definition().to_string()).await.expect(201).json();
+        let created = cluster.post(CRDS, widget_crd().to_string()).await.expect(201).json();
         assert_eq!(created["status"]["conditions"], Value::Null, "{created}");
         let established = wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         // The kind is served once the CRD is Established.
@@ -54,7 +54,7 @@ async fn wait_for(cluster: &Cluster, path: &str, is_expected: impl Fn(&Response)
 }
 
 #[test]
-fn a_burst_of_definitions_beyond_the_history_is_established_and_cleaned_up() {
+fn a_burst_of_crds_beyond_the_history_is_established_and_cleaned_up() {
     pintle_integration::run(async {
         // No event fits into the history, and a few CRDs fill the buffer of the controller's watch.
         let mut options = Options::default();
@@ -70,20 +70,20 @@ fn a_burst_of_definitions_beyond_the_history_is_established_and_cleaned_up() {
         });
         // In the second round, the names belong to other CRDs.
         for _ in 0..2 {
-            let creates = bodies.clone().map(|body| async { cluster.post(DEFINITIONS, body).await.expect(201) });
+            let creates = bodies.clone().map(|body| async { cluster.post(CRDS, body).await.expect(201) });
             drop(join_all(creates).await);
             for plural in &names {
                 let is_established = |found: &Response| found.text().contains("InitialNamesAccepted");
-                wait_for(&cluster, &format!("{DEFINITIONS}/{plural}.example.com"), is_established).await;
+                wait_for(&cluster, &format!("{CRDS}/{plural}.example.com"), is_established).await;
                 wait_for(&cluster, &format!("/apis/example.com/v1/{plural}"), |found| found.status == 200).await;
             }
             let deletes = names.iter().map(|plural| {
                 let cluster = &cluster;
-                async move { cluster.delete(&format!("{DEFINITIONS}/{plural}.example.com")).await.expect(200) }
+                async move { cluster.delete(&format!("{CRDS}/{plural}.example.com")).await.expect(200) }
             });
             drop(join_all(deletes).await);
             for plural in &names {
-                wait_for(&cluster, &format!("{DEFINITIONS}/{plural}.example.com"), |found| found.status == 404).await;
+                wait_for(&cluster, &format!("{CRDS}/{plural}.example.com"), |found| found.status == 404).await;
             }
         }
         cluster.stop().await;
@@ -94,17 +94,17 @@ fn a_burst_of_definitions_beyond_the_history_is_established_and_cleaned_up() {
 fn conflicting_names_are_accepted_once_they_are_free() {
     pintle_integration::run(async {
         let cluster = start_with_widgets(Cluster::start().await).await;
-        let mut other = widget_definition();
+        let mut other = widget_crd();
         other["metadata"]["name"] = json!("gadgets.example.com");
         other["spec"]["names"] = json!({"plural": "gadgets", "kind": "Widget", "listKind": "GadgetList"});
-        let _ = cluster.post(DEFINITIONS, other.to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, other.to_string()).await.expect(201);
         let refused = wait_for_condition(&cluster, "gadgets.example.com", "NamesAccepted", "False").await;
         let condition = &refused["status"]["conditions"][0];
         assert_eq!(condition["reason"], "KindConflict");
         assert_eq!(condition["message"], "\"Widget\" is already in use");
         let _ = cluster.get("/apis/example.com/v1/gadgets").await.expect(404);
         // The deletion of the other CRD frees the name.
-        let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+        let _ = cluster.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
         wait_for_condition(&cluster, "gadgets.example.com", "Established", "True").await;
         let _ = cluster.get("/apis/example.com/v1/gadgets").await.expect(200);
         cluster.stop().await;
@@ -112,7 +112,7 @@ fn conflicting_names_are_accepted_once_they_are_free() {
 }
 
 #[test]
-fn deletion_of_a_definition_waits_for_its_objects() {
+fn deletion_of_a_crd_waits_for_its_objects() {
     pintle_integration::run(async {
         let cluster = start_with_widgets(Cluster::start().await).await;
         let mut with_finalizer = widget("held", &json!({}));
@@ -122,7 +122,7 @@ fn deletion_of_a_definition_waits_for_its_objects() {
         let revision = with_finalizer["metadata"]["resourceVersion"].as_str().expect("a revision");
         let mut watch = cluster.watch(&format!("{WIDGETS}?watch=1&resourceVersion={revision}")).await;
 
-        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let path = format!("{CRDS}/widgets.example.com");
         let deleted = cluster.delete(&path).await.expect(200).json();
         assert_eq!(deleted["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
         assert_eq!(deleted["metadata"]["generation"], 1);
@@ -155,7 +155,7 @@ fn a_write_that_changes_nothing_after_the_clean_up_is_not_stored() {
         let mut object = widget("w", &json!({}));
         object["metadata"]["finalizers"] = json!(["example.com/wait"]);
         let _ = cluster.post(WIDGETS, object.to_string()).await.expect(201);
-        let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+        let _ = cluster.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
         let path = format!("{WIDGETS}/w");
         let terminating = loop {
             let found = cluster.get(&path).await.expect(200).json();
@@ -174,16 +174,16 @@ fn a_write_that_changes_nothing_after_the_clean_up_is_not_stored() {
 
 /// In upstream, a request keeps the storage that it found until its end.
 #[test]
-fn requests_that_began_before_a_definition_was_gone_see_no_error_of_the_server() {
+fn requests_that_began_before_a_crd_was_gone_see_no_error_of_the_server() {
     pintle_integration::run(async {
         let mut cluster = Cluster::start().await;
-        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let path = format!("{CRDS}/widgets.example.com");
         for _ in 0..10 {
             cluster = start_with_widgets(cluster).await;
             let read = async |path: String| loop {
                 let status = cluster.get(&path).await.status;
                 assert!(status == 200 || status == 404, "{path}: {status}");
-                if status == 404 && cluster.get(DEFINITIONS).await.expect(200).json()["items"] == json!([]) {
+                if status == 404 && cluster.get(CRDS).await.expect(200).json()["items"] == json!([]) {
                     break;
                 }
             };
@@ -222,7 +222,7 @@ fn a_slow_watch_gets_every_event_before_it_ends_with_its_kind() {
             let _ = cluster.post(WIDGETS, object.to_string()).await.expect(201);
         }
         let mut initial = slow("sendInitialEvents=true&resourceVersionMatch=NotOlderThan").await;
-        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let path = format!("{CRDS}/widgets.example.com");
         let _ = cluster.delete(&path).await.expect(200);
         while cluster.get(&path).await.status != 404 {}
 
@@ -242,7 +242,7 @@ fn a_slow_watch_gets_every_event_before_it_ends_with_its_kind() {
 }
 
 #[test]
-fn definitions_and_objects_survive_a_restart() {
+fn crds_and_objects_survive_a_restart() {
     pintle_integration::run(async {
         let cluster = start_with_widgets(Cluster::durable().await).await;
         let created =
@@ -263,7 +263,7 @@ fn definitions_and_objects_survive_a_restart() {
 fn a_changed_schema_takes_effect() {
     pintle_integration::run(async {
         let cluster = start_with_widgets(Cluster::start().await).await;
-        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let path = format!("{CRDS}/widgets.example.com");
         let more = json!([{
             "op": "add",
             "path": "/spec/versions/1/schema/openAPIV3Schema/properties/spec/properties/weight",
@@ -283,25 +283,25 @@ fn a_changed_schema_takes_effect() {
 }
 
 #[test]
-fn deletion_of_a_definition_of_a_built_in_kind_keeps_its_objects() {
+fn deletion_of_a_crd_of_a_built_in_kind_keeps_its_objects() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
         let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
         let lease = r#"{"metadata": {"name": "held"}, "spec": {"holderIdentity": "me"}}"#;
         let _ = cluster.post(leases, lease).await.expect(201);
-        let mut definition = widget_definition();
-        definition["metadata"] = json!({
+        let mut crd = widget_crd();
+        crd["metadata"] = json!({
             "name": "leases.coordination.k8s.io",
             "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
         });
-        definition["spec"]["group"] = json!("coordination.k8s.io");
-        definition["spec"]["names"] = json!({"plural": "leases", "kind": "Lease"});
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        crd["spec"]["group"] = json!("coordination.k8s.io");
+        crd["spec"]["names"] = json!({"plural": "leases", "kind": "Lease"});
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         wait_for_condition(&cluster, "leases.coordination.k8s.io", "NamesAccepted", "True").await;
         // The server serves the built-in kind, not the CRD's.
         let refused = r#"{"metadata": {"name": "other"}, "spec": {"colour": "red"}}"#;
         let _ = cluster.post(&format!("{leases}?fieldValidation=Strict"), refused).await.expect(400);
-        let path = format!("{DEFINITIONS}/leases.coordination.k8s.io");
+        let path = format!("{CRDS}/leases.coordination.k8s.io");
         let _ = cluster.delete(&path).await.expect(200);
         while cluster.get(&path).await.status != 404 {}
         assert_eq!(cluster.get(&format!("{leases}/held")).await.expect(200).json()["spec"]["holderIdentity"], "me");
@@ -311,22 +311,22 @@ fn deletion_of_a_definition_of_a_built_in_kind_keeps_its_objects() {
 
 /// Upstream establishes such a CRD, but routes requests for the group to the server of the built-in kinds.
 #[test]
-fn a_definition_of_a_built_in_group_is_not_served() {
+fn a_crd_of_a_built_in_group_is_not_served() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
         for version in ["v1", "v7"] {
             let groups = cluster.get("/apis").await.expect(200).text();
             let resources = cluster.get("/apis/coordination.k8s.io/v1").await.expect(200).text();
-            let mut definition = widget_definition();
-            definition["metadata"] = json!({
+            let mut crd = widget_crd();
+            crd["metadata"] = json!({
                 "name": "widgets.coordination.k8s.io",
                 "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
             });
-            definition["spec"]["group"] = json!("coordination.k8s.io");
-            definition["spec"]["versions"].as_array_mut().expect("versions").truncate(1);
-            definition["spec"]["versions"][0]["name"] = json!(version);
-            definition["spec"]["versions"][0]["storage"] = json!(true);
-            let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+            crd["spec"]["group"] = json!("coordination.k8s.io");
+            crd["spec"]["versions"].as_array_mut().expect("versions").truncate(1);
+            crd["spec"]["versions"][0]["name"] = json!(version);
+            crd["spec"]["versions"][0]["storage"] = json!(true);
+            let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
             wait_for_condition(&cluster, "widgets.coordination.k8s.io", "Established", "True").await;
             for path in [
                 format!("/apis/coordination.k8s.io/{version}/namespaces/default/widgets"),
@@ -337,7 +337,7 @@ fn a_definition_of_a_built_in_group_is_not_served() {
             assert_eq!(cluster.get("/apis").await.expect(200).text(), groups);
             assert_eq!(cluster.get("/apis/coordination.k8s.io/v1").await.expect(200).text(), resources);
             let _ = cluster.get("/apis/coordination.k8s.io/v1/leases").await.expect(200);
-            let path = format!("{DEFINITIONS}/widgets.coordination.k8s.io");
+            let path = format!("{CRDS}/widgets.coordination.k8s.io");
             let _ = cluster.delete(&path).await.expect(200);
             while cluster.get(&path).await.status != 404 {}
         }
@@ -347,7 +347,7 @@ fn a_definition_of_a_built_in_group_is_not_served() {
 
 /// Waits until a condition has a reason, and returns the CRD.
 async fn wait_for_reason(cluster: &Cluster, name: &str, condition: &str, reason: &str) -> Value {
-    let path = format!("{DEFINITIONS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
+    let path = format!("{CRDS}?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{name}");
     let mut watch = cluster.watch(&path).await;
     loop {
         let event = watch.next().await.expect("an event");
@@ -359,8 +359,8 @@ async fn wait_for_reason(cluster: &Cluster, name: &str, condition: &str, reason:
 }
 
 /// The status and reason of each condition.
-fn conditions(definition: &Value) -> Vec<String> {
-    let conditions = definition["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+fn conditions(crd: &Value) -> Vec<String> {
+    let conditions = crd["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |condition: &Value| {
         ["type", "status", "reason"].map(|key| condition[key].as_str().unwrap_or_default()).join(" ")
     };
@@ -369,12 +369,12 @@ fn conditions(definition: &Value) -> Vec<String> {
 
 /// Upstream's controllers make one update each.
 #[test]
-fn a_definition_is_written_once_for_each_step() {
+fn a_crd_is_written_once_for_each_step() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let mut watch = cluster.watch(&format!("{DEFINITIONS}?watch=1")).await;
+        let mut watch = cluster.watch(&format!("{CRDS}?watch=1")).await;
         let cluster = start_with_widgets(cluster).await;
-        let _ = cluster.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
+        let _ = cluster.delete(&format!("{CRDS}/widgets.example.com")).await.expect(200);
         let names = "NamesAccepted True NoConflicts";
         let established = "Established True InitialNamesAccepted";
         let pending = "Terminating True InstanceDeletionPending";
@@ -403,11 +403,11 @@ fn a_definition_is_written_once_for_each_step() {
 fn the_clean_up_removes_its_finalizer_together_with_its_last_condition() {
     pintle_integration::run(async {
         let cluster = start_with_widgets(Cluster::start().await).await;
-        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let path = format!("{CRDS}/widgets.example.com");
         let hold = r#"{"metadata": {"finalizers": ["example.com/hold"]}}"#;
         let held = cluster.patch(&path, "merge", hold).await.expect(200).json();
         let revision = held["metadata"]["resourceVersion"].as_str().expect("a revision");
-        let mut watch = cluster.watch(&format!("{DEFINITIONS}?watch=1&resourceVersion={revision}")).await;
+        let mut watch = cluster.watch(&format!("{CRDS}?watch=1&resourceVersion={revision}")).await;
         let _ = cluster.delete(&path).await.expect(200);
         for reason in ["InstanceDeletionPending", "InstanceDeletionInProgress", "InstanceDeletionCompleted"] {
             let event = watch.expect("MODIFIED", "widgets.example.com").await;
@@ -424,18 +424,18 @@ fn the_clean_up_removes_its_finalizer_together_with_its_last_condition() {
 }
 
 #[test]
-fn a_definition_with_an_invalid_ca_bundle_is_neither_established_nor_resolved() {
+fn a_crd_with_an_invalid_ca_bundle_is_neither_established_nor_resolved() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let mut definition = widget_definition();
-        definition["spec"]["conversion"] = json!({
+        let mut crd = widget_crd();
+        crd["spec"]["conversion"] = json!({
             "strategy": "Webhook",
             "webhook": {
                 "clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": "bm8gcGVt"},
                 "conversionReviewVersions": ["v1"],
             },
         });
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         let invalid = wait_for_reason(&cluster, "widgets.example.com", "Established", "InvalidCABundle").await;
         let expect = ["NamesAccepted True NoConflicts", "Established False InvalidCABundle"];
         assert_eq!(conditions(&invalid), expect);
@@ -449,7 +449,7 @@ fn a_definition_with_an_invalid_ca_bundle_is_neither_established_nor_resolved() 
         let _ = cluster.get("/openapi/v3/apis/example.com/v1").await.expect(404);
         assert!(!cluster.get("/apis").await.expect(200).text().contains("example.com"));
         let mended = r#"{"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}}"#;
-        let path = format!("{DEFINITIONS}/widgets.example.com");
+        let path = format!("{CRDS}/widgets.example.com");
         let _ = cluster.patch(&path, "merge", mended).await.expect(200);
         let established = wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         assert_eq!(established["status"]["conditions"][1]["reason"], "InitialNamesAccepted");
@@ -461,26 +461,26 @@ fn a_definition_with_an_invalid_ca_bundle_is_neither_established_nor_resolved() 
 }
 
 #[test]
-fn definitions_of_protected_groups_report_their_api_approval() {
+fn crds_of_protected_groups_report_their_api_approval() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
         let annotations = |text: &str| json!({"annotations": {"api-approved.kubernetes.io": text}});
-        let mut definition = widget_definition();
-        definition["metadata"] = annotations("unapproved, for a test");
-        definition["metadata"]["name"] = json!("widgets.example.k8s.io");
-        definition["spec"]["group"] = json!("example.k8s.io");
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let mut crd = widget_crd();
+        crd["metadata"] = annotations("unapproved, for a test");
+        crd["metadata"]["name"] = json!("widgets.example.k8s.io");
+        crd["spec"]["group"] = json!("example.k8s.io");
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         let name = "widgets.example.k8s.io";
         let established = wait_for_condition(&cluster, name, "Established", "True").await;
-        let approval = |definition: &Value| {
-            let all = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let approval = |crd: &Value| {
+            let all = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let found = all.into_iter().find(|c| c["type"] == "KubernetesAPIApprovalPolicyConformant");
             let found = found.expect("a condition");
             ["status", "reason", "message"].map(|key| found[key].as_str().unwrap_or_default().to_owned())
         };
         let message = "not approved: \"unapproved, for a test\"";
         assert_eq!(approval(&established), ["False", "UnapprovedAnnotation", message]);
-        let path = format!("{DEFINITIONS}/{name}");
+        let path = format!("{CRDS}/{name}");
         let approved = json!({"metadata": annotations("https://example.com/1")});
         let _ = cluster.patch(&path, "merge", approved.to_string()).await.expect(200);
         let kind = "KubernetesAPIApprovalPolicyConformant";
@@ -492,13 +492,13 @@ fn definitions_of_protected_groups_report_their_api_approval() {
 }
 
 #[test]
-fn a_definition_needs_the_name_of_its_plural_and_group() {
+fn a_crd_needs_the_name_of_its_plural_and_group() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
         let causes = async |metadata: Value| {
-            let mut definition = widget_definition();
-            definition["metadata"] = metadata;
-            let status = cluster.post(DEFINITIONS, definition.to_string()).await.expect(422).json();
+            let mut crd = widget_crd();
+            crd["metadata"] = metadata;
+            let status = cluster.post(CRDS, crd.to_string()).await.expect(422).json();
             let causes = status["details"]["causes"].as_array().cloned().unwrap_or_default();
             let text = |cause: &Value| ["field", "reason"].map(|key| cause[key].as_str().unwrap_or_default()).join(" ");
             causes.iter().map(text).collect::<Vec<_>>()
@@ -521,8 +521,8 @@ fn a_definition_needs_the_name_of_its_plural_and_group() {
 fn the_default_deprecation_warning_names_the_replacement() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let mut definition = widget_definition();
-        let versions = definition["spec"]["versions"].as_array_mut().expect("versions");
+        let mut crd = widget_crd();
+        let versions = crd["spec"]["versions"].as_array_mut().expect("versions");
         let version = versions[0].clone();
         for (name, served, deprecated, warning) in [
             ("v1alpha1", true, true, Value::Null),
@@ -537,7 +537,7 @@ fn the_default_deprecation_warning_names_the_replacement() {
             version["deprecationWarning"] = warning;
             versions.push(version);
         }
-        let _ = cluster.post(DEFINITIONS, definition.to_string()).await.expect(201);
+        let _ = cluster.post(CRDS, crd.to_string()).await.expect(201);
         wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         for (version, expect) in [
             ("v1", ""),
@@ -558,9 +558,9 @@ fn the_default_deprecation_warning_names_the_replacement() {
 fn a_default_of_negative_zero_becomes_zero() {
     pintle_integration::run(async {
         let cluster = Cluster::start().await;
-        let mut definition = widget_definition().to_string();
-        definition = definition.replace(r#""default":1"#, r#""default":-0.0,"example":{"a":-0e1}"#);
-        let created = cluster.post(DEFINITIONS, definition).await.expect(201).text();
+        let mut crd = widget_crd().to_string();
+        crd = crd.replace(r#""default":1"#, r#""default":-0.0,"example":{"a":-0e1}"#);
+        let created = cluster.post(CRDS, crd).await.expect(201).text();
         assert!(created.contains(r#""default":0"#) && created.contains(r#""example":{"a":0}"#), "{created}");
         wait_for_condition(&cluster, "widgets.example.com", "Established", "True").await;
         let created = cluster.post(WIDGETS, widget("a", &json!({})).to_string()).await.expect(201).text();

@@ -7,22 +7,22 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pintle_cache::{KeyRange, LoadedCache, Object};
 use pintle_extensions::{build_resources, discovery_order, is_approval_current, is_condition_true};
-use pintle_registry::{DefinitionSource, Resource};
+use pintle_registry::{CrdSource, Resource};
 use pintle_value::threads::map_parallel;
 use pintle_value::{Str, Value, object};
 
-use super::source::{StoredDefinition, without_schemas};
+use super::source::{StoredCrd, without_schemas};
 use crate::objects::versioned_tree;
 
 /// The prefix of stored CRDs.
-pub const DEFINITIONS_PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
+pub const CRDS_PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// A CRD at one revision.
-pub(super) struct Definition {
+pub(super) struct Crd {
     /// Its group and its accepted names, in the form that `next_status` reads.
     pub(super) names: Arc<Value>,
     pub(super) uid: Str,
-    pub(super) source: Arc<StoredDefinition>,
+    pub(super) source: Arc<StoredCrd>,
     pub(super) revision: u64,
     /// The prefix of its objects.
     pub(super) prefix: Str,
@@ -37,37 +37,37 @@ pub(super) struct Definition {
     pub(super) is_cleaning_up: bool,
 }
 
-impl Definition {
-    fn new(definition: &Value, source: Arc<StoredDefinition>, revision: u64) -> Self {
+impl Crd {
+    fn new(crd: &Value, source: Arc<StoredCrd>, revision: u64) -> Self {
         let names = object! {
-            "spec": object! { "group": definition.str_at(&["spec", "group"]) },
-            "status": object! { "acceptedNames": definition["status"]["acceptedNames"].clone() },
+            "spec": object! { "group": crd.str_at(&["spec", "group"]) },
+            "status": object! { "acceptedNames": crd["status"]["acceptedNames"].clone() },
         };
-        let names_accepted = is_condition_true(definition, "NamesAccepted");
-        let established = is_condition_true(definition, "Established");
+        let names_accepted = is_condition_true(crd, "NamesAccepted");
+        let established = is_condition_true(crd, "Established");
         let is_accepted = names_accepted || established;
         let record_inputs = object! {
             "fingerprint": source.fingerprint(),
             "names": names["status"].clone(),
-            "terminating": is_condition_true(definition, "Terminating"),
+            "terminating": is_condition_true(crd, "Terminating"),
             "accepted": is_accepted,
             "established": established,
         };
-        let wanted = definition.at(&["spec", "names"]);
-        let has_all_names = pintle_value::same(wanted, definition.at(&["status", "acceptedNames"]));
+        let wanted = crd.at(&["spec", "names"]);
+        let has_all_names = pintle_value::same(wanted, crd.at(&["status", "acceptedNames"]));
         Self {
             record_inputs,
             names: Arc::new(names),
-            uid: definition.uid().into(),
+            uid: crd.uid().into(),
             revision,
-            prefix: pintle_extensions::key_prefix(definition),
-            records: build_resources(definition, &(source.clone() as Arc<dyn DefinitionSource>)),
+            prefix: pintle_extensions::key_prefix(crd),
+            records: build_resources(crd, &(source.clone() as Arc<dyn CrdSource>)),
             is_accepted,
             is_settled: has_all_names
                 && names_accepted
                 && established
-                && is_approval_current(definition)
-                && !definition.is_terminating(),
+                && is_approval_current(crd)
+                && !crd.is_terminating(),
             source,
             is_cleaning_up: false,
         }
@@ -80,58 +80,58 @@ impl Definition {
 
 /// All CRDs by name.
 #[derive(Default)]
-pub(super) struct Definitions {
-    by_name: BTreeMap<Str, Definition>,
+pub(super) struct Crds {
+    by_name: BTreeMap<Str, Crd>,
     /// The names of each group's CRDs. The name of a CRD contains its group, so a CRD never changes its group.
     groups: BTreeMap<Str, BTreeSet<Str>>,
 }
 
-impl Definitions {
+impl Crds {
     /// Reads all stored CRDs. There may be many megabytes of them and the start of the server waits, so all processors
     /// share the work.
     pub(super) fn load(loaded: &LoadedCache) -> Self {
-        let Some(watch_cache) = loaded.watch_cache(DEFINITIONS_PREFIX) else { return Self::default() };
+        let Some(watch_cache) = loaded.watch_cache(CRDS_PREFIX) else { return Self::default() };
         let objects: Vec<Arc<Object>> = watch_cache.objects(KeyRange::All).collect();
         let read = |object: &Arc<Object>| {
-            let mut definition = without_schemas(&object.json)?;
-            definition.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
-            let source = Arc::new(StoredDefinition::new(&definition, Bytes::copy_from_slice(&object.json)));
-            Some((Str::from(object.name()), Definition::new(&definition, source, object.revision)))
+            let mut crd = without_schemas(&object.json)?;
+            crd.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+            let source = Arc::new(StoredCrd::new(&crd, Bytes::copy_from_slice(&object.json)));
+            Some((Str::from(object.name()), Crd::new(&crd, source, object.revision)))
         };
         let read = |object: &Arc<Object>| {
             // One CRD must not keep the others from being served.
             let read = catch_unwind(AssertUnwindSafe(|| read(object))).unwrap_or_default();
             if read.is_none() {
-                let key = format!("{DEFINITIONS_PREFIX}/{}", object.name());
-                tracing::error!(key, "Failed to read a stored definition");
+                let key = format!("{CRDS_PREFIX}/{}", object.name());
+                tracing::error!(key, "Failed to read a stored CustomResourceDefinition");
             }
             read
         };
-        let mut definitions = Self::default();
-        for (name, definition) in map_parallel(&objects, &read).into_iter().flatten() {
-            definitions.insert(name, definition);
+        let mut crds = Self::default();
+        for (name, crd) in map_parallel(&objects, &read).into_iter().flatten() {
+            crds.insert(name, crd);
         }
-        definitions
+        crds
     }
 
-    fn insert(&mut self, name: Str, definition: Definition) {
-        self.groups.entry(definition.group().into()).or_default().insert(name.clone());
-        self.by_name.insert(name, definition);
+    fn insert(&mut self, name: Str, crd: Crd) {
+        self.groups.entry(crd.group().into()).or_default().insert(name.clone());
+        self.by_name.insert(name, crd);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Str, &Definition)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Str, &Crd)> {
         self.by_name.iter()
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Definition> {
+    pub(super) fn get(&self, name: &str) -> Option<&Crd> {
         self.by_name.get(name)
     }
 
-    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Definition> {
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Crd> {
         self.by_name.get_mut(name)
     }
 
-    pub(super) fn remove(&mut self, name: &str) -> Option<Definition> {
+    pub(super) fn remove(&mut self, name: &str) -> Option<Crd> {
         let removed = self.by_name.remove(name)?;
         if let Some(names) = self.groups.get_mut(removed.group()) {
             names.remove(name);
@@ -157,24 +157,24 @@ impl Definitions {
             }
             return false;
         }
-        let Some(definition) = versioned_tree(object) else {
+        let Some(crd) = versioned_tree(object) else {
             tracing::error!(name = object.name(), "Failed to decode a CustomResourceDefinition");
             return false;
         };
-        let source = match known.filter(|known| known.source.has_generation_of(&definition)) {
+        let source = match known.filter(|known| known.source.has_generation_of(&crd)) {
             Some(known) => {
                 known.source.set_json(Bytes::copy_from_slice(&object.json));
                 known.source.clone()
             }
-            None => Arc::new(StoredDefinition::new(&definition, Bytes::copy_from_slice(&object.json))),
+            None => Arc::new(StoredCrd::new(&crd, Bytes::copy_from_slice(&object.json))),
         };
-        self.replace(&definition, source, object.revision)
+        self.replace(&crd, source, object.revision)
     }
 
     /// Replaces a CRD. Returns true if its records have changed.
-    pub(super) fn replace(&mut self, definition: &Value, source: Arc<StoredDefinition>, revision: u64) -> bool {
-        let name: Str = definition.name().into();
-        let mut new = Definition::new(definition, source, revision);
+    pub(super) fn replace(&mut self, crd: &Value, source: Arc<StoredCrd>, revision: u64) -> bool {
+        let name: Str = crd.name().into();
+        let mut new = Crd::new(crd, source, revision);
         let Some(old) = self.remove(&name) else {
             self.insert(name, new);
             return true;
@@ -194,15 +194,14 @@ impl Definitions {
     }
 
     /// The CRDs of a group, by name.
-    fn of_group(&self, group: &str) -> impl Iterator<Item = (&Str, &Definition)> {
+    fn of_group(&self, group: &str) -> impl Iterator<Item = (&Str, &Crd)> {
         let names = self.groups.get(group).into_iter().flatten();
         names.filter_map(|name| self.by_name.get_key_value(name))
     }
 
     /// The records of a group, in the order of discovery.
     pub(super) fn records(&self, group: &str) -> Vec<Arc<Resource>> {
-        let mut records: Vec<_> =
-            self.of_group(group).flat_map(|(_, definition)| definition.records.iter().cloned()).collect();
+        let mut records: Vec<_> = self.of_group(group).flat_map(|(_, crd)| crd.records.iter().cloned()).collect();
         records.sort_by(|a, b| discovery_order(a, b));
         records
     }
@@ -210,12 +209,12 @@ impl Definitions {
     /// The group and the accepted names of every other CRD of a group.
     pub(super) fn names_of_others(&self, group: &str, name: &str) -> Vec<Arc<Value>> {
         let others = self.of_group(group).filter(|(other, _)| *other != name);
-        others.map(|(_, definition)| definition.names.clone()).collect()
+        others.map(|(_, crd)| crd.names.clone()).collect()
     }
 
     /// The CRDs of a group whose status is not up to date. They may wait for names.
     pub(super) fn unsettled(&self, group: &str) -> Vec<Str> {
-        let unsettled = self.of_group(group).filter(|(_, definition)| !definition.is_settled);
+        let unsettled = self.of_group(group).filter(|(_, crd)| !crd.is_settled);
         unsettled.map(|(name, _)| name.clone()).collect()
     }
 }
@@ -224,7 +223,7 @@ impl Definitions {
 mod tests {
     use super::*;
 
-    fn definition(uid: &str) -> Value {
+    fn crd(uid: &str) -> Value {
         object! {
             "metadata": object! { "name": "things.example.com", "uid": uid },
             "spec": object! { "group": "example.com", "names": object! { "plural": "things" } },
@@ -232,13 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_up_belongs_to_one_definition() {
-        let mut definitions = Definitions::default();
+    fn a_clean_up_belongs_to_one_crd() {
+        let mut crds = Crds::default();
         let mut replace = |uid: &str, revision: u64| {
-            let definition = definition(uid);
-            let source = Arc::new(StoredDefinition::new(&definition, "{}".into()));
-            definitions.replace(&definition, source, revision);
-            let known = definitions.get_mut("things.example.com").expect("a definition");
+            let crd = crd(uid);
+            let source = Arc::new(StoredCrd::new(&crd, "{}".into()));
+            crds.replace(&crd, source, revision);
+            let known = crds.get_mut("things.example.com").expect("a CRD");
             std::mem::replace(&mut known.is_cleaning_up, true)
         };
         assert!(!replace("a", 1));

@@ -26,7 +26,7 @@ fn context() -> StrategyContext {
     StrategyContext::for_user("u", Time { seconds: 1_700_000_000, nanos: 0 })
 }
 
-fn definitions() -> Arc<Resource> {
+fn crds() -> Arc<Resource> {
     let mut all = resources(pintle_catalog::shared()).into_iter();
     all.find(|resource| resource.plural.as_str() == "customresourcedefinitions").expect("definitions are built in")
 }
@@ -61,15 +61,15 @@ impl<'t> TestCase<'t> {
     }
 }
 
-fn set(definition: &mut Value, line: &str) {
+fn set(crd: &mut Value, line: &str) {
     let Some((what, value)) = line.split_once(' ') else { return };
     let value = json(value);
     let part = match what {
-        "schema" => return version(definition).set_at(&["schema", "openAPIV3Schema"], value),
-        "status" => return definition.set("status", value),
-        "version" => version(definition),
-        "spec" => definition.get_mut("spec").expect("there is a spec"),
-        "meta" => definition.get_mut("metadata").expect("there is metadata"),
+        "schema" => return version(crd).set_at(&["schema", "openAPIV3Schema"], value),
+        "status" => return crd.set("status", value),
+        "version" => version(crd),
+        "spec" => crd.get_mut("spec").expect("there is a spec"),
+        "meta" => crd.get_mut("metadata").expect("there is metadata"),
         other => panic!("no line of a row starts with {other}"),
     };
     for (field, value) in value.entries_at(&[]) {
@@ -77,8 +77,8 @@ fn set(definition: &mut Value, line: &str) {
     }
 }
 
-fn version(definition: &mut Value) -> &mut Value {
-    let versions = definition.at_mut(&["spec", "versions"]).and_then(Value::as_array_mut);
+fn version(crd: &mut Value) -> &mut Value {
+    let versions = crd.at_mut(&["spec", "versions"]).and_then(Value::as_array_mut);
     versions.and_then(|versions| versions.first_mut()).expect("there is a version")
 }
 
@@ -86,11 +86,11 @@ fn version(definition: &mut Value) -> &mut Value {
 fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> {
     let strategy: &dyn Strategy = &*resource.strategy;
     let schema = &resource.schema;
-    let decode = |definition: &Value| {
-        let mut definition = definition.clone();
-        normalise(&schema.types, schema.root, &mut definition, &mut Problems::default());
-        strategy.defaults(&mut definition);
-        definition
+    let decode = |crd: &Value| {
+        let mut crd = crd.clone();
+        normalise(&schema.types, schema.root, &mut crd, &mut Problems::default());
+        strategy.defaults(&mut crd);
+        crd
     };
     let (mut new, context) = (decode(&case.new), context());
     let old = case.old.as_ref().map(decode);
@@ -125,7 +125,7 @@ fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> 
 
 /// Runs all cases of a file.
 fn check(table: &str) {
-    let resource = definitions();
+    let resource = crds();
     let mut failures = String::new();
     for text in table.split("\n\n") {
         let case = TestCase::parse(text);

@@ -4,7 +4,7 @@ use pintle_value::Value;
 
 /// A source of the schemas of a CRD. Schemas are larger than all other data of a [`crate::Resource`]. So they are read
 /// on demand instead of being retained.
-pub trait DefinitionSource: Send + Sync {
+pub trait CrdSource: Send + Sync {
     /// A string that identifies the CRD in its current state. It changes whenever the CRD changes.
     fn fingerprint(&self) -> &str;
 

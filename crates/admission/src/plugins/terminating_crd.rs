@@ -6,18 +6,18 @@ use pintle_value::Value;
 
 use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 
-/// The admission plugin `TerminatingDefinition`.
+/// The admission plugin `TerminatingCrd`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct TerminatingDefinition;
+pub struct TerminatingCrd;
 
-impl TerminatingDefinition {
+impl TerminatingCrd {
     /// Checks a write.
     ///
     /// # Errors
     /// The write is the create of a custom resource whose CRD is terminating or gone.
     pub fn check(attributes: &AdmissionAttributes<'_>) -> Result<(), ApiError> {
         if attributes.operation != AdmissionOperation::Create
-            || !attributes.client.is_definition_terminating(attributes.resource)?
+            || !attributes.client.is_crd_terminating(attributes.resource)?
         {
             return Ok(());
         }
@@ -30,12 +30,12 @@ impl TerminatingDefinition {
     }
 }
 
-impl SyncPlugin for TerminatingDefinition {
-    const NAME: &'static str = "TerminatingDefinition";
+impl SyncPlugin for TerminatingCrd {
+    const NAME: &'static str = "TerminatingCRD";
     const PHASES: &'static [Phase] = &[Phase::Mutating, Phase::Validating];
 
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        attributes.operation == AdmissionOperation::Create && attributes.resource.definition.is_some()
+        attributes.operation == AdmissionOperation::Create && attributes.resource.crd.is_some()
     }
 
     fn mutate(&self, attributes: &AdmissionAttributes<'_>, _: &mut Value) -> Result<(), ApiError> {

@@ -9,7 +9,7 @@ use pintle_value::{Str, Value};
 use crate::{ClusterClient, ObjectRef, UpdateFn};
 
 /// A cluster that serves custom resources.
-pub trait DefinitionHost: ClusterClient {
+pub trait CrdHost: ClusterClient {
     /// True if a built-in kind stores its objects under a prefix. A CRD may name the same prefix, but never owns those
     /// objects.
     fn is_built_in(&self, prefix: &str) -> bool;

@@ -5,11 +5,11 @@ use bytes::Bytes;
 use pintle_codec::json::Projection;
 use pintle_extensions::is_condition_true;
 use pintle_locks::{Mutex, RwLock};
-use pintle_registry::DefinitionSource;
+use pintle_registry::CrdSource;
 use pintle_value::Value;
 
 /// A stored CRD at one generation.
-pub(super) struct StoredDefinition {
+pub(super) struct StoredCrd {
     fingerprint: String,
     /// The newest JSON: status and metadata change without a new generation.
     json: RwLock<Bytes>,
@@ -17,15 +17,15 @@ pub(super) struct StoredDefinition {
     terminating: Mutex<(u64, bool)>,
 }
 
-impl StoredDefinition {
+impl StoredCrd {
     /// A CRD and its JSON.
-    pub(super) fn new(definition: &Value, json: Bytes) -> Self {
-        Self { fingerprint: fingerprint(definition), json: RwLock::new(json), terminating: Mutex::default() }
+    pub(super) fn new(crd: &Value, json: Bytes) -> Self {
+        Self { fingerprint: fingerprint(crd), json: RwLock::new(json), terminating: Mutex::default() }
     }
 
     /// True if a CRD is of this generation.
-    pub(super) fn has_generation_of(&self, definition: &Value) -> bool {
-        self.fingerprint == fingerprint(definition)
+    pub(super) fn has_generation_of(&self, crd: &Value) -> bool {
+        self.fingerprint == fingerprint(crd)
     }
 
     /// Replaces the JSON by newer JSON of the same generation, so that the older one can be freed.
@@ -55,28 +55,27 @@ const FIELDS_WITHOUT_SCHEMAS: &[&str] = &[
 /// A stored CRD without the schema of its version, which is the largest part and is read later. A CRD with several
 /// versions is read whole, since their schemas are compared.
 pub(super) fn without_schemas(json: &[u8]) -> Option<Value> {
-    let definition = Projection::of(FIELDS_WITHOUT_SCHEMAS.iter().copied()).read(json)?;
-    if definition.items_at(&["spec", "versions"]).len() < 2 {
-        return Some(definition);
+    let crd = Projection::of(FIELDS_WITHOUT_SCHEMAS.iter().copied()).read(json)?;
+    if crd.items_at(&["spec", "versions"]).len() < 2 {
+        return Some(crd);
     }
     Some(pintle_codec::json::decode(json, pintle_codec::json::DecodeOptions::default()).ok()?.value)
 }
 
 /// Identifies a generation of a CRD.
-fn fingerprint(definition: &Value) -> String {
-    format!("{} {}", definition.uid(), definition.generation())
+fn fingerprint(crd: &Value) -> String {
+    format!("{} {}", crd.uid(), crd.generation())
 }
 
-impl DefinitionSource for StoredDefinition {
+impl CrdSource for StoredCrd {
     fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
     fn schema(&self, version: &str) -> Option<Value> {
         let json = self.json.read().clone();
-        let mut definition =
-            Projection::of(["spec.versions.name", "spec.versions.schema.openAPIV3Schema"]).read(&json)?;
-        let versions = definition.at_mut(&["spec", "versions"])?.as_array_mut()?;
+        let mut crd = Projection::of(["spec.versions.name", "spec.versions.schema.openAPIV3Schema"]).read(&json)?;
+        let versions = crd.at_mut(&["spec", "versions"])?.as_array_mut()?;
         let version = versions.iter_mut().find(|found| found.str_at(&["name"]) == version)?;
         Some(version.at_mut(&["schema", "openAPIV3Schema"])?.take())
     }
@@ -107,17 +106,17 @@ mod tests {
             object! { "name": name, "served": true, "schema": schema }
         };
         let versions = vec![version("v1", "one"), version("v2", "two"), object! { "name": "v3" }];
-        let definition = object! {
+        let crd = object! {
             "metadata": object! { "uid": "u", "generation": 2 },
             "spec": object! { "group": "example.com", "versions": versions },
         };
-        let source = StoredDefinition::new(&definition, pintle_codec::json::encode(&definition).into());
+        let source = StoredCrd::new(&crd, pintle_codec::json::encode(&crd).into());
         let text = |version| source.schema(version).map(|schema| schema.str_at(&["description"]).to_owned());
         assert_eq!(["v1", "v2", "v3", "v4"].map(text), [Some("one".into()), Some("two".into()), None, None]);
-        assert!(source.has_generation_of(&definition));
-        let several = pintle_codec::json::encode(&definition);
-        assert_eq!(without_schemas(&several), Some(definition.clone()));
-        let mut single = definition.clone();
+        assert!(source.has_generation_of(&crd));
+        let several = pintle_codec::json::encode(&crd);
+        assert_eq!(without_schemas(&several), Some(crd.clone()));
+        let mut single = crd.clone();
         single.set_at(&["spec", "versions"], vec![version("v1", "one")]);
         let read = without_schemas(&pintle_codec::json::encode(&single)).unwrap_or_default();
         assert_eq!(read["spec"]["versions"][0], object! { "name": "v1", "served": true });

@@ -1,9 +1,9 @@
-//! The errors of kube-apiserver 1.36 for defaults in CRDs. A row of `definition_defaults.txt` has a title, the old
+//! The errors of kube-apiserver 1.36 for defaults in CRDs. A row of `crd_defaults.txt` has a title, the old
 //! schema (`was`) if any, the schema, and the sorted errors (`!`).
 
 use std::sync::Arc;
 
-use pintle_extensions::install_definition_validation;
+use pintle_extensions::install_crd_validation;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
@@ -14,10 +14,10 @@ fn json(text: &str) -> Value {
 
 fn strategy() -> Arc<dyn Strategy> {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
-    install_definition_validation(&mut resources);
+    install_crd_validation(&mut resources);
     let mut resources = resources.into_iter();
     let found = resources.find(|resource| resource.plural == "customresourcedefinitions");
-    found.expect("definitions are built in").strategy.clone()
+    found.expect("CRDs are built in").strategy.clone()
 }
 
 fn context() -> StrategyContext {
@@ -25,32 +25,32 @@ fn context() -> StrategyContext {
 }
 
 /// Creates a CRD with this schema.
-fn definition(strategy: &dyn Strategy, schema: &str) -> Value {
+fn crd(strategy: &dyn Strategy, schema: &str) -> Value {
     let version = object! {
         "name": "v1", "served": true, "storage": true, "schema": object! { "openAPIV3Schema": json(schema) },
     };
-    let mut definition = object! {
+    let mut crd = object! {
         "metadata": object! { "name": "widgets.example.com" },
         "spec": object! {
             "group": "example.com", "scope": "Namespaced", "names": object! { "plural": "widgets", "kind": "Widget" },
             "versions": vec![version],
         },
     };
-    strategy.defaults(&mut definition);
-    strategy.prepare_for_create(&context(), &mut definition);
-    definition
+    strategy.defaults(&mut crd);
+    strategy.prepare_for_create(&context(), &mut crd);
+    crd
 }
 
 #[test]
 fn defaults_are_validated_like_upstream() {
     let strategy = strategy();
     let mut wrong = String::new();
-    for row in include_str!("definition_defaults.txt").split("\n\n") {
+    for row in include_str!("crd_defaults.txt").split("\n\n") {
         let (errors, rest): (Vec<&str>, Vec<&str>) = row.lines().partition(|line| line.starts_with('!'));
         let (title, schemas) = rest.split_first().expect("a row has a title");
-        let definitions: Vec<Value> =
-            schemas.iter().map(|line| definition(&*strategy, line.strip_prefix("was ").unwrap_or(line))).collect();
-        let found = match definitions.as_slice() {
+        let crds: Vec<Value> =
+            schemas.iter().map(|line| crd(&*strategy, line.strip_prefix("was ").unwrap_or(line))).collect();
+        let found = match crds.as_slice() {
             [new] => strategy.validate(&context(), new),
             [old, new] => strategy.validate_update(&context(), new, old),
             _ => panic!("{title} has a schema, or two"),

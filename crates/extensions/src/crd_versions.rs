@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pintle_registry::{Conversion, DefinitionSource, MultiVersion, WebhookClientConfig};
+use pintle_registry::{Conversion, CrdSource, MultiVersion, WebhookClientConfig};
 use pintle_value::{Str, Value, ValueKey};
 
 use crate::lazy_schema::{self, LazySchema};
 use crate::schema::to_types;
 
 /// All versions of a CRD.
-pub(crate) struct DefinitionVersions {
-    versions: Vec<DefinitionVersion>,
+pub(crate) struct CrdVersions {
+    versions: Vec<CrdVersion>,
     stored: Str,
     conversion: Conversion,
     since: u64,
 }
 
 /// One version of a CRD.
-pub(crate) struct DefinitionVersion {
+pub(crate) struct CrdVersion {
     /// The name as in `apiVersion`.
     name: Str,
     pub(crate) schema: Arc<LazySchema>,
@@ -30,14 +30,14 @@ pub(crate) struct DefinitionVersion {
     pub(crate) types: pintle_schema::LazySchema,
 }
 
-impl DefinitionVersions {
+impl CrdVersions {
     /// Reads the versions of a CRD.
     ///
     /// # Errors
     /// Returns an error if no version is the storage version.
-    pub(crate) fn of(definition: &Value, source: &Arc<dyn DefinitionSource>) -> Result<Self, String> {
-        let named = |version: &Value| Str::from(api_version(definition, version.str_at(&["name"])));
-        let versions = definition.items_at(&["spec", "versions"]);
+    pub(crate) fn of(crd: &Value, source: &Arc<dyn CrdSource>) -> Result<Self, String> {
+        let named = |version: &Value| Str::from(api_version(crd, version.str_at(&["name"])));
+        let versions = crd.items_at(&["spec", "versions"]);
         let mut schemas = HashMap::new();
         let mut parsed = |(i, version)| {
             let version: &Value = version;
@@ -49,24 +49,24 @@ impl DefinitionVersions {
             };
             let has = |name: &&str| version.at(&["subresources", name]).is_some();
             let subresources = ["status", "scale"].into_iter().filter(has).collect();
-            DefinitionVersion { name: named(version), schema, schema_index, subresources, types }
+            CrdVersion { name: named(version), schema, schema_index, subresources, types }
         };
         let stored = versions.iter().find(|version| version.bool_at(&["storage"]));
         Ok(Self {
             stored: stored.map(named).ok_or("no storage version")?,
             versions: versions.iter().enumerate().map(&mut parsed).collect(),
-            conversion: conversion(definition),
-            since: definition.resource_version().parse().unwrap_or(0),
+            conversion: conversion(crd),
+            since: crd.resource_version().parse().unwrap_or(0),
         })
     }
 
     /// Returns a version by its name in `apiVersion`.
-    pub(crate) fn version(&self, name: &str) -> Option<&DefinitionVersion> {
+    pub(crate) fn version(&self, name: &str) -> Option<&CrdVersion> {
         self.versions.iter().find(|version| version.name == name)
     }
 }
 
-impl MultiVersion for DefinitionVersions {
+impl MultiVersion for CrdVersions {
     fn storage_version(&self) -> &str {
         &self.stored
     }
@@ -93,11 +93,11 @@ impl MultiVersion for DefinitionVersions {
     }
 
     fn versions_with(&self, subresource: &str) -> Vec<&str> {
-        let has = |version: &&DefinitionVersion| subresource.is_empty() || version.subresources.contains(&subresource);
+        let has = |version: &&CrdVersion| subresource.is_empty() || version.subresources.contains(&subresource);
         self.versions.iter().filter(has).map(|version| version.name.as_str()).collect()
     }
 
-    fn definition_revision(&self) -> u64 {
+    fn crd_revision(&self) -> u64 {
         self.since
     }
 
@@ -106,7 +106,7 @@ impl MultiVersion for DefinitionVersions {
     }
 
     fn prune_and_default_stored(&self, object: &mut Value) {
-        let Some(DefinitionVersion { schema, .. }) = self.version(object.api_version()) else { return };
+        let Some(CrdVersion { schema, .. }) = self.version(object.api_version()) else { return };
         schema.repair(object);
         if object.generation() == 0 {
             // Very old objects have no generation.
@@ -116,26 +116,22 @@ impl MultiVersion for DefinitionVersions {
     }
 
     fn prune_converted(&self, object: &mut Value) -> Result<(), String> {
-        let Some(DefinitionVersion { schema, .. }) = self.version(object.api_version()) else { return Ok(()) };
+        let Some(CrdVersion { schema, .. }) = self.version(object.api_version()) else { return Ok(()) };
         schema.conform(object).map(drop).map_err(|error| error.to_string())
     }
 }
 
 /// Formats a version of a CRD as in `apiVersion`.
-pub(crate) fn api_version(definition: &Value, version: &str) -> String {
-    format!("{}/{version}", definition.str_at(&["spec", "group"]))
+pub(crate) fn api_version(crd: &Value, version: &str) -> String {
+    format!("{}/{version}", crd.str_at(&["spec", "group"]))
 }
 
-fn conversion(definition: &Value) -> Conversion {
-    let spec = &definition["spec"]["conversion"];
+fn conversion(crd: &Value) -> Conversion {
+    let spec = &crd["spec"]["conversion"];
     if spec.str_at(&["strategy"]) != "Webhook" {
         return Conversion::None;
     }
     let Some(webhook) = WebhookClientConfig::parse(&spec["webhook"]["clientConfig"]) else { return Conversion::None };
     let reviews = spec.items_at(&["webhook", "conversionReviewVersions"]).iter().filter_map(Value::as_str);
-    Conversion::Webhook {
-        webhook,
-        review_versions: reviews.map(Str::from).collect(),
-        definition: definition.name().into(),
-    }
+    Conversion::Webhook { webhook, review_versions: reviews.map(Str::from).collect(), crd: crd.name().into() }
 }

@@ -15,14 +15,14 @@ use std::sync::{Arc, Weak};
 
 use pintle_cache::{KeyRange, LoadedCache, Object, WatchScope};
 use pintle_extensions::next_status;
-use pintle_registry::{ApiError, BoxFuture, DefinitionSource, GroupResource, Resource};
+use pintle_registry::{ApiError, BoxFuture, CrdSource, GroupResource, Resource};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::{Str, Value};
 
 use self::cleanup::{awaits_cleanup, clean_up};
-pub use self::host::DefinitionHost;
-pub use self::state::DEFINITIONS_PREFIX;
-use self::state::Definitions;
+pub use self::host::CrdHost;
+pub use self::state::CRDS_PREFIX;
+use self::state::Crds;
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, watch_cache_of};
 use crate::supervisor::supervise_reporting;
@@ -30,41 +30,41 @@ use crate::work_queue::{ReconcileResult, WorkQueue};
 use crate::{ClusterClient, ObjectRef, UpdateFn, WorkQueues};
 
 /// The name of the controller's background task.
-pub const DEFINITIONS_TASK: &str = "crd-controller";
+pub const CRDS_TASK: &str = "crd-controller";
 /// How many status updates and deletions run at the same time. Their writes share commits.
 const MAX_CONCURRENT: usize = 1024;
 /// The name of the work queue in metrics.
 const QUEUE: &str = "customresourcedefinitions";
 
-fn definitions_resource() -> GroupResource {
+fn crds_resource() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-fn definition_ref(name: &str) -> ObjectRef {
-    ObjectRef { resource: definitions_resource(), namespace: String::new(), name: name.to_owned() }
+fn crd_ref(name: &str) -> ObjectRef {
+    ObjectRef { resource: crds_resource(), namespace: String::new(), name: name.to_owned() }
 }
 
-fn find_definition(host: &Arc<dyn DefinitionHost>, name: &str) -> Option<Value> {
+fn find_crd(host: &Arc<dyn CrdHost>, name: &str) -> Option<Value> {
     let client: Arc<dyn ClusterClient> = host.clone();
-    find(&client, &definition_ref(name))
+    find(&client, &crd_ref(name))
 }
 
 /// All stored CRDs, as the watch cache has them now.
-fn stored_definitions(host: &Arc<dyn DefinitionHost>) -> Vec<Arc<Object>> {
+fn stored_crds(host: &Arc<dyn CrdHost>) -> Vec<Arc<Object>> {
     let client: Arc<dyn ClusterClient> = host.clone();
-    let watch_cache = watch_cache_of(&client, &definitions_resource());
+    let watch_cache = watch_cache_of(&client, &crds_resource());
     watch_cache.iter().flat_map(|watch_cache| watch_cache.objects(KeyRange::All)).collect()
 }
 
 /// An informer of CRDs. The controller lists them itself, since it has to notice which CRDs are gone.
-fn definition_informer(host: &Arc<dyn DefinitionHost>) -> Informer<()> {
+fn crd_informer(host: &Arc<dyn CrdHost>) -> Informer<()> {
     let client: Arc<dyn ClusterClient> = host.clone();
-    Informer::new(&client, vec![InformerSource::new((), definitions_resource(), WatchScope::All).without_list()])
+    Informer::new(&client, vec![InformerSource::new((), crds_resource(), WatchScope::All).without_list()])
 }
 
 /// Work for a CRD of this name, beside the decision about names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum DefinitionTask {
+enum CrdTask {
     /// Serves its objects, after an attempt has failed. The queue hands it back to the controller.
     Serve(Str),
     /// Makes the next update of its status.
@@ -77,45 +77,45 @@ enum DefinitionTask {
 type TaskResult = ReconcileResult<()>;
 
 /// Serves the objects of CustomResourceDefinitions.
-pub struct DefinitionController {
-    definitions: Definitions,
-    queue: WorkQueue<DefinitionTask, ()>,
+pub struct CrdController {
+    crds: Crds,
+    queue: WorkQueue<CrdTask, ()>,
 }
 
-impl DefinitionController {
-    fn new(definitions: Definitions) -> Self {
+impl CrdController {
+    fn new(crds: Crds) -> Self {
         // The metrics of the cluster follow when the controller runs.
-        Self { definitions, queue: WorkQueue::new(MAX_CONCURRENT, WorkQueues::default().queue(QUEUE)) }
+        Self { crds, queue: WorkQueue::new(MAX_CONCURRENT, WorkQueues::default().queue(QUEUE)) }
     }
 
     /// A controller of the stored CRDs. They are read before the cache loads their objects.
     #[must_use]
     pub fn load(loaded: &LoadedCache) -> Self {
-        Self::new(Definitions::load(loaded))
+        Self::new(Crds::load(loaded))
     }
 
     /// The prefixes of the objects of all CRDs, each with a resource that is stored there if any is served.
     pub fn collections(&self) -> impl Iterator<Item = (&Str, Option<&Arc<Resource>>)> {
-        self.definitions.iter().map(|(_, definition)| (&definition.prefix, definition.records.first()))
+        self.crds.iter().map(|(_, crd)| (&crd.prefix, crd.records.first()))
     }
 
     /// Serves the objects of all CRDs. Returns the future that runs the controller until the cluster is gone.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub async fn start(mut self, host: &Arc<dyn DefinitionHost>) -> Result<BoxFuture<'static, ()>, ApiError> {
+    pub async fn start(mut self, host: &Arc<dyn CrdHost>) -> Result<BoxFuture<'static, ()>, ApiError> {
         host.clone().catch_up().await?;
-        let informer = definition_informer(host);
-        let stored = stored_definitions(host);
-        for name in self.definitions.missing(&stored) {
-            self.definitions.remove(&name);
+        let informer = crd_informer(host);
+        let stored = stored_crds(host);
+        for name in self.crds.missing(&stored) {
+            self.crds.remove(&name);
         }
         for object in &stored {
-            self.definitions.record(object);
+            self.crds.record(object);
         }
-        let groups = self.definitions.groups().filter(|group| !host.is_built_in_group(group));
-        host.publish(groups.map(|group| (group.clone(), self.definitions.records(group))).collect());
-        let (host, task) = (Arc::downgrade(host), host.background_task(DEFINITIONS_TASK));
+        let groups = self.crds.groups().filter(|group| !host.is_built_in_group(group));
+        host.publish(groups.map(|group| (group.clone(), self.crds.records(group))).collect());
+        let (host, task) = (Arc::downgrade(host), host.background_task(CRDS_TASK));
         Ok(Box::pin(async move {
             let client: Weak<dyn ClusterClient> = host.clone();
             let mut started = Some((self, informer));
@@ -125,27 +125,27 @@ impl DefinitionController {
     }
 
     /// Processes all stored CRDs, and the CRDs that are gone.
-    async fn resync(&mut self, host: &Arc<dyn DefinitionHost>) {
-        let stored = stored_definitions(host);
-        for name in self.definitions.missing(&stored) {
+    async fn resync(&mut self, host: &Arc<dyn CrdHost>) {
+        let stored = stored_crds(host);
+        for name in self.crds.missing(&stored) {
             self.handle_deletion(host, &name).await;
         }
         for object in stored {
-            self.handle_definition(host, &object).await;
+            self.handle_crd(host, &object).await;
         }
     }
 
-    async fn handle_event(&mut self, host: &Arc<dyn DefinitionHost>, event: InformerEvent<()>) {
+    async fn handle_event(&mut self, host: &Arc<dyn CrdHost>, event: InformerEvent<()>) {
         match event {
             InformerEvent::Added((), objects) => {
                 for object in objects {
-                    self.handle_definition(host, &object).await;
+                    self.handle_crd(host, &object).await;
                 }
             }
             InformerEvent::Changed(events) => {
                 for (_, event) in events {
                     match &event.object {
-                        Some(object) => self.handle_definition(host, object).await,
+                        Some(object) => self.handle_crd(host, object).await,
                         None => self.handle_deletion(host, &event.key).await,
                     }
                 }
@@ -154,20 +154,20 @@ impl DefinitionController {
         }
     }
 
-    async fn handle_definition(&mut self, host: &Arc<dyn DefinitionHost>, object: &Object) {
-        if self.definitions.record(object) {
+    async fn handle_crd(&mut self, host: &Arc<dyn CrdHost>, object: &Object) {
+        if self.crds.record(object) {
             self.serve(host, object.name()).await;
         }
-        if self.definitions.get(object.name()).is_some_and(|definition| !definition.is_settled) {
+        if self.crds.get(object.name()).is_some_and(|crd| !crd.is_settled) {
             self.settle(host, object.name()).await;
         }
     }
 
-    async fn handle_deletion(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) {
-        let Some(deleted) = self.definitions.remove(name) else { return };
+    async fn handle_deletion(&mut self, host: &Arc<dyn CrdHost>, name: &str) {
+        let Some(deleted) = self.crds.remove(name) else { return };
         if deleted.is_cleaning_up {
             // The clean-up may wait for its objects.
-            self.queue.add(DefinitionTask::CleanUp(name.into()));
+            self.queue.add(CrdTask::CleanUp(name.into()));
         }
         self.publish(host, deleted.group());
         if !host.is_built_in(&deleted.prefix) {
@@ -177,59 +177,59 @@ impl DefinitionController {
     }
 
     /// Publishes the records of a group.
-    fn publish(&self, host: &Arc<dyn DefinitionHost>, group: &str) {
+    fn publish(&self, host: &Arc<dyn CrdHost>, group: &str) {
         if !host.is_built_in_group(group) {
-            host.publish(vec![(group.into(), self.definitions.records(group))]);
+            host.publish(vec![(group.into(), self.crds.records(group))]);
         }
     }
 
     /// Serves the objects of a CRD. Returns false if that failed and is retried.
-    async fn serve(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) -> bool {
-        let Some(definition) = self.definitions.get(name) else { return true };
+    async fn serve(&mut self, host: &Arc<dyn CrdHost>, name: &str) -> bool {
+        let Some(crd) = self.crds.get(name) else { return true };
         // Objects may be stored even if no version is served.
-        if definition.is_accepted && !host.is_built_in(&definition.prefix) {
-            let (prefix, record) = (definition.prefix.clone(), definition.records.first().cloned());
+        if crd.is_accepted && !host.is_built_in(&crd.prefix) {
+            let (prefix, record) = (crd.prefix.clone(), crd.records.first().cloned());
             if let Err(error) = host.clone().open_watch_cache(prefix, record).await {
                 tracing::warn!(%error, %name, "Failed to read the objects of a CustomResourceDefinition, will retry");
-                self.queue.retry(DefinitionTask::Serve(name.into()));
+                self.queue.retry(CrdTask::Serve(name.into()));
                 return false;
             }
         }
-        self.publish(host, definition.group());
+        self.publish(host, crd.group());
         true
     }
 
     /// Makes the next update of a CRD's status: accepts its names unless another CRD has them, reports its API
     /// approval, and establishes it. If the CRD is terminating, begins to clean up after it.
-    async fn settle(&mut self, host: &Arc<dyn DefinitionHost>, name: &str) {
+    async fn settle(&mut self, host: &Arc<dyn CrdHost>, name: &str) {
         if !*host.leadership().borrow() {
             return;
         }
-        let Some(definition) = find_definition(host, name) else { return };
-        if definition.is_terminating() {
-            return self.begin_cleanup(host, &definition);
+        let Some(crd) = find_crd(host, name) else { return };
+        if crd.is_terminating() {
+            return self.begin_cleanup(host, &crd);
         }
         let now = host.now();
-        let others = self.definitions.names_of_others(definition.str_at(&["spec", "group"]), name);
-        let Some(next) = next_status(&definition, &others, now) else { return };
-        let Some(known) = self.definitions.get(name) else { return };
+        let others = self.crds.names_of_others(crd.str_at(&["spec", "group"]), name);
+        let Some(next) = next_status(&crd, &others, now) else { return };
+        let Some(known) = self.crds.get(name) else { return };
         let (old_names, source, revision) = (known.names.clone(), known.source.clone(), known.revision);
         // The objects are served before the status says so.
-        if self.definitions.replace(&next, source, revision) && !self.serve(host, name).await {
+        if self.crds.replace(&next, source, revision) && !self.serve(host, name).await {
             return;
         }
         // The names are taken from now on. Other CRDs do not wait until the status is stored.
-        self.queue.add(DefinitionTask::UpdateStatus(name.into()));
+        self.queue.add(CrdTask::UpdateStatus(name.into()));
         self.start_tasks(host);
         // The CRD may have given up names that others wait for. A new CRD had none.
-        let has_changed = self.definitions.get(name).is_some_and(|definition| definition.names != old_names);
+        let has_changed = self.crds.get(name).is_some_and(|crd| crd.names != old_names);
         if has_changed && has_accepted_names(&old_names) {
             Box::pin(self.settle_group(host, old_names.str_at(&["spec", "group"]))).await;
         }
     }
 
     /// Settles all CRDs if this server has begun to run the controllers.
-    async fn take_over(&mut self, host: &Arc<dyn DefinitionHost>) {
+    async fn take_over(&mut self, host: &Arc<dyn CrdHost>) {
         if !*host.leadership().borrow() {
             return;
         }
@@ -241,60 +241,56 @@ impl DefinitionController {
     }
 
     /// Settles the CRDs of a group that may wait for names.
-    async fn settle_group(&mut self, host: &Arc<dyn DefinitionHost>, group: &str) {
-        for name in self.definitions.unsettled(group) {
+    async fn settle_group(&mut self, host: &Arc<dyn CrdHost>, group: &str) {
+        for name in self.crds.unsettled(group) {
             Box::pin(self.settle(host, &name)).await;
         }
     }
 
-    fn begin_cleanup(&mut self, host: &Arc<dyn DefinitionHost>, definition: &Value) {
-        if let Some(known) = self.definitions.get_mut(definition.name())
-            && awaits_cleanup(definition)
+    fn begin_cleanup(&mut self, host: &Arc<dyn CrdHost>, crd: &Value) {
+        if let Some(known) = self.crds.get_mut(crd.name())
+            && awaits_cleanup(crd)
             && !known.is_cleaning_up
         {
             known.is_cleaning_up = true;
-            self.queue.add(DefinitionTask::CleanUp(definition.name().into()));
+            self.queue.add(CrdTask::CleanUp(crd.name().into()));
             self.start_tasks(host);
         }
     }
 
-    fn start_tasks(&mut self, host: &Arc<dyn DefinitionHost>) {
-        let Self { definitions, queue } = self;
+    fn start_tasks(&mut self, host: &Arc<dyn CrdHost>) {
+        let Self { crds, queue } = self;
         queue.start(|task| -> Option<BoxFuture<'static, TaskResult>> {
             let weak = Arc::downgrade(host);
             match task {
-                DefinitionTask::Serve(_) => Some(Box::pin(ready(ReconcileResult::Blocked(())))),
-                DefinitionTask::UpdateStatus(name) => {
-                    let update = status_update(definitions, host, name)?;
+                CrdTask::Serve(_) => Some(Box::pin(ready(ReconcileResult::Blocked(())))),
+                CrdTask::UpdateStatus(name) => {
+                    let update = status_update(crds, host, name)?;
                     Some(Box::pin(update_status(weak, name.clone(), update)))
                 }
-                DefinitionTask::CleanUp(name) => {
-                    let definition = definitions.get(name)?;
-                    let source: Arc<dyn DefinitionSource> = definition.source.clone();
-                    Some(Box::pin(clean_up(weak, (name.clone(), definition.uid.clone()), source)))
+                CrdTask::CleanUp(name) => {
+                    let crd = crds.get(name)?;
+                    let source: Arc<dyn CrdSource> = crd.source.clone();
+                    Some(Box::pin(clean_up(weak, (name.clone(), crd.uid.clone()), source)))
                 }
             }
         });
     }
 
     /// Serves the objects of a CRD after a failed attempt, and settles the CRD.
-    async fn retry_serving(&mut self, host: &Arc<dyn DefinitionHost>, name: &Str) {
+    async fn retry_serving(&mut self, host: &Arc<dyn CrdHost>, name: &Str) {
         if self.serve(host, name).await {
-            self.queue.forget(&DefinitionTask::Serve(name.clone()));
+            self.queue.forget(&CrdTask::Serve(name.clone()));
             self.settle(host, name).await;
         }
     }
 }
 
 /// Runs a started controller, or a new one after a failure.
-async fn run(
-    started: Option<(DefinitionController, Informer<()>)>,
-    host: Weak<dyn DefinitionHost>,
-    task: BackgroundTask,
-) {
+async fn run(started: Option<(CrdController, Informer<()>)>, host: Weak<dyn CrdHost>, task: BackgroundTask) {
     let Some(strong) = host.upgrade() else { return };
     let (mut controller, mut informer) =
-        started.unwrap_or_else(|| (DefinitionController::new(Definitions::default()), definition_informer(&strong)));
+        started.unwrap_or_else(|| (CrdController::new(Crds::default()), crd_informer(&strong)));
     controller.queue.report_to(strong.work_queues().queue(QUEUE));
     controller.resync(&strong).await;
     let mut leadership = strong.leadership();
@@ -314,7 +310,7 @@ async fn run(
             },
         }
         let Some(host) = host.upgrade() else { return };
-        if let Some((DefinitionTask::Serve(name), ())) = blocked {
+        if let Some((CrdTask::Serve(name), ())) = blocked {
             controller.retry_serving(&host, &name).await;
         }
         controller.start_tasks(&host);
@@ -329,23 +325,23 @@ fn has_accepted_names(names: &Value) -> bool {
 
 /// The next update of the status of a CRD, and the uid of the CRD; `None` if the CRD is gone. The event of the update
 /// leads to the update after it.
-fn status_update(definitions: &Definitions, host: &Arc<dyn DefinitionHost>, name: &str) -> Option<(Str, UpdateFn)> {
+fn status_update(crds: &Crds, host: &Arc<dyn CrdHost>, name: &str) -> Option<(Str, UpdateFn)> {
     let now = host.now();
-    let definition = definitions.get(name)?;
-    let others = definitions.names_of_others(definition.group(), name);
-    let uid = definition.uid.clone();
+    let crd = crds.get(name)?;
+    let others = crds.names_of_others(crd.group(), name);
+    let uid = crd.uid.clone();
     let expected = uid.clone();
-    let compute = move |definition: &Value| {
+    let compute = move |crd: &Value| {
         // Another CRD of the name decides for itself.
-        let next = (definition.uid() == expected).then(|| next_status(definition, &others, now)).flatten();
-        next.unwrap_or_else(|| definition.clone())
+        let next = (crd.uid() == expected).then(|| next_status(crd, &others, now)).flatten();
+        next.unwrap_or_else(|| crd.clone())
     };
     Some((uid, Arc::new(compute)))
 }
 
-async fn update_status(host: Weak<dyn DefinitionHost>, name: Str, (uid, compute): (Str, UpdateFn)) -> TaskResult {
+async fn update_status(host: Weak<dyn CrdHost>, name: Str, (uid, compute): (Str, UpdateFn)) -> TaskResult {
     let Some(host) = host.upgrade() else { return ReconcileResult::Done };
-    match host.clone().update_status_as_leader(definition_ref(&name), compute).await {
+    match host.clone().update_status_as_leader(crd_ref(&name), compute).await {
         Ok(_) => ReconcileResult::Done,
         // The new leader updates the status.
         Err(_) if !*host.leadership().borrow() => ReconcileResult::Done,
@@ -359,7 +355,7 @@ async fn update_status(host: Weak<dyn DefinitionHost>, name: Str, (uid, compute)
 
 /// True if a CRD was deleted: nothing has its name, or another CRD has it. While the cluster cannot be read, the CRD is
 /// assumed to exist.
-async fn is_gone(host: &Arc<dyn DefinitionHost>, name: &str, uid: &str) -> bool {
+async fn is_gone(host: &Arc<dyn CrdHost>, name: &str, uid: &str) -> bool {
     let is_current = host.clone().catch_up().await.is_ok();
-    is_current && find_definition(host, name).is_none_or(|definition| definition.uid() != uid)
+    is_current && find_crd(host, name).is_none_or(|crd| crd.uid() != uid)
 }
