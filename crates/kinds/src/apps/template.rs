@@ -4,8 +4,8 @@ use pintle_registry::StrategyContext;
 use pintle_value::metadata::{validate_annotations, validate_labels};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
+use crate::core::persistentvolumeclaim::spec::{self as claim_spec, ClaimOptions};
 use crate::core::pod::annotations::validate_pod_annotations;
-use crate::core::pod::claim_spec::{self, ClaimOptions};
 use crate::core::pod::{self, PodOptions};
 
 /// Sets the defaults of the template in a spec.

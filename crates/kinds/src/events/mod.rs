@@ -15,9 +15,6 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
 }
 
 /// Returns the strategy for events of the core group.
-pub(crate) fn core_strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
-    match plural {
-        "events" => Some(Arc::new(event::EventStrategy { group: event::EventGroup::Core })),
-        _ => None,
-    }
+pub(crate) fn core_strategy() -> Arc<dyn Strategy> {
+    Arc::new(event::EventStrategy { group: event::EventGroup::Core })
 }

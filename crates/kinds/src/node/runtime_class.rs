@@ -4,7 +4,7 @@ use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::core::cluster::deprecated_node_label;
+use crate::core::node::deprecated_node_label;
 use crate::core::pod::PodOptions;
 use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::validate_overhead;

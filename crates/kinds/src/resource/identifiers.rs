@@ -4,7 +4,7 @@
 use pintle_value::print::quote;
 use pintle_value::{Errors, FieldError, FieldPath, names};
 
-pub(super) use crate::core::cluster::validate_csi_driver_name as validate_driver_name;
+pub(super) use crate::core::persistentvolume::validate_csi_driver_name as validate_driver_name;
 use crate::go_json::invalid_pointer;
 use crate::validation::{invalid_each, validate_dns_subdomain};
 

@@ -3,7 +3,7 @@
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::core::cluster::{validate_csi_driver_name, validate_inline_volume_spec};
+use crate::core::persistentvolume::{validate_csi_driver_name, validate_inline_volume_spec};
 use crate::core::pod::defaults::round_resource_list;
 use crate::generic::{keep_old, reset_fields_with_metadata, validate_immutable};
 use crate::validation::invalid_each;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::core::cluster::deprecated_node_label;
+use crate::core::node::deprecated_node_label;
 use crate::generic::{same_at, validate_immutable};
 use crate::validation::{MAX_REPEATED_ERRORS, invalid_each};
 

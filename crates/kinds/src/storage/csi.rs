@@ -8,7 +8,8 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::core::cluster::{deprecated_node_label, validate_csi_driver_name};
+use crate::core::node::deprecated_node_label;
+use crate::core::persistentvolume::validate_csi_driver_name;
 use crate::gated::{Part, drop_disabled};
 use crate::generic::{same, same_at, validate_immutable};
 use crate::go_json;

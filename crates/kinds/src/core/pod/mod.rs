@@ -1,10 +1,9 @@
-//! Strategies for Pod, PodTemplate and ReplicationController. The workload kinds of other groups use the exported
+//! The strategy of Pod. The workload kinds of other groups use the exported
 //! functions for pod templates.
 
 pub(crate) mod annotations;
 mod binding;
 mod certificate;
-pub(crate) mod claim_spec;
 pub(crate) mod containers;
 pub(crate) mod defaults;
 pub(crate) mod disabled;
@@ -20,9 +19,7 @@ pub(crate) mod mounts;
 pub(crate) mod options;
 mod overlapping_paths;
 mod pod_defaults;
-mod pod_template;
 mod probes;
-mod replication_controller;
 mod resize;
 pub(crate) mod resources;
 pub(crate) mod scheduling;
@@ -37,10 +34,6 @@ pub(crate) mod volumes;
 pub(crate) mod warnings;
 pub(crate) mod windows;
 
-use std::sync::Arc;
-
-use pintle_gates::Gates;
-use pintle_registry::Strategy;
 use pintle_value::Value;
 
 use crate::generic::keep_old;
@@ -55,19 +48,11 @@ pub use resources::qos_class;
 pub(crate) use resources::validate_container_resource_name;
 pub use scheduling::validate_toleration_list;
 pub(crate) use spec::validate_pod_template_spec;
+pub(super) use strategy::PodStrategy;
 pub(crate) use warnings::warnings_for_pod_template;
 
-pub(crate) fn strategy(plural: &str, gates: &Gates) -> Option<Arc<dyn Strategy>> {
-    Some(match plural {
-        "pods" => Arc::new(strategy::PodStrategy::new(gates)),
-        "podtemplates" => Arc::new(pod_template::PodTemplateStrategy),
-        "replicationcontrollers" => Arc::new(replication_controller::ReplicationControllerStrategy),
-        _ => return None,
-    })
-}
-
 /// Increments the generation if the spec changed, and otherwise keeps it.
-fn set_generation(object: &mut Value, old: &Value) {
+pub(super) fn set_generation(object: &mut Value, old: &Value) {
     keep_old(object, old, &["metadata", "generation"]);
     crate::generic::increment_generation_on_spec_change(object, old);
 }

@@ -8,7 +8,6 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use self::SourceRule::Code;
 use super::certificate::{CERTIFICATE_PATHS, validate_pod_certificate};
-use super::claim_spec::validate_claim_template;
 use super::containers::PULL_POLICIES;
 use super::env::{VOLUME_FIELDS, validate_field_ref, validate_resource_ref};
 use super::file_paths::{validate_file_mode, validate_local_non_reserved_path, validate_no_backsteps};
@@ -16,6 +15,7 @@ use super::legacy_volumes as legacy;
 use super::options::{PodOptions, has_no_errors};
 use super::resources::is_negative;
 use super::trust_bundle::validate_trust_bundle;
+use crate::core::persistentvolumeclaim::spec::validate_claim_template;
 use crate::declarative::Rules;
 use crate::validation::{
     invalid_each, require_fields, require_one_of, validate_dns_label, validate_object_name, validate_one_of,

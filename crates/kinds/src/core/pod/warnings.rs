@@ -8,11 +8,11 @@ use pintle_value::print::quote;
 use pintle_value::{FieldPath, Value, names};
 
 use super::annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, app_armor_of_annotation};
-use super::claim_spec::warnings_for_claim_spec;
 use super::overlapping_paths::warnings_for_overlapping_paths;
 use super::resources::{is_fractional, quantity};
 use super::visitor::{CONTAINER_LISTS, visit_containers};
-use crate::core::cluster::deprecated_node_label;
+use crate::core::node::deprecated_node_label;
+use crate::core::persistentvolumeclaim::spec::warnings_for_claim_spec;
 use crate::generic::same;
 
 /// The maximum number of collected warnings. A response contains at most 4 KiB of them. Some warnings are about pairs

@@ -1,4 +1,4 @@
-//! Strategies for Service and Endpoints. `validation` and `cluster_ips` validate a service, `dependent_fields` and
+//! The strategy of Service. `validation` and `cluster_ips` validate a service, `dependent_fields` and
 //! `families` set dependent fields, and `allocation` allocates addresses and node ports.
 
 mod accessors;
@@ -7,7 +7,6 @@ mod allocation;
 mod bootstrap;
 mod cluster_ips;
 mod dependent_fields;
-mod endpoints;
 mod families;
 #[cfg(test)]
 mod lifecycle_tests;
@@ -31,12 +30,4 @@ pub use network::{NetworkError, ServiceNetwork};
 #[must_use]
 pub fn service_strategy(network: ServiceNetwork) -> Arc<dyn Strategy> {
     Arc::new(strategy::ServiceStrategy::new(network))
-}
-
-pub(crate) fn strategy(plural: &str, network: &ServiceNetwork) -> Option<Arc<dyn Strategy>> {
-    match plural {
-        "services" => Some(service_strategy(network.clone())),
-        "endpoints" => Some(Arc::new(endpoints::EndpointsStrategy)),
-        _ => None,
-    }
 }

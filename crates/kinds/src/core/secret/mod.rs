@@ -1,14 +1,14 @@
 //! The strategy for Secret: types and their required keys, `stringData`, size and immutability (upstream:
 //! `ValidateSecret`, `ValidateSecretUpdate`, `Convert_v1_Secret_To_core_Secret`).
 
+mod key_pair;
+
 use pintle_codec::json;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldError, FieldPath, Str, Value};
 
-use super::MAX_DATA_BYTES;
-use super::configmap::{validate_key, validate_unchanged_if_immutable};
-use super::key_pair;
+use super::configmap::{MAX_DATA_BYTES, validate_key, validate_unchanged_if_immutable};
 use crate::generic::validate_immutable;
 use crate::pem;
 

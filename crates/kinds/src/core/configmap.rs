@@ -3,9 +3,11 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use super::MAX_DATA_BYTES;
 use super::secret::decoded_length;
 use crate::validation::invalid_each;
+
+/// The maximum total size of the data of a config map or a secret, in bytes (upstream: `MaxSecretSize`).
+pub(super) const MAX_DATA_BYTES: usize = 1024 * 1024;
 
 /// The strategy for ConfigMap.
 pub(super) struct ConfigMapStrategy;

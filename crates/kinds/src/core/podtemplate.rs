@@ -3,7 +3,7 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::{
+use super::pod::{
     PodOptions, drop_disabled_template_fields, set_template_defaults, validate_pod_template_spec,
     warnings_for_pod_template,
 };

@@ -4,7 +4,7 @@
 use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
-use super::{
+use super::pod::{
     PodOptions, drop_disabled_template_fields, set_generation, set_template_defaults, validate_pod_template_spec,
     warnings_for_pod_template,
 };

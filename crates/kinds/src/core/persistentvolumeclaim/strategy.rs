@@ -1,6 +1,6 @@
 //! The strategy for PersistentVolumeClaim: data sources, updates and status (upstream:
 //! `pkg/registry/core/persistentvolumeclaim`, `ValidatePersistentVolumeClaimUpdate`). The rules for the spec are in
-//! `pod::claim_spec`, because pods contain claim templates.
+//! `spec`, because pods contain claim templates.
 
 use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
@@ -8,8 +8,8 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
-use super::{STORAGE_CLASS_ANNOTATION, STORAGE_CLASS_DEPRECATION};
-use crate::core::pod::claim_spec::{ClaimOptions, validate_claim_spec, warnings_for_claim_spec};
+use super::spec::{ClaimOptions, validate_claim_spec, warnings_for_claim_spec};
+use crate::core::persistentvolume::{STORAGE_CLASS_ANNOTATION, STORAGE_CLASS_DEPRECATION};
 use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::{is_native, quantity, validate_quantity};
 use crate::gated::{Part, drop_disabled};
@@ -30,7 +30,7 @@ const STORAGE_REQUEST: [&str; 4] = ["spec", "resources", "requests", "storage"];
 const ATTRIBUTES_CLASS: [&str; 2] = ["spec", "volumeAttributesClassName"];
 
 /// The strategy for PersistentVolumeClaim.
-pub(super) struct PersistentVolumeClaimStrategy;
+pub(crate) struct PersistentVolumeClaimStrategy;
 
 impl Strategy for PersistentVolumeClaimStrategy {
     fn defaults(&self, object: &mut Value) {

@@ -4,8 +4,8 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::resources::{is_fractional, quantity, validate_quantity};
-use super::scheduling::validate_labels;
+use crate::core::pod::resources::{is_fractional, quantity, validate_quantity};
+use crate::core::pod::scheduling::validate_labels;
 use crate::generic::same;
 use crate::labels::validate_selector;
 use crate::validation::{

@@ -1,12 +1,12 @@
 //! The strategy for PersistentVolume: status, phases, and the immutable source (upstream:
-//! `pkg/registry/core/persistentvolume`, `ValidatePersistentVolume...`). The rules for the spec are in `volume_spec`.
+//! `pkg/registry/core/persistentvolume`, `ValidatePersistentVolume...`). The rules for the spec are in `spec`.
 
 use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, object};
 
-use super::deprecated_node_label;
-use super::volume_spec::{SOURCES, validate_volume_spec};
+use super::spec::{SOURCES, validate_volume_spec};
+use crate::core::node::deprecated_node_label;
 use crate::core::pod::defaults::round_resource_list;
 use crate::generic::{keep_old, same, same_at, validate_immutable};
 use crate::go_diff::{self, GoStruct};
@@ -47,7 +47,7 @@ const REMOVED_SOURCES: [(&str, &str, &str); 6] = [
 ];
 
 /// The strategy for PersistentVolume.
-pub(super) struct PersistentVolumeStrategy;
+pub(crate) struct PersistentVolumeStrategy;
 
 impl Strategy for PersistentVolumeStrategy {
     fn defaults(&self, object: &mut Value) {
