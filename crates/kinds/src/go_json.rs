@@ -4,6 +4,8 @@
 use pintle_value::print::json_ordered;
 use pintle_value::{FieldError, FieldPath, Value};
 
+use crate::go_diff::GoStruct;
+
 /// The fields of `metav1.LabelSelector` and its requirements, in order.
 const LABEL_SELECTOR: &[&str] = &["matchLabels", "matchExpressions", "key", "operator", "values"];
 
@@ -23,6 +25,8 @@ pub(crate) fn print(value: &Value) -> String {
 
 /// How a struct of an upstream internal version prints. These structs have no JSON names.
 pub(crate) enum GoType {
+    /// The internal version of a struct of the API, by its Go name (`core/v1.Taint`).
+    Of(&'static str),
     /// A value with JSON names, or a scalar; prints as this text if absent.
     Plain(&'static str),
     /// A struct: Go names with the JSON names of the served version.
@@ -59,6 +63,7 @@ pub(crate) fn invalid_pointer(path: &FieldPath<'_>, value: impl Into<Value>, det
 pub(crate) fn internal(value: Option<&Value>, shape: &GoType) -> String {
     let value = value.filter(|value| !value.is_null());
     match (shape, value) {
+        (GoType::Of(name), value) => GoStruct(name).compact(value),
         (GoType::Plain(absent), value) => value.map_or_else(|| (*absent).to_owned(), print),
         (GoType::Struct(fields), value) => {
             let entries: Vec<String> = fields

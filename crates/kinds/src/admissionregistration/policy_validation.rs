@@ -18,10 +18,7 @@ const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
 const MAX_AUDIT_ANNOTATIONS: usize = 20;
-const ANNOTATIONS: GoType = GoType::List(&GoType::Struct(&[
-    ("Key", "key", GoType::STRING),
-    ("ValueExpression", "valueExpression", GoType::STRING),
-]));
+const ANNOTATIONS: GoType = GoType::List(&GoType::Of("admissionregistration/v1.AuditAnnotation"));
 const MAX_AUDIT_EXPRESSION: usize = 5 * 1024;
 
 /// Validates a ValidatingAdmissionPolicy. `old` is the policy before an update.

@@ -47,27 +47,9 @@ const VERSIONS: GoType = GoType::List(&GoType::Struct(&[
     ),
 ]));
 
-const SUBRESOURCES: GoType = GoType::Struct(&[
-    ("Status", "status", GoType::Pointer(&GoType::Struct(&[]))),
-    (
-        "Scale",
-        "scale",
-        GoType::Pointer(&GoType::Struct(&[
-            ("SpecReplicasPath", "specReplicasPath", GoType::STRING),
-            ("StatusReplicasPath", "statusReplicasPath", GoType::STRING),
-            ("LabelSelectorPath", "labelSelectorPath", GoType::NULLABLE),
-        ])),
-    ),
-]);
+const SUBRESOURCES: GoType = GoType::Of("apiextensions/v1.CustomResourceSubresources");
 
-const COLUMN: GoType = GoType::Struct(&[
-    ("Name", "name", GoType::STRING),
-    ("Type", "type", GoType::STRING),
-    ("Format", "format", GoType::STRING),
-    ("Description", "description", GoType::STRING),
-    ("Priority", "priority", GoType::Plain("0")),
-    ("JSONPath", "jsonPath", GoType::STRING),
-]);
+const COLUMN: GoType = GoType::Of("apiextensions/v1.CustomResourceColumnDefinition");
 
 /// The fields of a version that stand beside the versions if they are the same in all of them.
 const COMMON: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];

@@ -4,7 +4,6 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVe
 use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::deployment::ROLLING_UPDATE;
 use super::{int_or_percent, selector_and_template, stored, template};
 use crate::generic::{
     StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, same_at, set_first_generation,
@@ -17,10 +16,7 @@ use crate::validation::{reject_negative, reject_negative_fields};
 /// The annotation that replaces `spec.templateGeneration` of removed versions: the number of template changes.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-const STRATEGY: GoType = GoType::Struct(&[
-    ("Type", "type", GoType::STRING),
-    ("RollingUpdate", "rollingUpdate", GoType::Pointer(&ROLLING_UPDATE)),
-]);
+const STRATEGY: GoType = GoType::Of("apps/v1.DaemonSetUpdateStrategy");
 
 static STATUS: StatusStrategy =
     StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };

@@ -15,15 +15,7 @@ use crate::validation::{reject_negative, reject_negative_fields, validate_replic
 /// The annotation that replaces `spec.rollbackTo` of removed versions.
 pub(super) const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
-const STRATEGY: GoType = GoType::Struct(&[
-    ("Type", "type", GoType::STRING),
-    ("RollingUpdate", "rollingUpdate", GoType::Pointer(&ROLLING_UPDATE)),
-]);
-/// How the rolling update of a Deployment or DaemonSet prints.
-pub(super) const ROLLING_UPDATE: GoType = GoType::Struct(&[
-    ("MaxUnavailable", "maxUnavailable", GoType::Plain("0")),
-    ("MaxSurge", "maxSurge", GoType::Plain("0")),
-]);
+const STRATEGY: GoType = GoType::Of("apps/v1.DeploymentStrategy");
 
 static STATUS: GatedStatusStrategy = GatedStatusStrategy {
     part: Part::Replicas,

@@ -12,14 +12,8 @@ use crate::go_json::{self, GoType};
 use crate::labels;
 use crate::validation::{invalid_each, reject_negative, reject_negative_fields, validate_replica_counts};
 
-const ROLLING_UPDATE: GoType = GoType::Struct(&[
-    ("Partition", "partition", GoType::Plain("0")),
-    ("MaxUnavailable", "maxUnavailable", GoType::NULLABLE),
-]);
-const STRATEGY: GoType = GoType::Struct(&[
-    ("Type", "type", GoType::STRING),
-    ("RollingUpdate", "rollingUpdate", GoType::Pointer(&ROLLING_UPDATE)),
-]);
+const ROLLING_UPDATE: GoType = GoType::Of("apps/v1.RollingUpdateStatefulSetStrategy");
+const STRATEGY: GoType = GoType::Of("apps/v1.StatefulSetUpdateStrategy");
 
 /// The mutable fields of the spec.
 const MUTABLE: [&str; 7] = [

@@ -43,21 +43,7 @@ const ORDER: [&str; 30] = [
 ];
 
 /// `spec.behavior` in the internal version.
-const BEHAVIOR_SHAPE: GoType = GoType::Struct(&[
-    ("ScaleUp", "scaleUp", GoType::Pointer(&RULES_SHAPE)),
-    ("ScaleDown", "scaleDown", GoType::Pointer(&RULES_SHAPE)),
-]);
-const RULES_SHAPE: GoType = GoType::Struct(&[
-    ("StabilizationWindowSeconds", "stabilizationWindowSeconds", GoType::NULLABLE),
-    ("SelectPolicy", "selectPolicy", GoType::NULLABLE),
-    ("Policies", "policies", GoType::List(&POLICY_SHAPE)),
-    ("Tolerance", "tolerance", GoType::NULLABLE),
-]);
-const POLICY_SHAPE: GoType = GoType::Struct(&[
-    ("Type", "type", GoType::STRING),
-    ("Value", "value", GoType::Plain("0")),
-    ("PeriodSeconds", "periodSeconds", GoType::Plain("0")),
-]);
+const BEHAVIOR_SHAPE: GoType = GoType::Of("autoscaling/v2.HorizontalPodAutoscalerBehavior");
 
 /// The field names in `spec.behavior`. Go reads them case-insensitively.
 const BEHAVIOR_FIELDS: [&str; 9] = [

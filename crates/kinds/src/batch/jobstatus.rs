@@ -13,8 +13,7 @@ use crate::generic::same_at;
 use crate::go_json::{self, GoType};
 use crate::validation::reject_negative_fields;
 
-const UNCOUNTED: GoType =
-    GoType::Struct(&[("Succeeded", "succeeded", GoType::NULLABLE), ("Failed", "failed", GoType::NULLABLE)]);
+const UNCOUNTED: GoType = GoType::Of("batch/v1.UncountedTerminatedPods");
 
 /// Returns true if a job has the condition with the status `True`.
 pub(super) fn is_true(job: &Value, condition: &str) -> bool {

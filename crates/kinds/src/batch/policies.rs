@@ -19,25 +19,10 @@ const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
 /// How a success policy prints.
-pub(super) const SUCCESS_POLICY: GoType = GoType::Struct(&[("Rules", "rules", GoType::List(&SUCCESS_RULE))]);
-const SUCCESS_RULE: GoType = GoType::Struct(&[
-    ("SucceededIndexes", "succeededIndexes", GoType::NULLABLE),
-    ("SucceededCount", "succeededCount", GoType::NULLABLE),
-]);
+pub(super) const SUCCESS_POLICY: GoType = GoType::Of("batch/v1.SuccessPolicy");
 
 /// How a pod failure policy prints.
-pub(super) const FAILURE_POLICY: GoType = GoType::Struct(&[("Rules", "rules", GoType::List(&FAILURE_RULE))]);
-const FAILURE_RULE: GoType = GoType::Struct(&[
-    ("Action", "action", GoType::STRING),
-    ("OnExitCodes", "onExitCodes", GoType::Pointer(&EXIT_CODES)),
-    ("OnPodConditions", "onPodConditions", GoType::List(&PATTERN)),
-]);
-const EXIT_CODES: GoType = GoType::Struct(&[
-    ("ContainerName", "containerName", GoType::NULLABLE),
-    ("Operator", "operator", GoType::STRING),
-    ("Values", "values", GoType::NULLABLE),
-]);
-const PATTERN: GoType = GoType::Struct(&[("Type", "type", GoType::STRING), ("Status", "status", GoType::STRING)]);
+pub(super) const FAILURE_POLICY: GoType = GoType::Of("batch/v1.PodFailurePolicy");
 
 /// Formats a list of known values like Go's `%q`.
 fn listed(values: &[&str]) -> String {

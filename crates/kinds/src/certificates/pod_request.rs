@@ -31,20 +31,7 @@ const BAD_PROOF: &str = "could not verify proof-of-possession signature";
 const SELECTABLE: [&str; 3] = ["spec.signerName", "spec.podName", "spec.nodeName"];
 
 /// The spec as upstream prints it.
-const SPEC: GoType = GoType::Struct(&[
-    ("SignerName", "signerName", GoType::STRING),
-    ("PodName", "podName", GoType::STRING),
-    ("PodUID", "podUID", GoType::STRING),
-    ("ServiceAccountName", "serviceAccountName", GoType::STRING),
-    ("ServiceAccountUID", "serviceAccountUID", GoType::STRING),
-    ("NodeName", "nodeName", GoType::STRING),
-    ("NodeUID", "nodeUID", GoType::STRING),
-    ("MaxExpirationSeconds", "maxExpirationSeconds", GoType::NULLABLE),
-    ("PKIXPublicKey", PUBLIC_KEY, GoType::NULLABLE),
-    ("ProofOfPossession", PROOF, GoType::NULLABLE),
-    ("StubPKCS10Request", STUB, GoType::NULLABLE),
-    ("UnverifiedUserAnnotations", "unverifiedUserAnnotations", GoType::NULLABLE),
-]);
+const SPEC: GoType = GoType::Of("certificates/v1beta1.PodCertificateRequestSpec");
 
 /// The strategy for PodCertificateRequest.
 pub(super) struct PodCertificateRequestStrategy;

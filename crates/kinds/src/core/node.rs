@@ -142,12 +142,7 @@ fn validate_taints_of(errors: &mut Errors, object: &Value) {
 
 fn validate_taints(errors: &mut Errors, taints: &[Value], list: &FieldPath<'_>) {
     /// How upstream's internal type prints a taint.
-    const TAINT: GoType = GoType::Struct(&[
-        ("Key", "key", GoType::STRING),
-        ("Value", "value", GoType::STRING),
-        ("Effect", "effect", GoType::STRING),
-        ("TimeAdded", "timeAdded", GoType::NULLABLE),
-    ]);
+    const TAINT: GoType = GoType::Of("core/v1.Taint");
     let mut seen = BTreeSet::new();
     for (i, taint) in taints.iter().enumerate() {
         let path = list.index(i);
@@ -235,7 +230,7 @@ fn validate_pod_cidrs(rules: AddressRules, errors: &mut Errors, object: &Value) 
 /// Repeats the validation of `ValidateNodeUpdate`. For an update of the node itself, this repeats some earlier checks.
 fn validate_change(object: &Value, old: &Value) -> Errors {
     /// How upstream's internal type prints an address.
-    const ADDRESS: GoType = GoType::Struct(&[("Type", "type", GoType::STRING), ("Address", "address", GoType::STRING)]);
+    const ADDRESS: GoType = GoType::Of("core/v1.NodeAddress");
     let mut errors = Errors::new();
     validate_taints_of(&mut errors, object);
     validate_resources(&mut errors, object);
@@ -283,7 +278,7 @@ fn validate_change(object: &Value, old: &Value) -> Errors {
 /// ConfigMap.
 fn validate_config_source(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, is_status: bool) {
     /// How upstream's internal type prints a source without a ConfigMap.
-    const SOURCE: GoType = GoType::Struct(&[("ConfigMap", "configMap", GoType::NULLABLE)]);
+    const SOURCE: GoType = GoType::Of("core/v1.NodeConfigSource");
     let Some(map) = source.get("configMap") else {
         errors.push(go_json::invalid(path, source, &SOURCE, "exactly one reference subfield must be non-nil"));
         return;

@@ -217,15 +217,7 @@ fn validate_conflicts(errors: &mut Errors, scopes: &[&str], shown: &Value, path:
 
 fn validate_selector(errors: &mut Errors, selector: &Value, hard: &[&str], shown_scopes: &Value, path: &FieldPath<'_>) {
     /// How upstream's internal type prints a scope selector.
-    const SELECTOR: GoType = GoType::Struct(&[(
-        "MatchExpressions",
-        "matchExpressions",
-        GoType::List(&GoType::Struct(&[
-            ("ScopeName", "scopeName", GoType::STRING),
-            ("Operator", "operator", GoType::STRING),
-            ("Values", "values", GoType::NULLABLE),
-        ])),
-    )]);
+    const SELECTOR: GoType = GoType::Of("core/v1.ScopeSelector");
     let expressions = selector.items_at(&["matchExpressions"]);
     let (outside, mut left) = (OutsideScopes::default(), MAX_REPEATED_ERRORS);
     // Upstream's paths do not contain the index of the expression.

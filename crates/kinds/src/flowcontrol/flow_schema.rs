@@ -20,54 +20,9 @@ const SUBJECT_KINDS: [&str; 3] = ["Group", "ServiceAccount", "User"];
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
 /// How upstream's internal type prints a distinguisher method.
-const METHOD: GoType = GoType::Struct(&[("Type", "type", GoType::STRING)]);
-/// A subject, or the reference to a priority level.
-const NAMED: GoType = GoType::Struct(&[("Name", "name", GoType::STRING)]);
+const METHOD: GoType = GoType::Of("flowcontrol/v1.FlowDistinguisherMethod");
 /// How it prints a spec.
-const SPEC: GoType = GoType::Struct(&[
-    ("PriorityLevelConfiguration", "priorityLevelConfiguration", NAMED),
-    ("MatchingPrecedence", "matchingPrecedence", GoType::Plain("0")),
-    ("DistinguisherMethod", "distinguisherMethod", GoType::Pointer(&METHOD)),
-    ("Rules", "rules", GoType::List(&RULE)),
-]);
-const RULE: GoType = GoType::Struct(&[
-    (
-        "Subjects",
-        "subjects",
-        GoType::List(&GoType::Struct(&[
-            ("Kind", "kind", GoType::STRING),
-            ("User", "user", GoType::Pointer(&NAMED)),
-            ("Group", "group", GoType::Pointer(&NAMED)),
-            (
-                "ServiceAccount",
-                "serviceAccount",
-                GoType::Pointer(&GoType::Struct(&[
-                    ("Namespace", "namespace", GoType::STRING),
-                    ("Name", "name", GoType::STRING),
-                ])),
-            ),
-        ])),
-    ),
-    (
-        "ResourceRules",
-        "resourceRules",
-        GoType::List(&GoType::Struct(&[
-            ("Verbs", "verbs", GoType::NULLABLE),
-            ("APIGroups", "apiGroups", GoType::NULLABLE),
-            ("Resources", "resources", GoType::NULLABLE),
-            ("ClusterScope", "clusterScope", GoType::Plain("false")),
-            ("Namespaces", "namespaces", GoType::NULLABLE),
-        ])),
-    ),
-    (
-        "NonResourceRules",
-        "nonResourceRules",
-        GoType::List(&GoType::Struct(&[
-            ("Verbs", "verbs", GoType::NULLABLE),
-            ("NonResourceURLs", "nonResourceURLs", GoType::NULLABLE),
-        ])),
-    ),
-]);
+const SPEC: GoType = GoType::Of("flowcontrol/v1.FlowSchemaSpec");
 
 /// The strategy for FlowSchema.
 pub(super) struct FlowSchemaStrategy;

@@ -20,42 +20,7 @@ const MAX_QUEUES: i64 = 10_000_000;
 const MAX_HASH_BITS: f64 = 60.0;
 
 /// How upstream's internal type prints a spec.
-const SPEC: GoType = GoType::Struct(&[
-    ("Type", "type", GoType::STRING),
-    (
-        "Limited",
-        "limited",
-        GoType::Pointer(&GoType::Struct(&[
-            ("NominalConcurrencyShares", "nominalConcurrencyShares", GoType::Plain("0")),
-            (
-                "LimitResponse",
-                "limitResponse",
-                GoType::Struct(&[
-                    ("Type", "type", GoType::STRING),
-                    (
-                        "Queuing",
-                        "queuing",
-                        GoType::Pointer(&GoType::Struct(&[
-                            ("Queues", "queues", GoType::Plain("0")),
-                            ("HandSize", "handSize", GoType::Plain("0")),
-                            ("QueueLengthLimit", "queueLengthLimit", GoType::Plain("0")),
-                        ])),
-                    ),
-                ]),
-            ),
-            ("LendablePercent", "lendablePercent", GoType::NULLABLE),
-            ("BorrowingLimitPercent", "borrowingLimitPercent", GoType::NULLABLE),
-        ])),
-    ),
-    (
-        "Exempt",
-        "exempt",
-        GoType::Pointer(&GoType::Struct(&[
-            ("NominalConcurrencyShares", "nominalConcurrencyShares", GoType::NULLABLE),
-            ("LendablePercent", "lendablePercent", GoType::NULLABLE),
-        ])),
-    ),
-]);
+const SPEC: GoType = GoType::Of("flowcontrol/v1.PriorityLevelConfigurationSpec");
 
 /// The strategy for PriorityLevelConfiguration.
 pub(super) struct PriorityLevelConfigurationStrategy;

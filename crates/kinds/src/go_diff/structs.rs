@@ -1,9 +1,11 @@
 //! The indented JSON of structs of internal versions, with their Go names, in the order of `pkg/apis/core/types.go`,
 //! all fields included. The internal structs have the fields of the served version in the same order, except for the
-//! structs of the table below. Structs of `metav1` print as in the API.
+//! structs of the table. Structs of `metav1` print as in the API.
+
+use std::sync::OnceLock;
 
 use pintle_catalog::Catalog;
-use pintle_schema::{Field, Scalar, Struct, Type, TypeId, Types};
+use pintle_schema::{Field, Omit, Scalar, Struct, Type, TypeId, Types};
 use pintle_value::Value;
 
 use crate::go_json;
@@ -12,231 +14,89 @@ use crate::go_json;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GoStruct(pub(crate) &'static str);
 
-/// A field of an internal struct: its JSON name in the API, and its text if the API's struct does not have it.
-type InternalField = (&'static str, Option<&'static str>);
+/// The structs that are not like those of the API.
+const TABLE: &str = include_str!("../../data/go_structs.txt");
 
-const fn field(name: &'static str) -> InternalField {
-    (name, None)
+/// A line of the table: what it lists, a type, and words with their parts after an equals sign.
+struct Line {
+    sort: &'static str,
+    ty: &'static str,
+    words: Vec<(&'static str, Option<&'static str>)>,
 }
 
-/// The structs whose fields are in another order in the internal version. Others have the order of the API.
-const ORDERS: [(&str, &[InternalField]); 4] = [
-    ("core/v1.PodSpec", &POD_SPEC),
-    ("core/v1.PodSecurityContext", &POD_SECURITY_CONTEXT),
-    ("core/v1.Volume", &VOLUME),
-    ("core/v1.PersistentVolumeSource", &VOLUME_SOURCES),
-];
+impl Line {
+    fn parse(line: &'static str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (sort, ty) = (words.next().filter(|sort| ["names", "fields"].contains(sort))?, words.next()?);
+        let words = words.map(|word| word.split_once('=').map_or((word, None), |(name, text)| (name, Some(text))));
+        Some(Self { sort, ty, words: words.collect() })
+    }
+}
 
-const POD_SPEC: [InternalField; 36] = [
-    field("volumes"),
-    field("initContainers"),
-    field("containers"),
-    field("ephemeralContainers"),
-    field("restartPolicy"),
-    field("terminationGracePeriodSeconds"),
-    field("activeDeadlineSeconds"),
-    field("dnsPolicy"),
-    field("nodeSelector"),
-    field("serviceAccountName"),
-    field("automountServiceAccountToken"),
-    field("nodeName"),
-    field("securityContext"),
-    field("imagePullSecrets"),
-    field("hostname"),
-    field("subdomain"),
-    field("setHostnameAsFQDN"),
-    field("affinity"),
-    field("schedulerName"),
-    field("tolerations"),
-    field("hostAliases"),
-    field("priorityClassName"),
-    field("priority"),
-    field("preemptionPolicy"),
-    field("dnsConfig"),
-    field("readinessGates"),
-    field("runtimeClassName"),
-    field("overhead"),
-    field("enableServiceLinks"),
-    field("topologySpreadConstraints"),
-    field("os"),
-    field("schedulingGates"),
-    field("resourceClaims"),
-    field("resources"),
-    field("hostnameOverride"),
-    field("schedulingGroup"),
-];
+fn lines(sort: &str) -> impl Iterator<Item = &'static Line> {
+    static LINES: OnceLock<Vec<Line>> = OnceLock::new();
+    LINES.get_or_init(|| TABLE.lines().filter_map(Line::parse).collect()).iter().filter(move |line| line.sort == sort)
+}
 
-/// The internal security context of a pod has the fields of its spec about the host, too.
-const POD_SECURITY_CONTEXT: [InternalField; 18] = [
-    ("hostNetwork", Some("false")),
-    ("hostPID", Some("false")),
-    ("hostIPC", Some("false")),
-    ("shareProcessNamespace", Some("null")),
-    ("hostUsers", Some("null")),
-    field("seLinuxOptions"),
-    field("windowsOptions"),
-    field("runAsUser"),
-    field("runAsGroup"),
-    field("runAsNonRoot"),
-    field("supplementalGroups"),
-    field("supplementalGroupsPolicy"),
-    field("fsGroup"),
-    field("fsGroupChangePolicy"),
-    field("sysctls"),
-    field("seccompProfile"),
-    field("appArmorProfile"),
-    field("seLinuxChangePolicy"),
-];
-
-const VOLUME: [InternalField; 31] = [
-    field("name"),
-    field("hostPath"),
-    field("emptyDir"),
-    field("gcePersistentDisk"),
-    field("awsElasticBlockStore"),
-    field("gitRepo"),
-    field("secret"),
-    field("nfs"),
-    field("iscsi"),
-    field("glusterfs"),
-    field("persistentVolumeClaim"),
-    field("rbd"),
-    field("quobyte"),
-    field("flexVolume"),
-    field("cinder"),
-    field("cephfs"),
-    field("flocker"),
-    field("downwardAPI"),
-    field("fc"),
-    field("azureFile"),
-    field("configMap"),
-    field("vsphereVolume"),
-    field("azureDisk"),
-    field("photonPersistentDisk"),
-    field("projected"),
-    field("portworxVolume"),
-    field("scaleIO"),
-    field("storageos"),
-    field("csi"),
-    field("ephemeral"),
-    field("image"),
-];
-
-const VOLUME_SOURCES: [InternalField; 22] = [
-    field("gcePersistentDisk"),
-    field("awsElasticBlockStore"),
-    field("hostPath"),
-    field("glusterfs"),
-    field("nfs"),
-    field("rbd"),
-    field("quobyte"),
-    field("iscsi"),
-    field("flexVolume"),
-    field("cinder"),
-    field("cephfs"),
-    field("fc"),
-    field("flocker"),
-    field("azureFile"),
-    field("vsphereVolume"),
-    field("azureDisk"),
-    field("photonPersistentDisk"),
-    field("portworxVolume"),
-    field("scaleIO"),
-    field("local"),
-    field("storageos"),
-    field("csi"),
-];
-
-/// Go names that are not the JSON name with a capital letter.
-const NAMES: [(&str, &str); 38] = [
-    ("apiGroup", "APIGroup"),
-    ("apiVersion", "APIVersion"),
-    ("awsElasticBlockStore", "AWSElasticBlockStore"),
-    ("cephfs", "CephFS"),
-    ("chapAuthDiscovery", "DiscoveryCHAPAuth"),
-    ("chapAuthSession", "SessionCHAPAuth"),
-    ("csi", "CSI"),
-    ("diskURI", "DataDiskURI"),
-    ("dnsConfig", "DNSConfig"),
-    ("dnsPolicy", "DNSPolicy"),
-    ("endpoints", "EndpointsName"),
-    ("fc", "FC"),
-    ("fsGroup", "FSGroup"),
-    ("fsGroupChangePolicy", "FSGroupChangePolicy"),
-    ("fsType", "FSType"),
-    ("gcePersistentDisk", "GCEPersistentDisk"),
-    ("gmsaCredentialSpec", "GMSACredentialSpec"),
-    ("gmsaCredentialSpecName", "GMSACredentialSpecName"),
-    ("grpc", "GRPC"),
-    ("httpGet", "HTTPGet"),
-    ("httpHeaders", "HTTPHeaders"),
-    ("ip", "IP"),
-    ("iqn", "IQN"),
-    ("iscsi", "ISCSI"),
-    ("iscsiInterface", "ISCSIInterface"),
-    ("nfs", "NFS"),
-    ("os", "OS"),
-    ("pdName", "PDName"),
-    ("rbd", "RBD"),
-    ("seLinuxChangePolicy", "SELinuxChangePolicy"),
-    ("seLinuxOptions", "SELinuxOptions"),
-    ("sslEnabled", "SSLEnabled"),
-    ("storageos", "StorageOS"),
-    ("tcpSocket", "TCPSocket"),
-    ("tty", "TTY"),
-    ("uid", "UID"),
-    ("wwids", "WWIDs"),
-    ("pdID", "PdID"),
-];
-
-/// The Go names in structs of Rados block devices.
-const RBD_NAMES: [(&str, &str); 4] =
-    [("image", "RBDImage"), ("monitors", "CephMonitors"), ("pool", "RBDPool"), ("user", "RadosUser")];
-
+/// The Go name of a field of an internal struct.
 fn go_name(of: &Struct, name: &str) -> String {
-    let is_rbd = of.name.contains(".RBD");
-    let find = |names: &[(&str, &str)]| names.iter().find(|(json, _)| *json == name).map(|(_, go)| (*go).to_owned());
-    let special = is_rbd.then(|| find(&RBD_NAMES)).flatten().or_else(|| find(&NAMES));
-    special.unwrap_or_else(|| {
+    let of_type = lines("names").filter(|line| line.ty == "*" || of.name.starts_with(line.ty));
+    let known = of_type.flat_map(|line| &line.words).find(|(json, _)| *json == name);
+    known.and_then(|(_, go)| *go).map(str::to_owned).unwrap_or_else(|| {
         let mut letters = name.chars();
         letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
     })
 }
 
 impl GoStruct {
+    /// The JSON of a struct on one line.
+    pub(crate) fn compact(self, value: Option<&Value>) -> String {
+        self.printer(true).run(|printer| printer.value(value, self.id(), false))
+    }
+
     /// The JSON of a struct.
     pub(super) fn print(self, value: &Value) -> String {
-        Printer::new(pintle_catalog::shared()).run(|printer| printer.value(Some(value), self.id(), false))
+        self.printer(false).run(|printer| printer.value(Some(value), self.id(), false))
     }
 
     /// The JSON of a list of structs.
     pub(super) fn print_list(self, items: &[Value]) -> String {
-        Printer::new(pintle_catalog::shared()).run(|printer| printer.list(items, self.id(), false))
+        self.printer(false).run(|printer| printer.list(items, self.id(), false))
+    }
+
+    fn printer(self, is_compact: bool) -> Printer<'static> {
+        Printer { types: self.catalog().types(), is_compact, out: String::new(), level: 0 }
+    }
+
+    /// The catalog that has the struct.
+    fn catalog(self) -> &'static Catalog {
+        let shared = pintle_catalog::shared();
+        if shared.struct_type(self.0).is_some() { shared } else { pintle_catalog::complete() }
     }
 
     fn id(self) -> TypeId {
-        pintle_catalog::shared().struct_type(self.0).unwrap_or(TypeId(u32::MAX))
+        self.catalog().struct_type(self.0).unwrap_or(TypeId(u32::MAX))
     }
 }
 
-/// Writes JSON with one space of indentation per level.
+/// Writes JSON, with one space of indentation per level unless it is compact.
 struct Printer<'t> {
     types: &'t Types,
+    is_compact: bool,
     out: String,
     level: usize,
 }
 
 impl<'t> Printer<'t> {
-    fn new(catalog: &'t Catalog) -> Self {
-        Self { types: catalog.types(), out: String::new(), level: 0 }
-    }
-
     fn run(mut self, print: impl FnOnce(&mut Self)) -> String {
         print(&mut self);
         self.out
     }
 
     fn new_line(&mut self) {
+        if self.is_compact {
+            return;
+        }
         self.out.push('\n');
         self.out.extend(std::iter::repeat_n(' ', self.level));
     }
@@ -262,7 +122,7 @@ impl<'t> Printer<'t> {
 
     fn key(&mut self, name: &str) {
         self.out.push_str(&go_json::print(&Value::from(name)));
-        self.out.push_str(": ");
+        self.out.push_str(if self.is_compact { ":" } else { ": " });
     }
 
     fn list(&mut self, items: &[Value], item: TypeId, is_plain: bool) {
@@ -313,23 +173,21 @@ impl<'t> Printer<'t> {
 
     fn plain_struct(&mut self, value: Option<&Value>, ty: &'t Struct) {
         let fields = plain_fields(value, ty);
-        self.brackets(['{', '}'], fields, |printer: &mut Self, (field, value): (&Field, &Value)| {
+        self.brackets(['{', '}'], fields, |printer: &mut Self, (field, value): (&Field, Option<&Value>)| {
             printer.key(&field.name);
-            printer.value(Some(value), field.ty, true);
+            printer.value(value, field.ty, true);
         });
     }
 
     fn internal_struct(&mut self, value: Option<&Value>, ty: &'t Struct) {
         let of_api = |name: &str| ty.fields.iter().find(|field| field.name == name);
-        let order = ORDERS.iter().find(|(name, _)| *name == ty.name.as_str());
-        let entries: Vec<Entry<'_>> = match order {
-            Some((_, fields)) => {
-                let entry = |(name, zero): &InternalField| match (of_api(name), zero) {
-                    (Some(field), _) => Some(Entry::Field(field)),
-                    (None, Some(zero)) => Some(Entry::Moved(name, zero)),
-                    (None, None) => None,
+        let entries: Vec<Entry<'_>> = match lines("fields").find(|line| line.ty == ty.name.as_str()) {
+            Some(line) => {
+                let entry = |(name, zero): &(&'static str, Option<&'static str>)| match zero {
+                    Some(zero) => Some(Entry::WithZero(name, zero)),
+                    None => of_api(name).map(Entry::Field),
                 };
-                fields.iter().filter_map(entry).collect()
+                line.words.iter().filter_map(entry).collect()
             }
             None => ty.fields.iter().flat_map(|field| self.entries(value, field)).collect(),
         };
@@ -338,14 +196,14 @@ impl<'t> Printer<'t> {
                 printer.key(&go_name(ty, &field.name));
                 printer.field(value, field);
             }
-            Entry::Moved(name, zero) => {
+            Entry::WithZero(name, zero) => {
                 printer.key(&go_name(ty, name));
                 let set = value.and_then(|value| value.get(name));
                 printer.out.push_str(&set.map_or_else(|| zero.to_owned(), go_json::print));
             }
             Entry::Plain(field, value) => {
                 printer.key(&field.name);
-                printer.value(Some(value), field.ty, true);
+                printer.value(value, field.ty, true);
             }
         });
     }
@@ -369,15 +227,16 @@ impl<'t> Printer<'t> {
 enum Entry<'v> {
     /// A field of the API's struct.
     Field(&'v Field),
-    /// A field of another struct of the API, by its JSON name, and its zero value.
-    Moved(&'static str, &'static str),
+    /// The JSON name of a scalar field, and its zero value.
+    WithZero(&'static str, &'static str),
     /// A field with its JSON name.
-    Plain(&'v Field, &'v Value),
+    Plain(&'v Field, Option<&'v Value>),
 }
 
-/// The fields of a struct that are set, in order.
-fn plain_fields<'v>(value: Option<&'v Value>, ty: &'v Struct) -> Vec<(&'v Field, &'v Value)> {
-    ty.fields.iter().filter_map(|field| Some((field, value?.get(&field.name)?))).collect()
+/// The fields of a struct that JSON has, in order: those that are set or are never omitted.
+fn plain_fields<'v>(value: Option<&'v Value>, ty: &'v Struct) -> Vec<(&'v Field, Option<&'v Value>)> {
+    let fields = ty.fields.iter().map(|field| (field, value.and_then(|value| value.get(&field.name))));
+    fields.filter(|(field, value)| value.is_some() || field.omit == Omit::Never).collect()
 }
 
 /// The JSON of a zero value.
@@ -410,18 +269,18 @@ mod tests {
     #[test]
     fn the_tables_have_all_fields() {
         let catalog = pintle_catalog::shared();
-        for (name, fields) in ORDERS {
+        for Line { ty: name, words: fields, .. } in lines("fields") {
             let Some(Type::Struct(ty)) = catalog.struct_type(name).map(|id| catalog.types().get(id)) else {
                 panic!("{name} is a struct")
             };
             for (field, zero) in fields {
-                assert_eq!(zero.is_none(), ty.fields.iter().any(|known| known.name == *field), "{name} {field}");
+                assert!(zero.is_some() || ty.fields.iter().any(|known| known.name == *field), "{name} {field}");
             }
             let missing: Vec<&str> = ty.fields.iter().map(|field| field.name.as_str()).collect();
             let missing: Vec<&str> =
                 missing.into_iter().filter(|name| !fields.iter().any(|(field, _)| field == name)).collect();
             let moved = ["serviceAccount", "hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
-            assert_eq!(missing, if name == "core/v1.PodSpec" { &moved[..] } else { &[] }, "{name}");
+            assert_eq!(missing, if *name == "core/v1.PodSpec" { &moved[..] } else { &[] }, "{name}");
         }
     }
 
@@ -447,6 +306,14 @@ mod tests {
             r#"{"metadata":{"labels":{"a":"b"}},"spec":{}}"#,
             r#"{"labels":{"a":"b"},"Spec":{"AccessModes":null,"Selector":null,"Resources":{"Limits":null,"Requests":null},"VolumeName":"","StorageClassName":null,"VolumeMode":null,"DataSource":null,"DataSourceRef":null,"VolumeAttributesClassName":null}}"#,
         );
+        check(
+            "storage/v1.CSINodeDriver",
+            r#"{"name":"d","allocatable":{"count":5}}"#,
+            r#"{"Name":"d","NodeID":"","TopologyKeys":null,"Allocatable":{"Count":5}}"#,
+        );
+        let migration = "storagemigration/v1beta1.StorageVersionMigrationSpec";
+        check(migration, r#"{"resource":{"resource":"r"}}"#, r#"{"Resource":{"group":"","resource":"r"}}"#);
+        check("apps/v1.RollingUpdateDeployment", "{}", r#"{"MaxUnavailable":0,"MaxSurge":0}"#);
         check(
             "core/v1.Probe",
             r#"{"httpGet":{"port":80,"scheme":"HTTP"}}"#,

@@ -14,12 +14,7 @@ static RULES: Rules = Rules::own("networking/v1", "IPAddressSpec");
 
 const PARENT: [&str; 2] = ["spec", "parentRef"];
 /// How a parent reference prints.
-const PARENT_REF: GoType = GoType::Struct(&[
-    ("Group", "group", GoType::STRING),
-    ("Resource", "resource", GoType::STRING),
-    ("Namespace", "namespace", GoType::STRING),
-    ("Name", "name", GoType::STRING),
-]);
+const PARENT_REF: GoType = GoType::Of("networking/v1.ParentReference");
 
 /// The strategy for IPAddress.
 pub(super) struct IpAddressStrategy;

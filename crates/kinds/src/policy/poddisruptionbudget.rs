@@ -19,12 +19,7 @@ const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-s
 
 const EVICTION_POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
 
-const SPEC: GoType = GoType::Struct(&[
-    ("MinAvailable", "minAvailable", GoType::NULLABLE),
-    ("Selector", "selector", GoType::NULLABLE),
-    ("MaxUnavailable", "maxUnavailable", GoType::NULLABLE),
-    ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", GoType::NULLABLE),
-]);
+const SPEC: GoType = GoType::Of("policy/v1.PodDisruptionBudgetSpec");
 
 static STATUS: StatusStrategy =
     StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };

@@ -9,11 +9,7 @@ use crate::go_json::{self, GoType};
 use crate::validation::invalid_each;
 
 /// How a role reference prints.
-const ROLE_REF: GoType = GoType::Struct(&[
-    ("APIGroup", "apiGroup", GoType::STRING),
-    ("Kind", "kind", GoType::STRING),
-    ("Name", "name", GoType::STRING),
-]);
+const ROLE_REF: GoType = GoType::Of("rbac/v1.RoleRef");
 
 /// The strategy for RoleBinding and ClusterRoleBinding.
 pub(super) struct RoleBindingStrategy {

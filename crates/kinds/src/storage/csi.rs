@@ -209,12 +209,7 @@ impl Strategy for CsiNodeStrategy {
 }
 
 /// How upstream's internal type prints a driver.
-const DRIVER: go_json::GoType = go_json::GoType::Struct(&[
-    ("Name", "name", go_json::GoType::STRING),
-    ("NodeID", "nodeID", go_json::GoType::STRING),
-    ("TopologyKeys", "topologyKeys", go_json::GoType::NULLABLE),
-    ("Allocatable", "allocatable", go_json::GoType::NULLABLE),
-]);
+const DRIVER: go_json::GoType = go_json::GoType::Of("storage/v1.CSINodeDriver");
 
 fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<'_>) {
     let mut seen = BTreeSet::new();

@@ -13,11 +13,7 @@ use crate::go_json::{self, GoType};
 const RESOURCE: [&str; 2] = ["spec", "resource"];
 
 /// How upstream's internal type prints the spec.
-const SPEC: GoType = GoType::Struct(&[(
-    "Resource",
-    "resource",
-    GoType::Struct(&[("group", "group", GoType::STRING), ("resource", "resource", GoType::STRING)]),
-)]);
+const SPEC: GoType = GoType::Of("storagemigration/v1beta1.StorageVersionMigrationSpec");
 
 /// The strategy for StorageVersionMigration.
 pub(super) struct StorageVersionMigrationStrategy;

@@ -67,19 +67,12 @@ pub(crate) const SCHEMA: GoType = GoType::Custom(schema);
 /// The value of `items`: a schema or a list of schemas.
 pub(super) const ITEMS: GoType = GoType::Custom(items);
 
-const DOCS: GoType = GoType::Struct(&[("Description", "description", GoType::STRING), ("URL", "url", GoType::STRING)]);
+const DOCS: GoType = GoType::Of("apiextensions/v1.ExternalDocumentation");
 
 const RULES: GoType = GoType::List(&RULE);
 
 /// A validation rule.
-pub(super) const RULE: GoType = GoType::Struct(&[
-    ("Rule", "rule", GoType::STRING),
-    ("Message", "message", GoType::STRING),
-    ("MessageExpression", "messageExpression", GoType::STRING),
-    ("Reason", "reason", GoType::NULLABLE),
-    ("FieldPath", "fieldPath", GoType::STRING),
-    ("OptionalOldSelf", "optionalOldSelf", GoType::NULLABLE),
-]);
+pub(super) const RULE: GoType = GoType::Of("apiextensions/v1.ValidationRule");
 
 fn schema(value: Option<&Value>) -> String {
     let mut text = String::from("{");

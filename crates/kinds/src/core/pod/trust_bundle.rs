@@ -9,13 +9,7 @@ use crate::labels::validate_selector;
 use crate::validation::{invalid_each, require_fields, validate_signer_name};
 
 /// How upstream's internal type prints a projection.
-const PROJECTION: GoType = GoType::Struct(&[
-    ("Name", "name", GoType::NULLABLE),
-    ("SignerName", "signerName", GoType::NULLABLE),
-    ("LabelSelector", "labelSelector", GoType::NULLABLE),
-    ("Optional", "optional", GoType::NULLABLE),
-    ("Path", "path", GoType::STRING),
-]);
+const PROJECTION: GoType = GoType::Of("core/v1.ClusterTrustBundleProjection");
 
 /// Validates a projection: one bundle by its name, or all bundles of a signer.
 pub(super) fn validate_trust_bundle(errors: &mut Errors, projection: &Value, path: &FieldPath<'_>) {
