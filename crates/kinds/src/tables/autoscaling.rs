@@ -1,42 +1,13 @@
-//! The table of HorizontalPodAutoscalers, at `autoscaling/v2`.
+//! Cells of HorizontalPodAutoscalers, at `autoscaling/v2`.
 
-use pintle_registry::Column;
 use pintle_value::Value;
-use pintle_value::time::age;
 
-use super::{StaticTable, cells, row};
+use super::cells;
 
-pub(super) fn table(plural: &str) -> Option<StaticTable> {
-    (plural == "horizontalpodautoscalers").then_some(AUTOSCALERS)
-}
-
-const AUTOSCALERS: StaticTable = StaticTable {
-    columns: &[
-        Column::NAME,
-        Column::string("Reference", "=autoscaling/v2.HorizontalPodAutoscalerSpec.scaleTargetRef"),
-        Column::string("Targets", "=autoscaling/v2.HorizontalPodAutoscalerSpec.metrics"),
-        Column::string("MinPods", "=autoscaling/v2.HorizontalPodAutoscalerSpec.minReplicas"),
-        Column::string("MaxPods", "=autoscaling/v2.HorizontalPodAutoscalerSpec.maxReplicas"),
-        Column::string("Replicas", "=autoscaling/v2.HorizontalPodAutoscalerStatus.currentReplicas"),
-        Column::AGE,
-    ],
-    cells: |o, now| {
-        let target = |field: &str| o.str_at(&["spec", "scaleTargetRef", field]);
-        let min = o.int_at(&["spec", "minReplicas"]).map_or_else(|| "<unset>".to_owned(), |n| n.to_string());
-        row![
-            o.name(),
-            format!("{}/{}", target("kind"), target("name")),
-            metrics(o.items_at(&["spec", "metrics"]), o.items_at(&["status", "currentMetrics"])),
-            min,
-            cells::int(o, &["spec", "maxReplicas"]),
-            cells::int(o, &["status", "currentReplicas"]),
-            age(o, now),
-        ]
-    },
-};
-
-fn metrics(specs: &[Value], statuses: &[Value]) -> String {
+/// The current and the wanted values of the first metrics.
+pub(super) fn targets(o: &Value) -> String {
     const SHOWN: usize = 2;
+    let (specs, statuses) = (o.items_at(&["spec", "metrics"]), o.items_at(&["status", "currentMetrics"]));
     if specs.is_empty() {
         return "<none>".to_owned();
     }

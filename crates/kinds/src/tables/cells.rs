@@ -61,11 +61,10 @@ pub(super) fn is_condition_true(conditions: &[Value], kind: &str) -> bool {
     find_condition(conditions, kind).is_some_and(|c| c.str_at(&["status"]) == "True")
 }
 
-/// Returns the names and the images of the containers in a pod spec.
-pub(super) fn container_names_and_images(spec: Option<&Value>) -> (String, String) {
+/// Returns a field of the containers in a pod spec.
+pub(super) fn of_containers(spec: Option<&Value>, field: &str) -> String {
     let containers = spec.map_or(&[][..], |spec| spec.items_at(&["containers"]));
-    let join = |field: &str| containers.iter().map(|c| c.str_at(&[field])).collect::<Vec<_>>().join(",");
-    (join("name"), join("image"))
+    containers.iter().map(|c| c.str_at(&[field])).collect::<Vec<_>>().join(",")
 }
 
 /// Returns a map of labels as `a=b,c=d` (upstream: `labels.FormatLabels`).

@@ -1,16 +1,15 @@
-//! Table columns and cells of the built-in kinds (upstream: `pkg/printers/internalversion`). A table consists of its
-//! columns and a function that builds the cells of a row. Like in kube-apiserver, rows always include the cells of wide
-//! columns.
+//! Table columns and cells of the built-in kinds (upstream: `pkg/printers/internalversion`). The tables are data:
+//! `data/tables.txt` has a line per column with the form of its cells. Like in kube-apiserver, rows always include the
+//! cells of wide columns.
 
 mod apps;
 mod autoscaling;
 mod batch;
 mod cells;
 mod core;
-mod flowcontrol;
+mod forms;
 mod networking;
 mod pods;
-mod rbac;
 mod resource;
 mod services;
 mod small_groups;
@@ -18,69 +17,101 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use pintle_registry::{Column, TableConvertor};
+use pintle_value::Value;
 use pintle_value::time::Time;
-use pintle_value::{Value, time};
 
-/// Returns the table convertor of a built-in kind. Kinds without their own columns show the name and the creation time.
+use self::forms::{Cell, Form};
+
+const TABLES: &str = include_str!("../../data/tables.txt");
+
+/// Returns the table convertor of a built-in kind. Kinds without their own columns show the name and the creation time
+/// (upstream: `rest.NewDefaultTableConvertor`).
 pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
-    let rows = match (group, plural) {
-        ("", "pods") => return Arc::new(pods::PodTable),
-        ("", _) => core::table(plural).or_else(|| services::table(plural)),
-        // Both API groups of events use the same columns.
-        ("events.k8s.io", "events") => core::table("events"),
-        ("apps", _) => apps::table(plural),
-        ("autoscaling", _) => autoscaling::table(plural),
-        ("batch", _) => batch::table(plural),
-        ("networking.k8s.io", _) => networking::table(plural),
-        ("rbac.authorization.k8s.io", _) => rbac::table(plural),
-        ("resource.k8s.io", _) => resource::table(plural),
-        ("storage.k8s.io", _) => storage::table(plural),
-        ("flowcontrol.apiserver.k8s.io", _) => flowcontrol::table(plural),
-        _ => small_groups::table(group, plural),
+    static DEFAULT: OnceLock<Arc<Table>> = OnceLock::new();
+    if (group, plural) == ("", "pods") {
+        return Arc::new(pods::PodTable);
+    }
+    let name = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+    let default = || {
+        let created = Column::new("Created At", "date", "", "=meta/v1.ObjectMeta.creationTimestamp");
+        let [name, created] = [(Column::NAME, forms::name as Form), (created, forms::created)]
+            .map(|(column, form)| (Some(column), CellForm { form, path: Vec::new(), words: Vec::new() }));
+        Arc::new([name, created].into_iter().collect())
     };
-    Arc::new(rows.unwrap_or(NAME_AND_CREATION))
+    Arc::clone(tables().get(name.as_str()).unwrap_or_else(|| DEFAULT.get_or_init(default))) as Arc<dyn TableConvertor>
 }
 
-/// A table convertor as data: the columns and the function that builds the cells of a row.
-#[derive(Clone, Copy)]
-struct StaticTable {
-    columns: &'static [Column],
-    cells: fn(&Value, Time) -> Vec<Value>,
+/// The columns and the forms of their cells.
+#[derive(Default)]
+struct Table {
+    columns: Vec<Column>,
+    cells: Vec<CellForm>,
 }
 
-impl TableConvertor for StaticTable {
+/// The form of the cells of a column, with its words.
+struct CellForm {
+    form: Form,
+    /// The first word, as a path.
+    path: Vec<&'static str>,
+    words: Vec<&'static str>,
+}
+
+impl FromIterator<(Option<Column>, CellForm)> for Table {
+    fn from_iter<T: IntoIterator<Item = (Option<Column>, CellForm)>>(columns: T) -> Self {
+        let (columns, cells): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        Table { columns: columns.into_iter().flatten().collect(), cells }
+    }
+}
+
+impl TableConvertor for Table {
     fn columns(&self) -> &[Column] {
-        self.columns
+        &self.columns
     }
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
-        (self.cells)(object, now)
+        let cell = |cell: &CellForm| (cell.form)(Cell { object, now, path: &cell.path, words: &cell.words });
+        self.cells.iter().map(cell).collect()
     }
 }
 
-/// Builds the cells of a row from anything that converts to a [`Value`].
-macro_rules! row {
-    ($($cell:expr),* $(,)?) => { vec![$(pintle_value::Value::from($cell)),*] };
+/// The tables by the names of their resources.
+fn tables() -> &'static HashMap<&'static str, Arc<Table>> {
+    static PARSED: OnceLock<HashMap<&'static str, Arc<Table>>> = OnceLock::new();
+    PARSED.get_or_init(|| {
+        let sections = TABLES.split("\n\n").filter_map(|section| section.strip_prefix("table ")?.split_once('\n'));
+        let tables = sections.map(|(names, lines)| {
+            // Malformed lines are skipped; a test detects them.
+            (names, Arc::new(lines.lines().filter_map(parse_column).collect::<Table>()))
+        });
+        tables.flat_map(|(names, table)| names.split(' ').map(move |name| (name, Arc::clone(&table)))).collect()
+    })
 }
-use row;
 
-/// The table of kinds without their own columns (upstream: `rest.NewDefaultTableConvertor`).
-const NAME_AND_CREATION: StaticTable = StaticTable {
-    columns: &[Column::NAME, Column::new("Created At", "date", "", "=meta/v1.ObjectMeta.creationTimestamp")],
-    cells: |o, _| {
-        // Without a creation time, Go prints its zero time.
-        let created = o.time_at(&["metadata", "creationTimestamp"]).unwrap_or(Time::ZERO);
-        row![o.name(), created.rfc3339()]
-    },
-};
-
-/// The table of kinds for which upstream prints only the name and the age.
-const NAME_AND_AGE: StaticTable =
-    StaticTable { columns: &[Column::NAME, Column::AGE], cells: |o, now| row![o.name(), time::age(o, now)] };
-
-/// The columns of every kind with a pod template.
-const CONTAINERS: Column = Column::string("Containers", "The names of the containers in the template.").wide();
-const IMAGES: Column = Column::string("Images", "The images of the containers in the template.").wide();
+/// Parses the line of a column.
+fn parse_column(line: &'static str) -> Option<(Option<Column>, CellForm)> {
+    let mut parts = line.split('|').map(str::trim);
+    let (head, cell, description) = (parts.next()?, parts.next(), parts.next().unwrap_or_default());
+    let mut words = cell.unwrap_or(head).split(' ').map(|word| word.trim_end_matches(":wide"));
+    let form = forms::form(words.next()?)?;
+    let words: Vec<&'static str> = words.collect();
+    let path = words.first().map(|path| path.split('.').collect()).unwrap_or_default();
+    let (head, is_wide) = head.strip_suffix(":wide").map_or((head, false), |head| (head, true));
+    let column = match head.split(' ').next().filter(|_| cell.is_none()) {
+        Some("name") => Column::NAME,
+        Some("age") => Column::AGE,
+        Some("containers") => Column::string("Containers", "The names of the containers in the template.").wide(),
+        Some("images") => Column::string("Images", "The images of the containers in the template.").wide(),
+        Some(_) => return None,
+        None => {
+            let mut parts = head.split(':');
+            let (name, kind) = (parts.next()?, parts.next().filter(|kind| !kind.is_empty()).unwrap_or("string"));
+            Column::new(name, kind, parts.next().unwrap_or_default(), description)
+        }
+    };
+    let column = if is_wide { column.wide() } else { column };
+    Some(((!column.name.is_empty()).then_some(column), CellForm { form, path, words }))
+}

@@ -4,7 +4,7 @@ use pintle_registry::{Column, TableConvertor};
 use pintle_value::time::{self, Time};
 use pintle_value::{Value, object};
 
-use super::{cells, row};
+use super::cells;
 
 /// The table convertor of pods.
 pub(super) struct PodTable;
@@ -33,16 +33,16 @@ impl TableConvertor for PodTable {
             _ => state.restarts.to_string(),
         };
         let ip = pod.items_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
-        row![
-            pod.name(),
-            format!("{}/{}", state.ready, state.total),
-            state.reason,
-            restarts,
+        vec![
+            pod.name().into(),
+            format!("{}/{}", state.ready, state.total).into(),
+            state.reason.into(),
+            restarts.into(),
             time::age(pod, now),
-            cells::or_placeholder(ip, "<none>"),
-            cells::or_placeholder(pod.str_at(&["spec", "nodeName"]), "<none>"),
-            cells::or_placeholder(pod.str_at(&["status", "nominatedNodeName"]), "<none>"),
-            readiness_gates(pod),
+            cells::or_placeholder(ip, "<none>").into(),
+            cells::or_placeholder(pod.str_at(&["spec", "nodeName"]), "<none>").into(),
+            cells::or_placeholder(pod.str_at(&["status", "nominatedNodeName"]), "<none>").into(),
+            readiness_gates(pod).into(),
         ]
     }
 

@@ -1,32 +1,12 @@
-//! Tables of the group `resource.k8s.io` (dynamic resource allocation).
+//! Cells of the group `resource.k8s.io` (dynamic resource allocation).
 
-use pintle_registry::Column;
 use pintle_value::Value;
-use pintle_value::time::{Time, age, since};
+use pintle_value::time::{Time, since};
 
-use super::{NAME_AND_AGE, StaticTable, cells, row};
+use super::cells;
 
-pub(super) fn table(plural: &str) -> Option<StaticTable> {
-    Some(match plural {
-        "deviceclasses" | "resourceclaimtemplates" => NAME_AND_AGE,
-        "devicetaintrules" => DEVICE_TAINT_RULES,
-        "resourceclaims" => RESOURCE_CLAIMS,
-        "resourcepoolstatusrequests" => POOL_STATUS_REQUESTS,
-        "resourceslices" => RESOURCE_SLICES,
-        _ => return None,
-    })
-}
-
-const RESOURCE_CLAIMS: StaticTable = StaticTable {
-    columns: &[
-        Column::NAME,
-        Column::string("State", "How far the claim is: pending, allocated, reserved, deleted."),
-        Column::AGE,
-    ],
-    cells: |o, now| row![o.name(), claim_state(o), age(o, now)],
-};
-
-fn claim_state(o: &Value) -> String {
+/// How far a claim is.
+pub(super) fn claim_state(o: &Value) -> String {
     let allocated = o.at(&["status", "allocation"]).is_some();
     let mut states = Vec::new();
     if o.is_terminating() {
@@ -43,88 +23,45 @@ fn claim_state(o: &Value) -> String {
     states.join(",")
 }
 
-const RESOURCE_SLICES: StaticTable = StaticTable {
-    columns: &[
-        Column::NAME,
-        Column::string("Node", "=resource/v1.ResourceSliceSpec.nodeName"),
-        Column::string("Driver", "=resource/v1.ResourceSliceSpec.driver"),
-        Column::string("Pool", "=resource/v1.ResourcePool.name"),
-        Column::AGE,
-    ],
-    cells: |o, now| {
-        row![
-            o.name(),
-            o.str_at(&["spec", "nodeName"]),
-            o.str_at(&["spec", "driver"]),
-            o.str_at(&["spec", "pool", "name"]),
-            age(o, now),
-        ]
-    },
-};
+/// The devices of all pools of a request, by a field.
+pub(super) fn pool_devices(o: &Value, field: &str) -> String {
+    counted(o, pools(o).iter().map(|pool| cells::int(pool, &[field])).sum())
+}
 
-const DEVICE_TAINT_RULES: StaticTable = StaticTable {
-    columns: &[
-        Column::NAME,
-        Column::string("Key", "=resource/v1beta2.DeviceTaint.key"),
-        Column::string("Value", "=resource/v1beta2.DeviceTaint.value"),
-        Column::string("Effect", "=resource/v1beta2.DeviceTaint.effect"),
-        Column::string("TimeAdded", "=resource/v1beta2.DeviceTaint.timeAdded"),
-        Column::AGE,
-    ],
-    cells: |o, now| {
-        let taint = |field: &str| o.str_at(&["spec", "taint", field]);
-        let added = o.time_at(&["spec", "taint", "timeAdded"]);
-        let added = added.map_or_else(String::new, |added| since(Some(added), now));
-        row![o.name(), taint("key"), taint("value"), taint("effect"), added, age(o, now)]
-    },
-};
+/// How many pools of a request are invalid.
+pub(super) fn pool_errors(o: &Value) -> String {
+    let invalid = pools(o).iter().filter(|pool| pool.get("validationError").is_some()).count();
+    counted(o, i64::try_from(invalid).unwrap_or(i64::MAX))
+}
 
-const POOL_STATUS_REQUESTS: StaticTable = StaticTable {
-    columns: &[
-        Column::NAME,
-        Column::string("Driver", "The driver whose pools are counted."),
-        Column::string("Total", "How many devices the pools have."),
-        Column::string("Available", "How many of the devices are available."),
-        Column::string("Allocated", "How many of the devices are allocated."),
-        Column::string("Unavailable", "How many of the devices are unavailable."),
-        Column::string("Errors", "How many of the pools are invalid."),
-        Column::integer("Pools", "How many pools match the request."),
-        Column::string("Status", "How far the request is: pending, complete, failed."),
-        Column::string("Completed", "How long ago the pools were counted."),
-    ],
-    cells: |o, now| {
-        let state = RequestState::of(o);
-        let pools = o.items_at(&["status", "pools"]);
-        let is_counted = o.at(&["status"]).is_some() && !matches!(state, RequestState::Failed);
-        let count = |number: i64| if is_counted { number.to_string() } else { "-".to_owned() };
-        let sum = |field: &str| count(pools.iter().map(|pool| cells::int(pool, &[field])).sum());
-        let invalid = pools.iter().filter(|pool| pool.get("validationError").is_some()).count();
-        let pool_count = cells::int(o, &["status", "poolCount"]);
-        let (text, completed) = match state {
-            RequestState::Pending => ("Pending".to_owned(), None),
-            RequestState::Failed => ("Failed".to_owned(), None),
-            RequestState::Complete(time) => {
-                let listed = i64::try_from(pools.len()).unwrap_or(i64::MAX);
-                let is_partial = pool_count > listed;
-                let text =
-                    if is_partial { format!("Complete ({listed}/{pool_count} pools)") } else { "Complete".to_owned() };
-                (text, Some(since(time, now)))
-            }
-        };
-        row![
-            o.name(),
-            o.str_at(&["spec", "driver"]),
-            sum("totalDevices"),
-            sum("availableDevices"),
-            sum("allocatedDevices"),
-            sum("unavailableDevices"),
-            count(i64::try_from(invalid).unwrap_or(i64::MAX)),
-            pool_count,
-            text,
-            completed.unwrap_or_else(|| "<none>".to_owned()),
-        ]
-    },
-};
+fn pools(request: &Value) -> &[Value] {
+    request.items_at(&["status", "pools"])
+}
+
+/// A number of a request whose pools are counted.
+fn counted(request: &Value, number: i64) -> String {
+    let is_counted = request.at(&["status"]).is_some() && !matches!(RequestState::of(request), RequestState::Failed);
+    if is_counted { number.to_string() } else { "-".to_owned() }
+}
+
+/// How far a request is.
+pub(super) fn pool_request_status(o: &Value) -> String {
+    let (listed, count) = (cells::count(o, &["status", "pools"]), cells::int(o, &["status", "poolCount"]));
+    match RequestState::of(o) {
+        RequestState::Pending => "Pending".to_owned(),
+        RequestState::Failed => "Failed".to_owned(),
+        RequestState::Complete(_) if count > listed => format!("Complete ({listed}/{count} pools)"),
+        RequestState::Complete(_) => "Complete".to_owned(),
+    }
+}
+
+/// How long ago the pools of a request were counted.
+pub(super) fn pool_request_completed(o: &Value, now: Time) -> String {
+    match RequestState::of(o) {
+        RequestState::Complete(time) => since(time, now),
+        RequestState::Pending | RequestState::Failed => "<none>".to_owned(),
+    }
+}
 
 /// The state of a request for the status of pools, by the first condition that is true.
 enum RequestState {

@@ -1,44 +1,18 @@
-//! Tables of services and endpoints.
+//! Cells of services and endpoints.
 
-use pintle_registry::Column;
 use pintle_value::Value;
-use pintle_value::time::{Time, age};
 
-use super::{StaticTable, cells, row};
+use super::cells;
 
-pub(super) fn table(plural: &str) -> Option<StaticTable> {
-    Some(match plural {
-        "services" => SERVICES,
-        "endpoints" => ENDPOINTS,
-        _ => return None,
-    })
+/// The first address of a service in the cluster.
+pub(super) fn cluster_ip(o: &Value) -> &str {
+    o.items_at(&["spec", "clusterIPs"]).first().map_or("<none>", |ip| ip.as_str().unwrap_or_default())
 }
 
-const SERVICES: StaticTable = StaticTable {
-    columns: &[
-        Column::NAME,
-        Column::string("Type", "=core/v1.ServiceSpec.type"),
-        Column::string("Cluster-IP", "=core/v1.ServiceSpec.clusterIP"),
-        Column::string("External-IP", "=core/v1.ServiceSpec.externalIPs"),
-        Column::string("Port(s)", "=core/v1.ServiceSpec.ports"),
-        Column::AGE,
-        Column::string("Selector", "=core/v1.ServiceSpec.selector").wide(),
-    ],
-    cells: service,
-};
-
-fn service(o: &Value, now: Time) -> Vec<Value> {
-    let cluster_ip = o.items_at(&["spec", "clusterIPs"]).first().map_or("<none>", |ip| ip.as_str().unwrap_or_default());
+/// The ports of a service.
+pub(super) fn ports(o: &Value) -> String {
     let ports: Vec<String> = o.items_at(&["spec", "ports"]).iter().map(port).collect();
-    row![
-        o.name(),
-        o.str_at(&["spec", "type"]),
-        cluster_ip,
-        external_ip(o),
-        cells::or_placeholder(&ports.join(","), "<none>"),
-        age(o, now),
-        cells::labels(o, &["spec", "selector"]),
-    ]
+    cells::or_placeholder(&ports.join(","), "<none>").to_owned()
 }
 
 fn port(port: &Value) -> String {
@@ -49,7 +23,8 @@ fn port(port: &Value) -> String {
     }
 }
 
-fn external_ip(o: &Value) -> String {
+/// The addresses of a service outside of the cluster.
+pub(super) fn external_ip(o: &Value) -> String {
     let external = cells::strings(o, &["spec", "externalIPs"]).join(",");
     match o.str_at(&["spec", "type"]) {
         "ClusterIP" | "NodePort" => cells::or_placeholder(&external, "<none>").to_owned(),
@@ -67,12 +42,8 @@ fn external_ip(o: &Value) -> String {
     }
 }
 
-const ENDPOINTS: StaticTable = StaticTable {
-    columns: &[Column::NAME, Column::string("Endpoints", "=core/v1.Endpoints.subsets"), Column::AGE],
-    cells: |o, now| row![o.name(), addresses(o.items_at(&["subsets"])), age(o, now)],
-};
-
-fn addresses(subsets: &[Value]) -> String {
+/// The first addresses of endpoints.
+pub(super) fn addresses(subsets: &[Value]) -> String {
     const SHOWN: usize = 3;
     if subsets.is_empty() {
         return "<none>".to_owned();

@@ -23,6 +23,18 @@ fn check_object(group: &str, plural: &str, object: &Value, expect: &str) {
 }
 
 #[test]
+fn all_lines_are_columns() {
+    for line in super::TABLES.lines().filter(|line| line.starts_with("  ")) {
+        assert!(super::parse_column(line).is_some(), "{line}");
+    }
+    let resources = crate::all_resources(pintle_catalog::complete());
+    for name in super::tables().keys() {
+        let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+        assert!(resources.iter().any(|resource| resource.is(group, plural)), "{name}");
+    }
+}
+
+#[test]
 fn every_row_has_a_cell_per_column() {
     let kinds = [
         ("", "pods configmaps secrets namespaces serviceaccounts nodes persistentvolumes persistentvolumeclaims"),
