@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const ABOVE_ALL: &[&str] = &["lib", "fuzzing"];
 
 /// The layers of `apply`, the lowest first.
-const APPLY: &[&[&str]] = &[&["path"], &["set"], &["typed"], &["merge"], &["managed_fields"]];
+const APPLY: &[&[&str]] = &[&["typed"], &["merge"], &["managed_fields"]];
 /// The layers of `cel`, the lowest first. Modules beside the layers are used by all of them.
 const CEL: &[&[&str]] = &[
     &["syntax", "value"],

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use pintle_apply::merge::{ConvertError, ManagedFields, Updater, VersionConverter};
-use pintle_apply::set::FieldSet;
 use pintle_apply::typed::TypeRef;
+use pintle_fieldpath::set::FieldSet;
 use pintle_schema::Schema;
 use pintle_value::{Value, print};
 

@@ -2,8 +2,8 @@
 
 use pintle_apply::managed_fields::{FieldManager, FieldManagerRequest, Managed, encode};
 use pintle_apply::merge::{ConvertError, Updater, VersionConverter};
-use pintle_apply::set::{FieldSet, Filter, encoded_field_set};
 use pintle_apply::typed::TypeRef;
+use pintle_fieldpath::set::{FieldSet, Filter, encoded_field_set};
 use pintle_schema::{Problems, Schema, normalise};
 use pintle_value::Value;
 use pintle_value::time::Time;

@@ -14,9 +14,9 @@ use std::path::Path;
 
 use model::Model;
 use pintle_apply::merge::{ConvertError, ManagedFields, UpdateError, Updater, VersionConverter};
-use pintle_apply::path::PathElement;
-use pintle_apply::set::{FieldSet, Filter, PathElementMatcher};
 use pintle_apply::typed::{Duplicates, TypeRef};
+use pintle_fieldpath::path::PathElement;
+use pintle_fieldpath::set::{FieldSet, Filter, PathElementMatcher};
 use pintle_value::{Str, Value, print};
 
 /// The model with ignore filters.

@@ -2,8 +2,8 @@
 
 mod model;
 
-use pintle_apply::path::{Path, PathElement};
-use pintle_apply::set::FieldSet;
+use pintle_fieldpath::path::{Path, PathElement};
+use pintle_fieldpath::set::FieldSet;
 use pintle_value::Value;
 use proptest::prelude::*;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pintle_apply::set::Filter;
 use pintle_catalog::{BackingFacts, Catalog, ResourceFacts, ScaleFacts, SubresourceFacts};
+use pintle_fieldpath::set::Filter;
 use pintle_gates::Gates;
 use pintle_registry::{
     Action, Backing, Collection, Computed, Connector, GroupVersion, GroupVersionKind, Resource, ScalePaths,

@@ -20,7 +20,7 @@ mod table;
 mod versions;
 mod webhook;
 
-pub use pintle_apply::set::Filter;
+pub use pintle_fieldpath::set::Filter;
 
 pub use backing::{Action, Backing, Collection, Computed, Review};
 pub use connector::Connector;

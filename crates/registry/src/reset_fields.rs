@@ -1,8 +1,8 @@
 //! Reset fields: the fields that a write through an object or subresource does not change (upstream: `GetResetFields`).
 //! The field manager of the write does not own them.
 
-use pintle_apply::path::PathElement;
-use pintle_apply::set::{FieldSet, Filter};
+use pintle_fieldpath::path::PathElement;
+use pintle_fieldpath::set::{FieldSet, Filter};
 
 /// The fields that a write resets to their old values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

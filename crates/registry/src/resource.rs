@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pintle_apply::set::Filter;
+use pintle_fieldpath::set::Filter;
 use pintle_schema::LazySchema;
 use pintle_value::Str;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pintle_value::Str;
 
 use super::{MAX_UPDATE_MANAGERS, Managed, Manager, Operation};
-use crate::set::FieldSet;
+use pintle_fieldpath::set::FieldSet;
 
 const ANCIENT_CHANGES: &str = "ancient-changes";
 

@@ -5,7 +5,7 @@ use pintle_value::{Object, Str, Value, print};
 
 use super::{Managed, Manager, Operation};
 use crate::merge::VersionedSet;
-use crate::set::{FieldSet, FieldsV1Error};
+use pintle_fieldpath::set::{FieldSet, FieldsV1Error};
 
 const FIELDS_V1: &str = "FieldsV1";
 

@@ -11,9 +11,9 @@ use super::entries::entry;
 use super::last_applied::fields_unchanged_since;
 use super::{Managed, Manager, Operation};
 use crate::merge::{Conflict, ManagedFields, UpdateError, Updater};
-use crate::path::PathElement;
-use crate::set::{FieldSet, Filter};
 use crate::typed::{AddedFields, Without};
+use pintle_fieldpath::path::PathElement;
+use pintle_fieldpath::set::{FieldSet, Filter};
 
 /// Fields that are never owned: they identify the object, or the server sets them.
 static STRIPPED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| {

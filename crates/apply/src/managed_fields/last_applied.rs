@@ -4,8 +4,8 @@
 
 use pintle_value::Value;
 
-use crate::set::FieldSet;
 use crate::typed::{Duplicates, TypeRef};
+use pintle_fieldpath::set::FieldSet;
 
 /// The annotation in which `kubectl apply` stores the applied configuration as JSON.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -5,8 +5,8 @@ use pintle_value::{Str, Value};
 
 use super::{DecodeError, Managed, decode, encode};
 use crate::merge::VersionedSet;
-use crate::path::PathElement;
-use crate::set::FieldSet;
+use pintle_fieldpath::path::PathElement;
+use pintle_fieldpath::set::FieldSet;
 
 /// The version of the scale subresource.
 const SCALE: &str = "autoscaling/v1";

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use pintle_value::Str;
 
-use crate::path::Path;
-use crate::set::FieldSet;
 use crate::typed::ValidationErrors;
+use pintle_fieldpath::path::Path;
+use pintle_fieldpath::set::FieldSet;
 
 pub use updater::Updater;
 pub use versioned_object::{ConvertError, VersionConverter};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::updater::step_error;
 use super::versioned_object::{ConvertError, VersionedObject};
 use super::{ManagedFields, UpdateError, VersionedSet};
-use crate::set::FieldSet;
+use pintle_fieldpath::set::FieldSet;
 
 /// Prunes a merged object. Removes a field or item if the manager applied it last time, does not apply it this time,
 /// and no other manager owns it.

@@ -7,8 +7,8 @@ use pintle_value::{Str, Value};
 use super::prune::{convert_if_served, prune};
 use super::versioned_object::{ConvertError, VersionConverter, VersionedObject};
 use super::{Conflict, ManagedFields, UpdateError, VersionedSet};
-use crate::set::FieldSet;
 use crate::typed::Comparison;
+use pintle_fieldpath::set::FieldSet;
 
 /// Computes updates and applies of objects of one kind.
 #[derive(Clone, Copy)]

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use pintle_value::Value;
 
 use super::UpdateError;
-use crate::path::{PathElement, values_equal};
-use crate::set::{FieldSet, Filter};
 use crate::typed::{Comparison, Duplicates, TypeRef};
+use pintle_fieldpath::path::{PathElement, values_equal};
+use pintle_fieldpath::set::{FieldSet, Filter};
 
 /// The types and the conversions of a kind (upstream: `merge.Converter`, with the types and ignored fields that the
 /// `merge.Updater` needs).

@@ -6,8 +6,8 @@ use pintle_value::{EncodedObject, Object, Str, Value};
 
 use super::atom::{Atom, ElementRelationship, ListSchema, MapSchema, TypeRef};
 use super::validate::{Duplicates, validate};
-use crate::path::{PathElement, values_equal};
-use crate::set::{FieldSet, SetWriter};
+use pintle_fieldpath::path::{PathElement, values_equal};
+use pintle_fieldpath::set::{FieldSet, SetWriter};
 
 /// The result of a comparison that is written as text.
 pub enum AddedFields {
@@ -62,7 +62,7 @@ impl<'s> Without<'s> {
 
 /// Compares a new object with an empty one.
 pub(super) fn added_fields(type_ref: TypeRef<'_>, empty: &Value, new: &Value, without: Without<'_>) -> AddedFields {
-    let mut writer = SetWriter::new();
+    let mut writer = SetWriter::default();
     let (Atom::Map(entries), Value::Object(empty), Value::Object(new)) = (type_ref.atom(Some(new)), empty, new) else {
         return AddedFields::Unknown;
     };

@@ -6,8 +6,8 @@ use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
 use super::errors::{ErrorCollector, ValidationErrors};
 use super::is_compared;
 use super::validate::{Duplicates, validate};
-use crate::path::{PathElement, values_equal};
-use crate::set::{FieldSet, Filter, Node};
+use pintle_fieldpath::path::{PathElement, values_equal};
+use pintle_fieldpath::set::{FieldSet, Filter, Node};
 
 /// The differences between two values. The three sets are disjoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pintle_budget as budget;
 
-use crate::path::PathElement;
+use pintle_fieldpath::path::PathElement;
 
 /// One reason why a value does not match its type.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use pintle_value::{Object, Str, Value};
 
 use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
-use crate::path::PathElement;
-use crate::set::FieldSet;
+use pintle_fieldpath::path::PathElement;
+use pintle_fieldpath::set::FieldSet;
 
 static NONE: FieldSet = FieldSet::new();
 

@@ -4,8 +4,8 @@
 use pintle_value::{Object, Value};
 
 use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
-use crate::path::PathElement;
-use crate::set::{FieldSet, Node};
+use pintle_fieldpath::path::PathElement;
+use pintle_fieldpath::set::{FieldSet, Node};
 
 /// Returns the field set of a valid value. Items without a path element, which validation reports, are skipped.
 pub(super) fn field_set(type_ref: TypeRef<'_>, value: &Value) -> FieldSet {

@@ -3,7 +3,7 @@
 use pintle_value::{Str, Value, print};
 
 use super::atom::{Atom, ElementRelationship, ListSchema};
-use crate::path::{KeyFields, PathElement};
+use pintle_fieldpath::path::{KeyFields, PathElement};
 
 impl ListSchema<'_> {
     pub(super) fn is_atomic(&self) -> bool {

@@ -8,7 +8,7 @@ use pintle_value::{Object, Str, Value};
 use super::atom::{Atom, ListSchema, MapSchema, TypeRef};
 use super::errors::{ErrorCollector, ValidationErrors};
 use super::is_compared;
-use crate::path::PathElement;
+use pintle_fieldpath::path::PathElement;
 
 /// The outcome of merging into a live value.
 #[derive(Debug, PartialEq)]

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use pintle_schema::{TypeId, Types};
 use pintle_value::Value;
 
-use crate::set::FieldSet;
+use pintle_fieldpath::set::FieldSet;
 
 pub use added::{AddedFields, Without};
 pub use atom::TypeRef;

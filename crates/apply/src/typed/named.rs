@@ -1,8 +1,8 @@
 //! Adding the structs that contain a set's fields to the set.
 
 use super::atom::{Atom, TypeRef};
-use crate::path::PathElement;
-use crate::set::{FieldSet, Node};
+use pintle_fieldpath::path::PathElement;
+use pintle_fieldpath::set::{FieldSet, Node};
 
 pub(super) fn ensure_named_fields_are_members(type_ref: Option<TypeRef<'_>>, set: &FieldSet) -> FieldSet {
     let nodes = set.nodes().iter().map(|node| {

@@ -2,8 +2,8 @@
 //! The other direction needs no change (upstream: structured-merge-diff's `typed/reconcile_schema.go`).
 
 use super::atom::{Atom, TypeRef};
-use crate::path::PathElement;
-use crate::set::FieldSet;
+use pintle_fieldpath::path::PathElement;
+use pintle_fieldpath::set::FieldSet;
 
 pub(super) fn reconcile(type_ref: TypeRef<'_>, set: &FieldSet) -> Option<FieldSet> {
     // The same sets are decoded again and again.

@@ -6,7 +6,7 @@ use pintle_value::{Object, Value, print};
 
 use super::atom::{Atom, ListSchema, MapSchema, ScalarKind, TypeRef};
 use super::errors::{ErrorCollector, ValidationErrors};
-use crate::path::PathElement;
+use pintle_fieldpath::path::PathElement;
 
 /// Whether sets and associative lists may contain duplicates (upstream: `AllowDuplicates`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use pintle_apply::set::encoded_field_set;
 use pintle_budget as budget;
+use pintle_fieldpath::set::encoded_field_set;
 use pintle_value::{MEMBER_BYTES, Member, Object, Str, Value};
 use thiserror::Error;
 

@@ -2,7 +2,7 @@
 //! Trees sort keys by their bytes, which differs for numeric list keys and values: `k:{"port":80}` comes before
 //! `k:{"port":443}`.
 
-use pintle_apply::path::PathElement;
+use pintle_fieldpath::path::PathElement;
 use pintle_value::Value;
 
 use super::encode::{encode_into, write_string};

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use pintle_apply::managed_fields::{self, FieldManager, FieldManagerRequest, Managed};
 use pintle_apply::merge::{ConvertError, Updater, VersionConverter};
-use pintle_apply::path::PathElement;
-use pintle_apply::set::{FieldSet, Filter};
 use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_codec::json;
+use pintle_fieldpath::path::PathElement;
+use pintle_fieldpath::set::{FieldSet, Filter};
 use pintle_schema::{Problems, TypeId, normalise};
 use pintle_value::time::Time;
 use pintle_value::{Object, Value};

@@ -8,10 +8,10 @@ use pintle_apply::managed_fields::{
     decode_for_update, encode_reusing,
 };
 use pintle_apply::merge::{ConvertError, UpdateError, Updater, VersionConverter};
-use pintle_apply::set::Filter;
 use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_codec::json;
 use pintle_controllers::SERVER_MANAGER;
+use pintle_fieldpath::set::Filter;
 use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, MultiVersion, Registry, Resource};
 use pintle_value::metadata::{MANAGED_FIELDS, validate_annotations};
 use pintle_value::time::Time;

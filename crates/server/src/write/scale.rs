@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use pintle_apply::managed_fields::{from_scale, to_scale};
-use pintle_apply::path::PathElement;
 use pintle_cache::Object;
+use pintle_fieldpath::path::PathElement;
 use pintle_kinds::scale::{
     ScaleError, apply_scale, check_replicas_set, check_scale_uid, scale_after_update, scale_for_update, scale_of,
     scale_table,

@@ -20,29 +20,31 @@ impl FieldSet {
     /// The set as an object that is kept as text, in the order of the elements. `None` if the set is empty, or if a key
     /// has characters that encoders write differently.
     pub(super) fn to_encoded(&self) -> Option<EncodedObject> {
-        let mut writer = SetWriter::new();
+        let mut writer = SetWriter::default();
         writer.set(self)?;
         writer.finish()
     }
 }
 
 /// Writes a set as text. Its methods return `None` if a key has characters that encoders write differently.
-pub(crate) struct SetWriter {
+pub struct SetWriter {
     out: String,
     /// Whether the keys that were written are sorted by their bytes.
     is_sorted: bool,
 }
 
-impl SetWriter {
-    /// A writer of a set.
-    pub(crate) fn new() -> Self {
+impl Default for SetWriter {
+    fn default() -> Self {
         let mut out = String::with_capacity(2048);
         out.push('{');
         Self { out, is_sorted: true }
     }
+}
 
+impl SetWriter {
     /// The written set. `None` if it is empty.
-    pub(crate) fn finish(self) -> Option<EncodedObject> {
+    #[must_use]
+    pub fn finish(self) -> Option<EncodedObject> {
         let Self { mut out, is_sorted } = self;
         // The comma after the last node.
         out.pop().filter(|last| *last == ',')?;
@@ -64,12 +66,7 @@ impl SetWriter {
 
     /// Writes the node of a field or of a map's key, and the set below it. Nothing is written if the path is no member
     /// and nothing is below it.
-    pub(crate) fn field(
-        &mut self,
-        name: &str,
-        member: bool,
-        below: impl FnOnce(&mut Self) -> Option<()>,
-    ) -> Option<()> {
+    pub fn field(&mut self, name: &str, member: bool, below: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         let start = self.out.len();
         if !is_plain_text_in_json(name.as_bytes()) {
             return None;
@@ -80,7 +77,7 @@ impl SetWriter {
     }
 
     /// Like [`Self::field`], for an item of a list. `previous` is the key of the item before, or empty.
-    pub(crate) fn item(
+    pub fn item(
         &mut self,
         element: &PathElement,
         previous: &mut String,
@@ -111,10 +108,7 @@ impl SetWriter {
 
     /// Writes the key of an item from the sorted fields that identify it, without making its element. Returns where the
     /// node begins. Writes nothing and returns `None` if a value is neither plain text nor an integer.
-    pub(crate) fn plain_item_key<'v>(
-        &mut self,
-        fields: impl Iterator<Item = (&'v str, Option<&'v Value>)>,
-    ) -> Option<usize> {
+    pub fn plain_item_key<'v>(&mut self, fields: impl Iterator<Item = (&'v str, Option<&'v Value>)>) -> Option<usize> {
         let start = self.out.len();
         self.out.push_str("\"k:{");
         for (i, (name, value)) in fields.enumerate() {
@@ -140,18 +134,13 @@ impl SetWriter {
     }
 
     /// Records the order of two items that follow each other, which are identified by plain text under the same name.
-    pub(crate) fn note_order(&mut self, previous: &str, next: &str) {
+    pub fn note_order(&mut self, previous: &str, next: &str) {
         // The quote after the shorter text is less than all plain characters but these.
         self.is_sorted &= !previous.bytes().chain(next.bytes()).any(|byte| byte < b'"');
     }
 
     /// Writes the rest of the node that begins at `start`.
-    pub(crate) fn node(
-        &mut self,
-        start: usize,
-        member: bool,
-        below: impl FnOnce(&mut Self) -> Option<()>,
-    ) -> Option<()> {
+    pub fn node(&mut self, start: usize, member: bool, below: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         self.out.push_str("\":{");
         let inside = self.out.len();
         if member {

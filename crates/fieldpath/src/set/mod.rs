@@ -16,8 +16,7 @@ use crate::path::{Path, PathElement};
 
 pub use fields_v1::FieldsV1Error;
 pub use filter::{Filter, PathElementMatcher, PrefixPattern};
-pub(crate) use text::SetWriter;
-pub use text::encoded_field_set;
+pub use text::{SetWriter, encoded_field_set};
 
 /// A set of field paths. A clone shares the nodes.
 #[derive(Clone, Debug, Default)]
@@ -44,16 +43,19 @@ impl Clone for Level {
 
 /// One node of the trie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
-    pub(crate) element: PathElement,
+pub struct Node {
+    /// The last step of the path.
+    pub element: PathElement,
     /// True if the path that ends here is in the set.
-    pub(crate) member: bool,
+    pub member: bool,
     /// The fields below this path.
-    pub(crate) children: FieldSet,
+    pub children: FieldSet,
 }
 
 impl Node {
-    pub(crate) fn is_needed(&self) -> bool {
+    /// True if the node is a member or has children.
+    #[must_use]
+    pub fn is_needed(&self) -> bool {
         self.member || !self.children.is_empty()
     }
 }
@@ -71,13 +73,15 @@ impl FieldSet {
     }
 
     /// Creates a set from nodes that satisfy the invariants.
-    pub(crate) fn from_nodes(nodes: Vec<Node>) -> Self {
+    pub fn from_nodes(nodes: Vec<Node>) -> Self {
         debug_assert!(nodes.is_sorted_by(|a, b| a.element < b.element), "{nodes:?}");
         debug_assert!(nodes.iter().all(Node::is_needed), "{nodes:?}");
         Self::of(nodes)
     }
 
-    pub(crate) fn nodes(&self) -> &[Node] {
+    /// The nodes, sorted by their elements.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
         self.level.as_deref().map_or(&[], |level| &level.nodes)
     }
 
@@ -94,12 +98,12 @@ impl FieldSet {
     }
 
     /// Whether the set is known to fit the type with this key, which is not zero.
-    pub(crate) fn fits(&self, type_key: u64) -> bool {
+    pub fn fits(&self, type_key: u64) -> bool {
         self.level.as_deref().is_none_or(|level| level.fits.load(Ordering::Relaxed) == type_key)
     }
 
     /// Records that the set fits a type, so that nobody has to find out again. Clones share the record.
-    pub(crate) fn note_fit(&self, type_key: u64) {
+    pub fn note_fit(&self, type_key: u64) {
         if let Some(level) = self.level.as_deref() {
             level.fits.store(type_key, Ordering::Relaxed);
         }
@@ -117,7 +121,9 @@ impl FieldSet {
         self.nodes().binary_search_by(|node| node.element.cmp(element))
     }
 
-    pub(crate) fn node(&self, element: &PathElement) -> Option<&Node> {
+    /// The node of an element.
+    #[must_use]
+    pub fn node(&self, element: &PathElement) -> Option<&Node> {
         self.search(element).ok().map(|i| &self.nodes()[i])
     }
 
@@ -139,7 +145,7 @@ impl FieldSet {
 
     /// Adds the set below an element, and the element itself if `member`. One of the two must be there. It costs least
     /// if the elements come in order.
-    pub(crate) fn insert_subset(&mut self, element: &PathElement, member: bool, below: FieldSet) {
+    pub fn insert_subset(&mut self, element: &PathElement, member: bool, below: FieldSet) {
         let nodes = self.nodes();
         let is_next = nodes.last().is_none_or(|last| last.element < *element);
         let found = if is_next { Err(nodes.len()) } else { self.search(element) };
