@@ -18,8 +18,8 @@ use pintle_value::{Str, Value};
 use tokio::time::Instant;
 
 use crate::cluster::object_index::scan_object;
+use crate::conversion::StoredForm;
 use crate::read::continue_token;
-use crate::represent::StoredForm;
 use crate::request::deadline::RequestDeadline;
 use crate::request::info::RequestInfo;
 use crate::request::negotiate::{self, EndpointRestrictions};

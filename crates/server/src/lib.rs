@@ -31,6 +31,7 @@ pub use cluster::{
     SERVER_ADDRESSES_PREFIX, ServiceAccountConfig, StorageMetrics, StorageOverride, TreeEncoder,
 };
 pub use controllers::ControllerOptions;
+pub use conversion::StoredForm;
 pub use handlers::{BuildInfo, set_build_info, version};
 pub use http::Cors;
 pub use observe::{
@@ -41,7 +42,6 @@ pub use pintle_controllers::server_name;
 pub use pintle_kinds::{NetworkError, RuntimeConfig, ServiceNetwork};
 pub use pintle_supervisor::RecoveryTimes;
 pub use pipeline::RequestLimits;
-pub use represent::StoredForm;
 pub use request::observed::{Interruption, Interruptions};
 pub use service_accounts::{bootstrap_token_lookup, service_account_lookup, token_cache_observer};
 pub use startup::{AccessBuilder, ApiServer, ClusterConfig, ClusterError};

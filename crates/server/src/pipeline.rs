@@ -19,6 +19,7 @@ use self::request_end::{AnsweredBy, Unanswered, record_end};
 use crate::access::AccessControl;
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
+use crate::handlers::Documents;
 use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
 use crate::http::{Body, LastResponse, Peer, Response, ResponseDeadline, move_to_own_task};
@@ -71,12 +72,13 @@ pub(crate) struct HandlerChain {
     request_timeout: Duration,
     in_flight: InFlightLimits,
     observers: Observers,
+    documents: Documents,
 }
 
 impl HandlerChain {
     pub(crate) fn new(cors: Cors, limits: &RequestLimits, observers: Observers) -> Self {
         let in_flight = InFlightLimits::new(limits.max_requests_in_flight, limits.max_mutating_requests_in_flight);
-        Self { cors, request_timeout: limits.request_timeout, in_flight, observers }
+        Self { cors, request_timeout: limits.request_timeout, in_flight, observers, documents: Documents::default() }
     }
 }
 
@@ -113,7 +115,7 @@ pub(crate) async fn handle(
     let is_last = sender.is_unauthenticated && arrival.cluster.limits_unauthenticated_http2;
     let request = arrival.into_context(sender, in_flight, body, chain.observers.parts());
     let unanswered = Unanswered::new(&request, &chain.observers);
-    let mut answer = pin!(answer(&request, &chain.observers, refusal)).await;
+    let mut answer = pin!(answer(&request, chain, refusal)).await;
     if is_last {
         answer.response.extensions_mut().insert(LastResponse);
     }

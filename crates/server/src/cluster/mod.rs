@@ -5,7 +5,6 @@ mod api_services;
 mod contended_keys;
 pub(crate) mod conversion_cache;
 mod corrupt;
-pub(crate) mod documents;
 pub(crate) mod flags;
 mod followed;
 mod indexers;
@@ -48,7 +47,6 @@ use self::api_services::ApiServiceRegistration;
 use self::contended_keys::ContendedKeys;
 pub(crate) use self::contended_keys::Turn;
 use self::conversion_cache::ConversionCache;
-use self::documents::Documents;
 use self::flags::Flags;
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
 pub(crate) use self::indexers::{Indexers, built_in_decode_error, custom_decode_error};
@@ -161,7 +159,6 @@ pub struct Cluster {
     pub(crate) memory: MemoryGuard,
     /// The memory that writes may take.
     pub(crate) work_memory: Arc<WorkMemory>,
-    pub(crate) documents: Documents,
     /// The roles and bindings. The first decision that needs them fills the index.
     rbac: Lazy<FollowedIndex<RbacIndex>>,
     /// The graph of the node authorizer. The first decision that needs it builds the graph.
@@ -267,7 +264,6 @@ impl Cluster {
             work_memory: WorkMemory::new(parts.memory.as_ref().map(|budget| budget.limit)),
             memory: MemoryGuard::new(parts.memory),
             bodies: parts.bodies,
-            documents: Documents::default(),
             rbac: Lazy::default(),
             nodes: Lazy::default(),
             cpu_permits: CpuPermits::default(),

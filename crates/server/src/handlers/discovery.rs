@@ -11,9 +11,9 @@ use pintle_registry::{
 };
 use pintle_value::{Object, Value, object};
 
+use super::documents::{Document, DocumentDependency, Documents};
 use super::{health, openid, zpages};
 use crate::cluster::Cluster;
-use crate::cluster::documents::{Document, DocumentDependency};
 use crate::context::RequestContext;
 use crate::http::{Response, joined_headers};
 use crate::objects::model;
@@ -24,13 +24,13 @@ use crate::request::negotiate::EndpointRestrictions;
 ///
 /// # Errors
 /// Returns an error if the client accepts no supported encoding.
-pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiError> {
+pub(crate) fn respond(request: &RequestContext, documents: &Documents) -> Result<Option<Response>, ApiError> {
     let path = request.info.path.trim_end_matches('/').to_owned();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let registry = request.cluster.published_registry();
     let (kind, value) = match parts.as_slice() {
         ["api"] | ["apis"] if let Some(version) = aggregated_version(&request.headers) => {
-            return Ok(Some(respond_aggregated(request, &registry, parts[0] == "api", version)));
+            return Ok(Some(respond_aggregated(request, documents, &registry, parts[0] == "api", version)));
         }
         ["api"] => ("APIVersions", core_versions(request)),
         ["apis"] => ("APIGroupList", group_list(&request.cluster, &registry)),
@@ -239,12 +239,13 @@ fn aggregated_version(headers: &HeaderMap) -> Option<&'static str> {
 /// Responds with aggregated discovery.
 fn respond_aggregated(
     request: &RequestContext,
+    documents: &Documents,
     registry: &Arc<Registry>,
     core: bool,
     version: &'static str,
 ) -> Response {
     let name = format!("discovery/{core}/{version}");
-    let document = request.cluster.documents.get(&DocumentDependency::All(registry.clone()), &name, || {
+    let document = documents.get(&DocumentDependency::All(registry.clone()), &name, || {
         let groups = registry.groups().filter(|group| group.name().is_empty() == core);
         let items: Vec<Value> = groups.map(|group| group_discovery(registry, group)).collect();
         let list = object! {

@@ -3,6 +3,7 @@
 mod built_in;
 mod custom_resource;
 mod discovery;
+mod documents;
 pub(crate) mod health;
 mod metrics;
 mod openapi;
@@ -21,13 +22,14 @@ use crate::context::RequestContext;
 use crate::http::{Response, page_not_found};
 use crate::objects::{Routing, model};
 
+pub(crate) use documents::Documents;
 pub use version::{BuildInfo, set_build_info, version};
 
-/// Routes a request to its handler.
+/// Routes a request to its handler. `documents` are the cluster's cached documents.
 ///
 /// # Errors
 /// Returns an error if the request fails.
-pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, ApiError> {
+pub(crate) async fn route(request: &Arc<RequestContext>, documents: &Documents) -> Result<Response, ApiError> {
     // The target of a CONNECT may be a host, without a path. A success response would mean a tunnel to this host.
     if request.info.path.is_empty() || request.info.path.starts_with("//") {
         return Ok(page_not_found());
@@ -47,13 +49,13 @@ pub(crate) async fn route(request: &Arc<RequestContext>) -> Result<Response, Api
     if let Some(response) = zpages::respond(request, || discovery::indexed_paths(&request.cluster)) {
         return Ok(response);
     }
-    if let Some(response) = openapi::respond(request) {
+    if let Some(response) = openapi::respond(request, documents) {
         return Ok(response);
     }
     if let Some(response) = openid::respond(request)? {
         return Ok(response);
     }
-    if let Some(response) = discovery::respond(request)? {
+    if let Some(response) = discovery::respond(request, documents)? {
         return Ok(response);
     }
     not_found(request)

@@ -10,7 +10,7 @@ use pintle_registry::Registry;
 use pintle_value::time::Time;
 use pintle_value::{Object, Value, object};
 
-use crate::cluster::documents::{self, Document, DocumentDependency};
+use super::documents::{Document, DocumentDependency, Documents, hash};
 use crate::context::RequestContext;
 use crate::http::{Body, Response, serve_content, set_header};
 use crate::represent::compress_from;
@@ -25,11 +25,11 @@ const V2_PROTOBUF_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.
 const V2_GZIP_THRESHOLD: usize = 1400;
 
 /// Responds if the path is a path of OpenAPI.
-pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
+pub(crate) fn respond(request: &RequestContext, documents: &Documents) -> Option<Response> {
     match request.info.path.as_str() {
-        "/openapi/v2" => Some(v2(request)),
-        "/openapi/v3" => Some(index(request)),
-        path => path.strip_prefix("/openapi/v3/").map(|path| document(request, path)),
+        "/openapi/v2" => Some(v2(request, documents)),
+        "/openapi/v3" => Some(index(request, documents)),
+        path => path.strip_prefix("/openapi/v3/").map(|path| document(request, documents, path)),
     }
 }
 
@@ -46,10 +46,9 @@ fn serve(request: &RequestContext, headers: HeaderMap, document: &Document) -> R
 }
 
 /// Responds with the v2 document.
-fn v2(request: &RequestContext) -> Response {
+fn v2(request: &RequestContext, documents: &Documents) -> Response {
     let registry = request.cluster.published_registry();
-    let (documents, catalog, dependency) =
-        (&request.cluster.documents, &request.cluster.catalog, DocumentDependency::All(registry.clone()));
+    let (catalog, dependency) = (&request.cluster.catalog, DocumentDependency::All(registry.clone()));
     let mut headers = HeaderMap::new();
     // As in upstream, the response varies by encoding even if it is not compressed.
     for header in ["Accept-Encoding", "Accept"] {
@@ -82,13 +81,13 @@ fn v2(request: &RequestContext) -> Response {
 /// aggregator makes the index for each request. So the index has no ETag, has the content type that Go detects, and was
 /// always modified just now. Two responses of the same second may contain different indexes, so the index is never "not
 /// modified".
-fn index(request: &RequestContext) -> Response {
+fn index(request: &RequestContext, documents: &Documents) -> Response {
     let registry = request.cluster.published_registry();
-    let index = request.cluster.documents.get(&DocumentDependency::All(registry.clone()), "openapi/v3", || {
+    let index = documents.get(&DocumentDependency::All(registry.clone()), "openapi/v3", || {
         let paths: Object = pintle_openapi::v3_paths(&registry)
             .into_iter()
             .map(|path| {
-                let url = format!("/openapi/v3/{path}?hash={}", document_hash(request, &registry, &path));
+                let url = format!("/openapi/v3/{path}?hash={}", document_hash(request, documents, &registry, &path));
                 (path, object! { "serverRelativeURL": url })
             })
             .collect();
@@ -105,12 +104,10 @@ fn index(request: &RequestContext) -> Response {
 }
 
 /// The hash of the v3 document at a path. For groups of custom resources, it is computed without the document.
-fn document_hash(request: &RequestContext, registry: &Arc<Registry>, path: &str) -> String {
+fn document_hash(request: &RequestContext, documents: &Documents, registry: &Arc<Registry>, path: &str) -> String {
     match pintle_openapi::v3_cache_key(registry, path) {
-        Some(key) => documents::hash(format!("{} {key}", env!("CARGO_PKG_VERSION")).as_bytes()),
-        None => request
-            .cluster
-            .documents
+        Some(key) => hash(format!("{} {key}", env!("CARGO_PKG_VERSION")).as_bytes()),
+        None => documents
             .hash(&dependency(registry, path), &cache_name(path), || Document::new(build(request, registry, path))),
     }
 }
@@ -134,14 +131,14 @@ fn cache_name(path: &str) -> String {
 }
 
 /// The v3 document at a path; `None` if there is none.
-fn cached_document(request: &RequestContext, path: &str) -> Option<Document> {
+fn cached_document(request: &RequestContext, documents: &Documents, path: &str) -> Option<Document> {
     let registry = request.cluster.published_registry();
     if !pintle_openapi::has_v3_document(&registry, path) {
         return None;
     }
-    let hash = document_hash(request, &registry, path);
+    let hash = document_hash(request, documents, &registry, path);
     let build = || Document::with_hash(hash, build(request, &registry, path));
-    Some(request.cluster.documents.get(&dependency(&registry, path), &cache_name(path), build))
+    Some(documents.get(&dependency(&registry, path), &cache_name(path), build))
 }
 
 /// Whole seconds since 1970.
@@ -162,8 +159,8 @@ fn expiry(now: SystemTime) -> String {
 }
 
 /// Responds with the v3 document at a path.
-fn document(request: &RequestContext, path: &str) -> Response {
-    let Some(document) = cached_document(request, path) else {
+fn document(request: &RequestContext, documents: &Documents, path: &str) -> Response {
+    let Some(document) = cached_document(request, documents, path) else {
         return empty(StatusCode::NOT_FOUND, HeaderMap::new());
     };
     let mut headers = HeaderMap::new();

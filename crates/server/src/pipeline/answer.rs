@@ -8,12 +8,13 @@ use http::header::{HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use pintle_registry::ApiError;
 use pintle_value::print::quote;
 
+use super::HandlerChain;
 use super::admit::Refusal;
 use super::request_end::AnsweredBy;
 use crate::context::RequestContext;
 use crate::handlers::route;
 use crate::http::{Response, catch_panic, panic_response, panic_text, plain_error, text};
-use crate::observe::{Interference, Observers};
+use crate::observe::Interference;
 use crate::represent::error_response;
 use crate::request::log_limit::{LogLimit, Shortened};
 
@@ -25,13 +26,13 @@ pub(super) struct Answer {
 }
 
 /// Answers a request. A request that a filter has refused does not reach its handler.
-pub(super) async fn answer(request: &Arc<RequestContext>, observers: &Observers, refusal: Option<Refusal>) -> Answer {
+pub(super) async fn answer(request: &Arc<RequestContext>, chain: &HandlerChain, refusal: Option<Refusal>) -> Answer {
     let mut interference = Interference::None;
     let refused = |refusal: Refusal| (refusal.answered_by(), refuse(request, refusal));
     let (by, response) = match refusal {
         Some(refusal) => refused(refusal),
         None => {
-            match request.deadline.run(catch_panic(pin!(call_handler(request, observers, &mut interference)))).await {
+            match request.deadline.run(catch_panic(pin!(call_handler(request, chain, &mut interference)))).await {
                 // The handler has noticed the deadline first.
                 Ok(Ok(Err(_))) if request.is_body_late() => refused(Refusal::DeadlineExceeded),
                 Ok(Ok(Err(_))) if request.is_body_refused() => refused(Refusal::TooManyInFlight),
@@ -63,11 +64,11 @@ fn handled_response(
 /// Handles a request, unless an observer interferes.
 async fn call_handler(
     request: &Arc<RequestContext>,
-    observers: &Observers,
+    chain: &HandlerChain,
     interference: &mut Interference,
 ) -> Result<Response, ApiError> {
     if request.observed.is_some() {
-        *interference = Box::pin(observers.intervene(request)).await;
+        *interference = Box::pin(chain.observers.intervene(request)).await;
         match interference {
             Interference::None | Interference::LoseAnswer => {}
             Interference::Fail(error) => {
@@ -81,7 +82,7 @@ async fn call_handler(
             }
         }
     }
-    route(request).await
+    route(request, &chain.documents).await
 }
 
 /// The response to a request that does not reach its handler, or whose handler takes too long.

@@ -9,9 +9,6 @@ mod list_writer;
 mod message;
 mod source;
 pub(crate) mod status;
-mod stored_custom;
-mod stored_encoding;
-mod stored_form;
 mod table;
 
 use std::sync::Arc;
@@ -25,7 +22,7 @@ use pintle_value::{Value, object};
 
 use crate::cluster::{Cluster, tree};
 use crate::context::RequestContext;
-use crate::conversion::VersionView;
+use crate::conversion::{VersionView, from_hub};
 use crate::http::{Body, Response};
 use crate::objects::encode::{Shape, encode};
 use crate::objects::model;
@@ -34,7 +31,6 @@ use crate::request::negotiate::{self, Encoding, EndpointRestrictions, MediaTypeO
 pub(crate) use gzip::{compress, compress_from};
 pub(crate) use list::ListHead;
 pub(crate) use source::{ListMetrics, ObjectSource, RangeReader};
-pub use stored_form::StoredForm;
 
 /// The part of an object that a table row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,28 +237,6 @@ impl ResponseFormat {
         }
         Ok(self.respond(code, self.encode_tree(self.tree(&object)?)?))
     }
-}
-
-/// Converts an object of the hub version to a resource's version.
-pub(crate) fn from_hub(resource: &Resource, mut object: Value) -> Value {
-    if !resource.is_hub() {
-        resource.strategy.convert_from_hub(&mut object);
-        object.set("kind", resource.kind.as_str());
-        object.set("apiVersion", resource.group_version().to_string());
-    }
-    object
-}
-
-/// Converts an object of a resource's version to the hub version. The result is in normal form, like a decoded and
-/// encoded Go struct. Conversions may take empty lists from annotations, but stored objects must be in normal form.
-pub(crate) fn to_hub(resource: &Resource, hub: &Resource, mut object: Value) -> Value {
-    if !resource.is_hub() {
-        resource.strategy.convert_to_hub(&mut object);
-        model(hub).normalise(&hub.schema, None, &mut object, None);
-        object.set("kind", hub.kind.as_str());
-        object.set("apiVersion", hub.group_version().to_string());
-    }
-    object
 }
 
 /// Returns the `PartialObjectMetadata` of an object.

@@ -6,6 +6,7 @@ use pintle_value::{Object, Value, object};
 
 use super::event::INITIAL_EVENTS_END;
 use super::{IncludeObject, ListHead, ResponseFormat, partial};
+use crate::conversion::to_hub;
 use crate::objects::encode::{Shape, encode, json, write_json};
 use crate::request::negotiate::{Encoding, MetaVersion};
 
@@ -117,7 +118,7 @@ impl ResponseFormat {
         let stored = if self.resource.is_hub() {
             object
         } else {
-            converted = super::to_hub(&self.resource, &self.hub, object.clone());
+            converted = to_hub(&self.resource, &self.hub, object.clone());
             &converted
         };
         let cells = self.hub.table.cells(stored, self.now());

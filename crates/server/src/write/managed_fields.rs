@@ -19,10 +19,9 @@ use pintle_value::{FieldPath, Value, print};
 
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
-use crate::conversion::MemoizedConversions;
+use crate::conversion::{MemoizedConversions, from_hub, to_hub};
 use crate::objects::decode::ExpectedKind;
 use crate::objects::model;
-use crate::represent::{from_hub, to_hub};
 use crate::request::query::WriteOptions;
 
 /// The manager of the fields that were set before managed fields were tracked.

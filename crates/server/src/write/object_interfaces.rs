@@ -10,10 +10,10 @@ use pintle_value::Value;
 
 use super::internal_client::InternalClient;
 use crate::conversion;
+use crate::conversion::{from_hub, to_hub};
 use crate::objects::decode::{ExpectedKind, convert_strategic_patch, decode_patched};
 use crate::objects::encode::{Shape, write_json};
 use crate::objects::model;
-use crate::represent::{from_hub, to_hub};
 
 /// The versions of a custom resource. `None` if the kind is the kind of a subresource.
 fn versions_of<'r>(resource: &'r Resource, kind: &GroupVersionKind) -> Option<&'r dyn MultiVersion> {

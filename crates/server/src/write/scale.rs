@@ -24,12 +24,12 @@ use super::patch::{PatchRequest, check_patch_type};
 use super::subresource::respond_encoded;
 use super::update::{GuaranteedUpdate, SubresourceView, ValidationRules};
 use crate::context::RequestContext;
-use crate::conversion::VersionView;
+use crate::conversion::{VersionView, from_hub};
 use crate::http::Response;
 use crate::objects::decode::{ExpectedKind, decode};
 use crate::objects::{Routing, model};
 use crate::read::{find, wait_until_fresh};
-use crate::represent::{ResponseFormat, from_hub};
+use crate::represent::ResponseFormat;
 use crate::request::negotiate::{self, EndpointRestrictions, MediaTypeOptions, Transform};
 use crate::request::query::{WriteOptions, WriteVerb};
 

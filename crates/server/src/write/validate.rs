@@ -11,7 +11,7 @@ use super::metadata;
 use super::request_access::RequestAccess;
 use super::update::SubresourceView;
 use super::writer::Writer;
-use crate::represent::from_hub;
+use crate::conversion::from_hub;
 use crate::request::trace::Step;
 use crate::request::work_memory::budget_error;
 

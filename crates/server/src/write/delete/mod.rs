@@ -28,9 +28,10 @@ use super::writer::Writer;
 use crate::cluster::object_index::is_same_object;
 use crate::cluster::{check_key, tree};
 use crate::context::RequestContext;
+use crate::conversion::from_hub;
 use crate::http::Response;
 use crate::objects::decode::ExpectedKind;
-use crate::represent::{ResponseFormat, from_hub, success};
+use crate::represent::{ResponseFormat, success};
 use crate::request::query::DeleteOptions;
 
 /// Deletes one object as a part of a write that was already admitted (`pods/eviction` deletes the pod).

@@ -3,6 +3,9 @@
 //! are JSON. The server itself works with the JSON of the hub version. Values of other writers are read in every form
 //! that upstream's decoder accepts (upstream: `NewStorageCodec`).
 
+mod custom;
+mod encoding;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,8 +20,8 @@ use pintle_store::{Key, StoredValue, TransformError, TransformedValue, ValueTran
 use pintle_value::Value;
 use pintle_value::threads::map_parallel;
 
-use super::stored_encoding::EncodedObject;
-use super::{stored_custom, to_hub};
+use self::encoding::EncodedObject;
+use super::to_hub;
 use crate::cluster::object_index::is_same_object;
 use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX, TreeEncoder, built_in_decode_error};
 use crate::objects::decode::{KindScheme, internal_package, set_defaults};
@@ -123,7 +126,7 @@ impl StoredForm {
     }
 
     fn is_custom(&self, key: &str) -> bool {
-        key.strip_prefix(&self.root).is_some_and(stored_custom::is_custom)
+        key.strip_prefix(&self.root).is_some_and(custom::is_custom)
     }
 
     /// Decodes an object of any version to the hub version. It is stale unless it has the media type and the version in
@@ -318,7 +321,7 @@ impl ValueTransformer for StoredForm {
             Some(collection) => {
                 self.encode(collection, value).ok_or_else(|| TransformError("the object is not JSON".to_owned()))
             }
-            None if self.is_custom(key) => Ok(stored_custom::write(&value)),
+            None if self.is_custom(key) => Ok(custom::write(&value)),
             None => Ok(StoredValue::exact(value)),
         }
     }
@@ -340,7 +343,7 @@ impl ValueTransformer for StoredForm {
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
         let Some(collection) = self.collection(key) else {
             if self.is_custom(key) {
-                return stored_custom::read(&stored).map_err(TransformError);
+                return custom::read(&stored).map_err(TransformError);
             }
             // The value is copied, because the memory of etcd's answer is freed as a whole.
             return Ok(TransformedValue { value: Bytes::copy_from_slice(&stored), stale: false });
