@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::StatusCode;
 use pintle_admission::{AdmissionAttributes, AdmissionOperation, NamespaceLifecycle, TerminatingCrd};
 use pintle_cache::Object;
@@ -18,7 +19,7 @@ use super::metadata;
 use super::reservations::WriteReservations;
 use super::validate::{ApplicableRules, check_budget, validate_and_admit};
 use super::writer::Writer;
-use crate::cluster::object_key;
+use crate::cluster::{object_key, tree};
 use crate::context::RequestContext;
 use crate::conversion::{VersionView, to_hub};
 use crate::http::Response;
@@ -26,7 +27,7 @@ use crate::objects::decode::{ExpectedKind, decode, set_stored_defaults};
 use crate::objects::model;
 use crate::represent::ResponseFormat;
 use crate::request::negotiate;
-use crate::request::query::{WriteOptions, WriteVerb};
+use crate::request::query::{WriteOptions, WriteVerb, parse_revision};
 use crate::request::trace::Step;
 use crate::request::work_memory::budget_error;
 
@@ -102,6 +103,8 @@ impl CreateOperation<'_> {
         let object = to_hub(resource, &hub, object);
         writer.check_escalation(&hub, &object, None).await?;
         let is_generated = object.name().is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
+        let attempt =
+            Attempt { writer, resource, hub: &hub, client: &client, given, resource_version: &resource_version };
         let mut attempts_left = if is_generated { MAX_NAME_GENERATION_ATTEMPTS } else { 1 };
         let before = pintle_budget::mark();
         loop {
@@ -109,26 +112,33 @@ impl CreateOperation<'_> {
             before.release_all_but(0);
             attempts_left -= 1;
             if attempts_left == 0 {
-                return self.attempt(&hub, &client, object, given, &resource_version).await;
+                return attempt.run(object).await;
             }
-            match self.attempt(&hub, &client, object.clone(), given, &resource_version).await {
+            match attempt.run(object.clone()).await {
                 Err(ApiError::AlreadyExists { .. }) => {}
                 result => return result,
             }
         }
     }
+}
 
-    /// Creates an object at the hub version, after mutating admission. `given` are the namespace and the name before
-    /// mutating admission.
-    async fn attempt(
-        &self,
-        hub: &Arc<Resource>,
-        client: &InternalClient,
-        mut object: Value,
-        given: (&str, &str),
-        resource_version: &str,
-    ) -> Result<Arc<Object>, ApiError> {
-        let writer = &self.writer;
+/// An attempt of a create. Each attempt generates a new name if the object has none.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    writer: &'a Writer<'a>,
+    resource: &'a Arc<Resource>,
+    hub: &'a Arc<Resource>,
+    client: &'a InternalClient,
+    /// The namespace and the name before mutating admission.
+    given: (&'a str, &'a str),
+    /// The resourceVersion of the given object.
+    resource_version: &'a str,
+}
+
+impl Attempt<'_> {
+    /// Creates an object at the hub version, after mutating admission.
+    async fn run(self, mut object: Value) -> Result<Arc<Object>, ApiError> {
+        let Self { writer, hub, client, .. } = self;
         let context = &writer.context;
         metadata::fill_system_fields(context, &mut object);
         let generate_name = object.str_at(&["metadata", "generateName"]);
@@ -140,7 +150,7 @@ impl CreateOperation<'_> {
         let write = WriteOperation::Create(&mut object);
         let allocated = Allocated::begin(hub.strategy.allocation(), context, client, write).await?;
         let reservations = WriteReservations::new(writer.cluster);
-        let result = self.validate_and_store(hub, client, object, given, resource_version, &reservations).await;
+        let result = self.validate_and_store(object, &reservations).await;
         let end = WriteEnd::of(&result, |_| !context.dry_run);
         reservations.finish(client, end).await;
         allocated.finish(client, end).await;
@@ -148,18 +158,14 @@ impl CreateOperation<'_> {
     }
 
     async fn validate_and_store(
-        &self,
-        hub: &Arc<Resource>,
-        client: &InternalClient,
+        self,
         mut object: Value,
-        given: (&str, &str),
-        resource_version: &str,
         reservations: &WriteReservations<'_>,
     ) -> Result<Arc<Object>, ApiError> {
-        let Self { writer, resource } = self;
+        let Self { writer, resource, hub, client, .. } = self;
         // As in upstream, plugins see the name that the client gave, or else the generated name. The namespace of a
         // namespace object is its name, but empty if the name is generated.
-        let (namespace, given_name) = given;
+        let (namespace, given_name) = self.given;
         let name = if given_name.is_empty() { object.name() } else { given_name }.to_owned();
         let attributes = AdmissionAttributes {
             reservations,
@@ -170,47 +176,70 @@ impl CreateOperation<'_> {
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
         set_stored_defaults(resource, hub, &mut object);
         check_budget(writer)?;
-        // Upstream's storage layer rejects a resourceVersion, and a dry run does not reach that layer. A malformed
-        // resourceVersion is ignored.
-        let is_revision = |text: &str| {
-            !text.is_empty() && crate::request::query::parse_revision(text).is_ok_and(|revision| revision > 0)
-        };
-        if !writer.context.dry_run && is_revision(resource_version) {
+        let key = object_key(object.namespace(), object.name());
+        if writer.context.dry_run {
+            return self.dry_run(&key, &object).await;
+        }
+        self.check_resource_version()?;
+        self.store(&key, &object, &attributes).await
+    }
+
+    /// Upstream's storage layer rejects a resourceVersion, and a dry run does not reach that layer. A malformed
+    /// resourceVersion is ignored.
+    fn check_resource_version(self) -> Result<(), ApiError> {
+        if !self.resource_version.is_empty() && parse_revision(self.resource_version).is_ok_and(|revision| revision > 0)
+        {
             return Err(ApiError::Unclassified(
                 "resourceVersion should not be set on objects to be created".to_owned(),
             ));
         }
-        let cluster = writer.cluster;
-        let key = object_key(object.namespace(), object.name());
-        let json = VersionView::of(cluster, hub).encode_for_storage(&object, None).await?;
-        let already_exists = || self.already_exists(hub, &key, &object);
-        if writer.context.dry_run {
-            // As in upstream, a dry run treats a corrupt object as absent.
-            if matches!(cluster.watch_cache(hub)?.read(&key), Ok(Some(_))) {
-                return Err(already_exists());
-            }
-            // A dry run answers with the object that would be given to the storage layer.
-            return dry_run_object(&key, json, resource_version);
+        Ok(())
+    }
+
+    async fn json(self, object: &Value) -> Result<Bytes, ApiError> {
+        VersionView::of(self.writer.cluster, self.hub).encode_for_storage(object, None).await
+    }
+
+    /// Returns the object that would be given to the storage layer.
+    async fn dry_run(self, key: &str, object: &Value) -> Result<Arc<Object>, ApiError> {
+        let json = self.json(object).await?;
+        // As in upstream, a dry run treats a corrupt object as absent.
+        match self.writer.cluster.watch_cache(self.hub)?.read(key) {
+            Ok(Some(_)) => Err(self.already_exists(key, object)),
+            _ => dry_run_object(key, json, self.resource_version),
         }
+    }
+
+    /// Stores the object. The namespace and the CRD are checked again each time that they have changed before the
+    /// commit.
+    async fn store(
+        self,
+        key: &str,
+        object: &Value,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> Result<Arc<Object>, ApiError> {
+        let Self { writer, hub, .. } = self;
+        let cluster = writer.cluster;
+        let json = self.json(object).await?;
         loop {
             let conditions = cluster.conditions_of_create(hub, object.namespace());
-            NamespaceLifecycle::check(&attributes)?;
-            TerminatingCrd::check(&attributes)?;
+            NamespaceLifecycle::check(attributes)?;
+            TerminatingCrd::check(attributes)?;
             let change = ObjectChange { compare: Compare::Absent, conditions, json: Some(json.clone()) };
-            let outcome = commit(cluster, hub, &key, change, Some(&object)).await?;
+            let outcome = commit(cluster, hub, key, change, Some(object)).await?;
             writer.recorder.trace.step(Step::Stored);
             match outcome {
-                CommitOutcome::Committed(revision) => return committed_object(cluster, hub, &key, revision, json),
-                CommitOutcome::Conflict => return Err(already_exists()),
+                CommitOutcome::Committed(revision) => return committed_object(cluster, hub, key, revision, json),
+                CommitOutcome::Conflict => return Err(self.already_exists(key, object)),
                 CommitOutcome::ConditionFailed => {}
             }
         }
     }
 
     /// The error for a name that exists (upstream: `CheckGeneratedNameError`, which checks `generateName` only).
-    fn already_exists(&self, hub: &Arc<Resource>, key: &str, object: &Value) -> ApiError {
-        let existing = self.writer.cluster.watch_cache(hub).ok().and_then(|cache| cache.read(key).ok().flatten());
-        let existing = existing.and_then(|object| crate::cluster::tree(&object).ok());
+    fn already_exists(self, key: &str, object: &Value) -> ApiError {
+        let existing = self.writer.cluster.watch_cache(self.hub).ok().and_then(|cache| cache.read(key).ok().flatten());
+        let existing = existing.and_then(|object| tree(&object).ok());
         ApiError::AlreadyExists {
             resource: self.resource.group_resource(),
             name: object.name().into(),
