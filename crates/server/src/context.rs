@@ -98,7 +98,7 @@ impl Drop for RequestContext {
 impl RequestContext {
     /// The negotiation endpoint of plain objects in all served encodings.
     pub(crate) fn endpoint(&self) -> EndpointRestrictions {
-        EndpointRestrictions { has_cbor: self.cluster.cbor, ..EndpointRestrictions::PLAIN }
+        EndpointRestrictions { has_cbor: self.cluster.settings.cbor, ..EndpointRestrictions::PLAIN }
     }
 
     /// The request attributes that strategies use.
@@ -110,8 +110,8 @@ impl RequestContext {
             groups: self.user.groups.clone(),
             extra: self.user.extra.clone(),
             dry_run,
-            gates: self.cluster.gates.clone(),
-            allow_privileged: self.cluster.allow_privileged,
+            gates: self.cluster.settings.gates.clone(),
+            allow_privileged: self.cluster.settings.allow_privileged,
         }
     }
 
@@ -194,7 +194,7 @@ impl RequestContext {
         if let Some(budget) = self.budget.get() {
             let deadline = self.deadline.min(Instant::now() + WRITE_TIMEOUT);
             budget.set_deadline(deadline.into_std());
-            let reserved = timeout_at(deadline, self.cluster.work_memory.reserve(budget, received.len()));
+            let reserved = timeout_at(deadline, self.cluster.limits.work_memory.reserve(budget, received.len()));
             match reserved.await {
                 Ok(Ok(())) => {}
                 Ok(Err(ShortOfMemory)) => return Err(short_of_memory()),
@@ -212,7 +212,7 @@ impl RequestContext {
 
     /// The budget of the work for the write.
     pub(crate) fn budget(&self) -> &Budget {
-        self.budget.get_or_init(|| self.cluster.work_memory.budget())
+        self.budget.get_or_init(|| self.cluster.limits.work_memory.budget())
     }
 
     /// True if there was no room for the body.
@@ -249,7 +249,7 @@ impl RequestContext {
 
     /// The built-in types and the recorder of warnings, with which bodies are decoded.
     pub(crate) fn decoding(&self) -> (&Catalog, &Recorder) {
-        (&self.cluster.catalog, &self.recorder)
+        (&self.cluster.served.catalog, &self.recorder)
     }
 
     /// True if the client accepts gzip.

@@ -135,7 +135,7 @@ impl RunningControllers {
         );
         cluster.spawn_until_shutdown(self.election.run(&client));
         if controller_options.controllers {
-            let issuer = cluster.service_accounts.issuer.clone();
+            let issuer = cluster.settings.service_accounts.issuer.clone();
             let issue = move |account: (&str, &str, &str), secret: &str| {
                 issuer.issue_legacy(account, secret).map(|token| token.0).map_err(|error| error.to_string())
             };
@@ -160,7 +160,9 @@ impl RunningControllers {
             cluster.enable_api_services();
             run_as_leader(cluster, move |client| run_api_services(client, built_in.clone()));
         }
-        if let Some((manager, identity)) = cluster.storage_versions.as_ref().zip(self.server.identity.as_ref()) {
+        if let Some((manager, identity)) =
+            cluster.lifecycle.storage_versions.as_ref().zip(self.server.identity.as_ref())
+        {
             cluster.spawn_until_shutdown(run_storage_version_updater(&client, manager.clone(), identity));
             if controller_options.controllers {
                 run_as_leader(cluster, run_storage_version_collector);
@@ -227,7 +229,7 @@ fn run_as_leader<F: Future<Output = ()> + Send + 'static>(
     // The background tasks exist from now on, even if this server does not lead, because health checks list them in
     // this order.
     let first = Mutex::new(Some(run(&(cluster.clone() as Arc<dyn ClusterClient>))));
-    cluster.spawn_until_shutdown(while_leading(&cluster.election, move || {
+    cluster.spawn_until_shutdown(while_leading(&cluster.lifecycle.election, move || {
         let first = first.lock().take();
         first.or_else(|| weak.upgrade().map(|cluster| run(&(cluster as Arc<dyn ClusterClient>))))
     }));
@@ -261,7 +263,7 @@ pub(crate) async fn start_crds(controller: CrdController, cluster: &Arc<Cluster>
 
 impl ClusterClient for Cluster {
     fn gates(&self) -> &Gates {
-        &self.gates
+        &self.settings.gates
     }
 
     fn work_queues(&self) -> &WorkQueues {
@@ -273,7 +275,7 @@ impl ClusterClient for Cluster {
     }
 
     fn registry_changes(&self) -> watch::Receiver<()> {
-        self.registry_changed.subscribe()
+        self.served.changed.subscribe()
     }
 
     fn watch_cache(&self, resource: &Resource) -> Option<Arc<WatchCache>> {
@@ -281,7 +283,7 @@ impl ClusterClient for Cluster {
     }
 
     fn event_stream(&self) -> EventStream {
-        self.cache.event_stream()
+        self.stores.cache.event_stream()
     }
 
     fn now(&self) -> Time {
@@ -293,7 +295,7 @@ impl ClusterClient for Cluster {
     }
 
     fn background_task(&self, name: &'static str) -> BackgroundTask {
-        self.background_tasks.task(name)
+        self.lifecycle.background_tasks.task(name)
     }
 
     fn catch_up_all(self: Arc<Self>) -> BoxFuture<'static, Result<CaughtUp, ApiError>> {
@@ -305,7 +307,7 @@ impl ClusterClient for Cluster {
     }
 
     fn leadership(&self) -> watch::Receiver<bool> {
-        self.election.leadership()
+        self.lifecycle.election.leadership()
     }
 
     fn record_server_address(
@@ -330,7 +332,7 @@ impl ClusterClient for Cluster {
     }
 
     fn wait_for_reserved_writes(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(async move { self.reserved_writes.wait().await })
+        Box::pin(async move { self.writes.reserved.wait().await })
     }
 
     fn create(self: Arc<Self>, resource: GroupResource, object: Value) -> BoxFuture<'static, Result<(), ApiError>> {
@@ -414,17 +416,17 @@ impl CrdHost for Cluster {
         resource: Option<Arc<Resource>>,
     ) -> BoxFuture<'static, Result<(), CacheError>> {
         Box::pin(async move {
-            let has_fields = resource.is_some_and(|resource| self.indexers.set(&resource));
-            match has_fields && self.cache.watch_cache(&prefix).is_some() {
-                true => self.cache.reindex(&prefix).await,
-                false => self.cache.open(&prefix).await,
+            let has_fields = resource.is_some_and(|resource| self.stores.indexers.set(&resource));
+            match has_fields && self.stores.cache.watch_cache(&prefix).is_some() {
+                true => self.stores.cache.reindex(&prefix).await,
+                false => self.stores.cache.open(&prefix).await,
             }
         })
     }
 
     fn close_watch_cache(&self, prefix: &str) {
-        self.cache.close(prefix);
-        self.indexers.remove(prefix);
+        self.stores.cache.close(prefix);
+        self.stores.indexers.remove(prefix);
     }
 
     fn update_status_as_leader(

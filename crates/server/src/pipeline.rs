@@ -112,7 +112,7 @@ pub(crate) async fn handle(
         Err(refusal) => (None, Some(refusal)),
     };
     // As in upstream, clients without credentials do not keep HTTP/2 connections, which are prone to abuse.
-    let is_last = sender.is_unauthenticated && arrival.cluster.limits_unauthenticated_http2;
+    let is_last = sender.is_unauthenticated && arrival.cluster.settings.limits_unauthenticated_http2;
     let request = arrival.into_context(sender, in_flight, body, chain.observers.parts());
     let unanswered = Unanswered::new(&request, &chain.observers);
     let mut answer = pin!(answer(&request, chain, refusal)).await;

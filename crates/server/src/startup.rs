@@ -14,7 +14,7 @@ use std::time::Duration;
 use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
 use pintle_controllers::{CrdController, server_name};
-use pintle_gates::Gates;
+use pintle_gates::{Feature, Gates};
 use pintle_kinds::{RuntimeConfig, ServiceNetwork};
 use pintle_locks::RwLock;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry};
@@ -27,8 +27,9 @@ use self::manifests::load_manifests;
 use crate::access::AccessControl;
 use crate::cluster::flags::Flags;
 use crate::cluster::{
-    Cluster, ClusterParts, Component, Indexers, KubeletOptions, MemoryBudget, OverrideStorage, RECORD_PREFIXES,
-    ServiceAccountConfig, StorageMetrics, StorageOverride, TreeEncoder, start_memory_task,
+    Cluster, Component, Indexers, KubeletOptions, Lifecycle, Limits, MemoryBudget, Outbound, OverrideStorage,
+    RECORD_PREFIXES, ServedKinds, ServiceAccountConfig, Settings, StorageMetrics, StorageOverride, Stores, TreeEncoder,
+    start_memory_task,
 };
 use crate::controllers::{ControllerOptions, RunningControllers, start_crds};
 use crate::http::cors::Cors;
@@ -36,7 +37,6 @@ use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_te
 use crate::observe::{Observers, RequestObserver};
 use crate::pipeline::{self, HandlerChain, RequestLimits};
 use crate::read::start_watch_terminator;
-use crate::request::body_budget::BodyBudget;
 use crate::webhook::AdmissionWebhooks;
 
 /// Builds the authenticators and authorizers of a running cluster. They follow the objects of the cluster.
@@ -232,36 +232,33 @@ impl ApiServer {
         let encodings = EncodingCache::new(config.encoding_cache);
         let cache = loaded.follow(crds.collections().map(|(prefix, _)| prefix.clone()), encodings);
         let storage_versions = running.storage_versions(catalog, &registry, &config.gates);
-        let cluster = Arc::new(Cluster::new(ClusterParts {
-            catalog: catalog.clone(),
-            built_in,
-            registry,
-            store: config.store,
-            encoder: config.encoder,
-            cache,
-            overrides,
-            indexers,
-            clock: config.clock,
+        let gates = Arc::new(config.gates);
+        let settings = Settings {
+            cbor: gates.is_enabled(Feature::CBOR),
+            limits_unauthenticated_http2: gates.is_enabled(Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION),
+            gates: gates.clone(),
             min_request_timeout: config.min_request_timeout,
-            gates: config.gates,
             allow_privileged: config.allow_privileged,
             event_ttl: config.event_ttl,
             storage_metrics: config.storage_metrics,
             components: config.components,
             flags: config.flags.map(Flags::new),
             service_accounts: config.service_accounts,
-            memory: config.memory,
-            bodies: BodyBudget::new(config.limits.max_body_bytes_in_flight),
-            recovery: config.recovery,
-            kubelets: config.kubelets,
-            election: running.election.clone(),
-            storage_versions,
-        }));
+        };
+        let cluster = Arc::new(Cluster::new(
+            ServedKinds::new(catalog.clone(), built_in, registry, &gates),
+            Stores { main: config.store, cache, overrides, encoder: config.encoder, indexers },
+            settings,
+            Outbound::new(config.kubelets, &gates),
+            Limits::new(config.memory, config.limits.max_body_bytes_in_flight),
+            Lifecycle::new(config.recovery, running.election.clone(), storage_versions),
+            config.clock,
+        ));
         start_memory_task(&cluster);
         let webhooks = AdmissionWebhooks::load(&cluster, &plugins).map_err(|(name, error)| {
             ClusterError::Admission(ConfigurationError::UnreadablePlugin { name, error: error.to_string() })
         })?;
-        *cluster.webhook_caller.write() = Arc::new(webhooks);
+        *cluster.outbound.webhook_caller.write() = Arc::new(webhooks);
         let server = config.controllers.hostname.as_deref().map(server_name).unwrap_or_default();
         load_manifests(&cluster, &plugins, &server).map_err(ClusterError::Admission)?;
         *cluster.admission.write() = Arc::new(plugins);
@@ -285,12 +282,12 @@ impl ApiServer {
     /// The background task with this name, whose state health checks report.
     #[must_use]
     pub fn background_task(&self, name: &'static str) -> BackgroundTask {
-        self.cluster.background_tasks.task(name)
+        self.cluster.lifecycle.background_tasks.task(name)
     }
 
     /// Begins to shut down: from now on the server is not ready, but it continues to serve.
     pub fn terminate(&self) {
-        self.cluster.terminating.store(true, Ordering::Relaxed);
+        self.cluster.lifecycle.terminating.store(true, Ordering::Relaxed);
     }
 
     /// Removes the server's lease and its endpoints of the service `kubernetes` before it stops. The store must still
@@ -330,6 +327,6 @@ impl Handler for ApiServer {
 
     fn drain(&self) {
         self.terminate();
-        self.cluster.shutting_down.send_replace(true);
+        self.cluster.lifecycle.shutting_down.send_replace(true);
     }
 }

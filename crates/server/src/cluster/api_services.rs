@@ -63,7 +63,7 @@ impl ServicePriority {
 impl Cluster {
     /// Enables the APIServices: from now on they determine the order of served versions in discovery.
     pub(crate) fn enable_api_services(&self) {
-        self.api_service_registration.is_enabled.store(true, Ordering::Relaxed);
+        self.lifecycle.api_service_registration.is_enabled.store(true, Ordering::Relaxed);
     }
 
     /// The versions of `/apis` by group, in the order of their APIServices; `None` if the server keeps no APIServices.
@@ -102,7 +102,7 @@ impl Cluster {
 
     /// The stored APIServices; `None` if the server keeps none.
     fn stored_api_services(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Value>> {
-        if !self.api_service_registration.is_enabled.load(Ordering::Relaxed) {
+        if !self.lifecycle.api_service_registration.is_enabled.load(Ordering::Relaxed) {
             return None;
         }
         let registry = self.registry();
@@ -125,12 +125,12 @@ impl Cluster {
 
     /// The APIServices of the built-in versions that are served.
     pub(crate) fn built_in_api_services(&self) -> Vec<Value> {
-        built_in_api_services(&self.catalog, &self.registry())
+        built_in_api_services(&self.served.catalog, &self.registry())
     }
 
     /// Fails until the APIServices of all built-in versions have been available.
     pub(crate) fn check_api_services(&self) -> Result<(), String> {
-        let is_complete = &self.api_service_registration.is_complete;
+        let is_complete = &self.lifecycle.api_service_registration.is_complete;
         if is_complete.load(Ordering::Relaxed) {
             return Ok(());
         }

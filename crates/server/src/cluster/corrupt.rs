@@ -59,7 +59,7 @@ impl Cluster {
         }
         let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
         let cause = |corrupt: &CorruptObject| {
-            let key = self.cache.store_key(&prefix, &corrupt.key);
+            let key = self.stores.cache.store_key(&prefix, &corrupt.key);
             let message = corrupt_message(&key, corrupt);
             Cause { reason: Str::from("UnexpectedServerResponse"), message, field: key }
         };

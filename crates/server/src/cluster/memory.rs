@@ -173,10 +173,10 @@ impl MemoryGuard {
 
 /// Starts the task that keeps a cluster within its memory budget, if it has one. It ends when the server shuts down.
 pub(crate) fn start_memory_task(cluster: &Arc<Cluster>) {
-    if cluster.memory.budget.is_none() {
+    if cluster.limits.memory.budget.is_none() {
         return;
     }
-    let task = cluster.background_tasks.task(MEMORY_TASK);
+    let task = cluster.lifecycle.background_tasks.task(MEMORY_TASK);
     let weak = Arc::downgrade(cluster);
     let reported = task.clone();
     let start = move || {
@@ -203,10 +203,10 @@ impl Cluster {
     /// # Errors
     /// Memory cannot be measured.
     async fn relieve_memory(&self) -> Result<(), String> {
-        let Some(MemoryBudget { limit, usage }) = &self.memory.budget else { return Ok(()) };
+        let Some(MemoryBudget { limit, usage }) = &self.limits.memory.budget else { return Ok(()) };
         let used = usage.used_bytes().map_err(|error| format!("failed to measure the memory in use: {error}"))?;
-        self.memory.used.store(used, Ordering::Relaxed);
-        let before = self.memory.pressure();
+        self.limits.memory.used.store(used, Ordering::Relaxed);
+        let before = self.limits.memory.pressure();
         let now = before.next(used, *limit);
         if now != before {
             let (used_mib, limit_mib, effect) = (used >> 20, limit >> 20, now.effect());
@@ -215,18 +215,18 @@ impl Cluster {
             } else {
                 tracing::info!(level = now as u8, used_mib, limit_mib, effect, "Memory pressure has decreased");
             }
-            self.memory.pressure.store(now as u8, Ordering::Relaxed);
-            self.work_memory.set_short(now >= MemoryPressure::History);
+            self.limits.memory.pressure.store(now as u8, Ordering::Relaxed);
+            self.limits.work_memory.set_short(now >= MemoryPressure::History);
             self.storages().for_each(|storage| storage.cache.set_encodings_cached(now < MemoryPressure::Encodings));
             if now < MemoryPressure::History {
                 self.storages().for_each(|storage| storage.cache.restore_history());
-                *self.memory.history_given_up_at.lock() = None;
+                *self.limits.memory.history_given_up_at.lock() = None;
             }
         }
         if now >= MemoryPressure::Encodings {
-            self.conversion_cache.clear();
+            self.outbound.conversion_cache.clear();
         }
-        if now >= MemoryPressure::History && self.memory.is_history_due() {
+        if now >= MemoryPressure::History && self.limits.memory.is_history_due() {
             let min_bytes = usize::try_from(limit / MIN_HISTORY_SHARE).unwrap_or(usize::MAX);
             for Storage { store, cache, .. } in self.storages() {
                 let evicted_to = cache.halve_history(min_bytes);

@@ -14,46 +14,40 @@ mod memory;
 mod metrics;
 pub(crate) mod object_index;
 mod objects;
+mod parts;
 mod records;
 mod reserved_writes;
 mod server_addresses;
 mod service_accounts;
+mod settings;
 mod storage;
 mod webhook_clients;
 
 use std::fmt;
 use std::mem::Discriminant;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pintle_admission::PluginChain;
-use pintle_admission::webhook::{NoWebhooks, WebhookCaller};
+use pintle_admission::webhook::WebhookCaller;
 use pintle_auth::node::NodeAuthorizer;
 use pintle_auth::rbac::RbacIndex;
-use pintle_cache::{Cache, WatchCache};
-use pintle_catalog::{Catalog, ResourceFacts};
-use pintle_controllers::{LeaderElection, StorageVersionManager};
-use pintle_gates::{Feature, Gates};
+use pintle_cache::WatchCache;
+use pintle_catalog::ResourceFacts;
+use pintle_gates::Gates;
 use pintle_locks::{Mutex, RwLock};
 use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
-use pintle_store::{Clock, Sleep, Store};
-use pintle_supervisor::{BackgroundTasks, RecoveryTimes};
+use pintle_store::{Clock, Sleep};
 use pintle_value::Str;
 use pintle_value::time::Time;
-use tokio_util::task::TaskTracker;
 
-use self::api_services::ApiServiceRegistration;
-use self::contended_keys::ContendedKeys;
 pub(crate) use self::contended_keys::Turn;
-use self::conversion_cache::ConversionCache;
-use self::flags::Flags;
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
 pub(crate) use self::indexers::{Indexers, built_in_decode_error, custom_decode_error};
 pub use self::kubelets::KubeletOptions;
 pub(crate) use self::kubelets::{KubeletAddress, KubeletClient, join_host_port};
 use self::lazy::Lazy;
-use self::memory::MemoryGuard;
 pub(crate) use self::memory::start_memory_task;
 pub use self::memory::{MemoryBudget, MemoryUsage, ResidentMemory};
 pub(crate) use self::metrics::{
@@ -62,244 +56,100 @@ pub(crate) use self::metrics::{
     WatchSeries,
 };
 pub(crate) use self::objects::{check_key, object_key, tree, tree_keeping_text};
+use self::parts::{AuthorizerIndexes, Writes};
+pub(crate) use self::parts::{Lifecycle, Limits, Outbound, ServedKinds, Stores};
 pub use self::records::OWN_RECORDS_PREFIX;
 pub(crate) use self::records::{RANGES_PREFIX, RECORD_PREFIXES};
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
 pub use self::server_addresses::SERVER_ADDRESSES_PREFIX;
 pub use self::service_accounts::ServiceAccountConfig;
+pub(crate) use self::settings::Settings;
+pub use self::settings::{Component, StorageMetrics};
 pub(crate) use self::storage::{OverrideStorage, Storage};
 pub use self::storage::{StorageOverride, TreeEncoder};
 pub(crate) use self::webhook_clients::RecentClients;
-use self::webhook_clients::WebhookClients;
-use crate::http::{CpuPermits, UnresponsiveWatches};
-use crate::request::body_budget::BodyBudget;
-use crate::request::work_memory::WorkMemory;
 
 /// The interval between log lines about an error of the store while the error lasts.
 const STORE_ERROR_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A component outside of this server whose health `componentstatuses` reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Component {
-    /// The name of its `ComponentStatus`.
-    pub name: String,
-    /// The URL that answers with 200 while the component is healthy.
-    pub health: String,
-}
-
-impl Component {
-    /// The components that kube-apiserver probes, at their default ports on this host.
-    #[must_use]
-    pub fn defaults() -> Vec<Self> {
-        [("controller-manager", 10257), ("scheduler", 10259)]
-            .map(|(name, port)| Self { name: name.to_owned(), health: format!("https://127.0.0.1:{port}/healthz") })
-            .into()
-    }
-}
-
-/// The metrics of the store that are computed when metrics are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StorageMetrics {
-    /// The number of objects of each resource (`--etcd-count-metric-poll-period` is not zero).
-    pub objects: bool,
-    /// The size of the database (`--etcd-db-metric-poll-interval` is not zero).
-    pub size: bool,
-}
-
-impl Default for StorageMetrics {
-    fn default() -> Self {
-        Self { objects: true, size: true }
-    }
-}
-
 /// A logical cluster.
 pub struct Cluster {
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) built_in: Vec<Arc<Resource>>,
-    pub(crate) registry: RwLock<Arc<Registry>>,
-    /// The part of the registry that discovery and OpenAPI show.
-    published: RwLock<Arc<Registry>>,
-    /// Notified each time that the set of served resources changes.
-    pub(crate) registry_changed: tokio::sync::watch::Sender<()>,
-    /// The store of records and of all collections without a store of their own.
-    pub(crate) store: Arc<dyn Store>,
-    /// Encodes objects from their trees as values of all stores; `None` if the stores have no such encoder.
-    pub(crate) encoder: Option<Arc<dyn TreeEncoder>>,
-    /// The cache of `store`.
-    pub(crate) cache: Cache,
-    /// The collections that are in other stores.
-    pub(crate) overrides: Vec<OverrideStorage>,
-    /// The selectable fields that the watch caches index.
-    pub(crate) indexers: Arc<Indexers>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) min_request_timeout: Duration,
+    /// The kinds that are served.
+    pub(crate) served: ServedKinds,
+    /// The stores of objects and records, and the caches that follow them.
+    pub(crate) stores: Stores,
+    /// The settings that flags and feature gates give.
+    pub(crate) settings: Settings,
+    /// Calls to webhooks, kubelets and other backends.
+    pub(crate) outbound: Outbound,
+    /// The limits of memory and processor time.
+    pub(crate) limits: Limits,
+    /// The writes in progress.
+    pub(crate) writes: Writes,
+    /// The indexes of the authorizers.
+    authorizers: AuthorizerIndexes,
+    /// Background tasks, the election of a leader, and the end of the server.
+    pub(crate) lifecycle: Lifecycle,
+    /// The admission plugins; empty until the server has loaded them.
     pub(crate) admission: RwLock<Arc<PluginChain>>,
-    /// Calls the webhooks of the plugins.
-    pub(crate) webhook_caller: RwLock<Arc<dyn WebhookCaller>>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
-    pub(crate) gates: Arc<Gates>,
-    pub(crate) allow_privileged: bool,
-    /// True if CBOR is served; cached because every request asks.
-    pub(crate) cbor: bool,
-    /// True if clients without credentials do not keep connections of HTTP/2.
-    pub(crate) limits_unauthenticated_http2: bool,
-    pub(crate) event_ttl: Duration,
-    pub(crate) storage_metrics: StorageMetrics,
-    pub(crate) components: Vec<Component>,
-    /// The flags of the process; `None` if it shows none.
-    pub(crate) flags: Option<Flags>,
-    pub(crate) service_accounts: ServiceAccountConfig,
-    pub(crate) webhook_clients: WebhookClients,
-    /// The connections to kubelets and to the backends of proxied requests.
-    pub(crate) kubelets: KubeletClient,
-    pub(crate) conversion_cache: ConversionCache,
-    /// The bodies of requests that are held at present.
-    pub(crate) bodies: Arc<BodyBudget>,
-    /// The state of the memory budget.
-    pub(crate) memory: MemoryGuard,
-    /// The memory that writes may take.
-    pub(crate) work_memory: Arc<WorkMemory>,
-    /// The roles and bindings. The first decision that needs them fills the index.
-    rbac: Lazy<FollowedIndex<RbacIndex>>,
-    /// The graph of the node authorizer. The first decision that needs it builds the graph.
-    nodes: Lazy<FollowedIndex<NodeAuthorizer>>,
-    /// Limits how many large responses are encoded at the same time.
-    pub(crate) cpu_permits: CpuPermits,
-    /// The election among the servers that share the store. The elected server runs the controllers.
-    pub(crate) election: Arc<LeaderElection>,
-    /// The writes in progress for which admission plugins have reserved something.
-    pub(crate) reserved_writes: ReservedWrites,
-    /// The keys that several writes want to change at the same time.
-    pub(crate) contended_keys: ContendedKeys,
-    /// The background tasks, whose state health checks report.
-    pub(crate) background_tasks: BackgroundTasks,
-    /// The open watches. A watch whose client does not read ends.
-    pub(crate) unresponsive_watches: UnresponsiveWatches,
-    /// Turns true when the server begins to shut down: it still serves, but is no longer ready.
-    pub(crate) terminating: AtomicBool,
-    api_service_registration: ApiServiceRegistration,
-    /// Records the storage versions of the server's resources; `None` if the server records none.
-    pub(crate) storage_versions: Option<Arc<StorageVersionManager>>,
-    /// Turns true when the server shuts down. Watches and background tasks end then.
-    pub(crate) shutting_down: tokio::sync::watch::Sender<bool>,
-    /// The writes of requests in progress.
-    writes: TaskTracker,
 }
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("cache", &self.cache).finish_non_exhaustive()
-    }
-}
-
-/// The arguments of [`Cluster::new`].
-pub(crate) struct ClusterParts {
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) built_in: Vec<Arc<Resource>>,
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) encoder: Option<Arc<dyn TreeEncoder>>,
-    pub(crate) cache: Cache,
-    pub(crate) overrides: Vec<OverrideStorage>,
-    pub(crate) indexers: Arc<Indexers>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) min_request_timeout: Duration,
-    pub(crate) gates: Gates,
-    pub(crate) allow_privileged: bool,
-    pub(crate) event_ttl: Duration,
-    pub(crate) storage_metrics: StorageMetrics,
-    pub(crate) components: Vec<Component>,
-    pub(crate) flags: Option<Flags>,
-    pub(crate) service_accounts: ServiceAccountConfig,
-    pub(crate) memory: Option<MemoryBudget>,
-    pub(crate) bodies: Arc<BodyBudget>,
-    pub(crate) recovery: RecoveryTimes,
-    pub(crate) kubelets: KubeletOptions,
-    pub(crate) election: Arc<LeaderElection>,
-    pub(crate) storage_versions: Option<Arc<StorageVersionManager>>,
-}
-
-/// The catalog that a server with these feature gates publishes.
-fn catalog(catalog: Arc<Catalog>, gates: &Gates) -> Arc<Catalog> {
-    match gates.is_enabled(Feature::OPENAPI_ENUMS) {
-        true => catalog,
-        false => Arc::new(Catalog::clone(&catalog).without_published_enums()),
+        f.debug_struct("Cluster").field("cache", &self.stores.cache).finish_non_exhaustive()
     }
 }
 
 impl Cluster {
     /// Creates a cluster without admission plugins.
-    pub(crate) fn new(parts: ClusterParts) -> Self {
-        let background_tasks = BackgroundTasks::new(parts.recovery);
-        background_tasks.add(parts.cache.feed_task().clone());
+    pub(crate) fn new(
+        served: ServedKinds,
+        stores: Stores,
+        settings: Settings,
+        outbound: Outbound,
+        limits: Limits,
+        lifecycle: Lifecycle,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        lifecycle.background_tasks.add(stores.cache.feed_task().clone());
         Self {
-            background_tasks,
-            catalog: catalog(parts.catalog, &parts.gates),
-            built_in: parts.built_in,
-            published: RwLock::new(parts.registry.clone()),
-            registry: RwLock::new(parts.registry),
-            registry_changed: tokio::sync::watch::Sender::new(()),
-            store: parts.store,
-            encoder: parts.encoder,
-            cache: parts.cache,
-            overrides: parts.overrides,
-            indexers: parts.indexers,
-            clock: parts.clock,
-            min_request_timeout: parts.min_request_timeout,
+            served,
+            stores,
+            outbound,
+            limits,
+            writes: Writes::default(),
+            authorizers: AuthorizerIndexes::default(),
+            lifecycle,
             admission: RwLock::default(),
-            webhook_caller: RwLock::new(Arc::new(NoWebhooks)),
-            metrics: Metrics::new(&parts.gates),
-            kubelets: KubeletClient::new(parts.kubelets, &parts.gates),
-            cbor: parts.gates.is_enabled(Feature::CBOR),
-            limits_unauthenticated_http2: parts.gates.is_enabled(Feature::UNAUTHENTICATED_HTTP2_DOS_MITIGATION),
-            gates: Arc::new(parts.gates),
-            allow_privileged: parts.allow_privileged,
-            event_ttl: parts.event_ttl,
-            storage_metrics: parts.storage_metrics,
-            components: parts.components,
-            flags: parts.flags,
-            service_accounts: parts.service_accounts,
-            webhook_clients: WebhookClients::default(),
-            conversion_cache: ConversionCache::default(),
-            work_memory: WorkMemory::new(parts.memory.as_ref().map(|budget| budget.limit)),
-            memory: MemoryGuard::new(parts.memory),
-            bodies: parts.bodies,
-            rbac: Lazy::default(),
-            nodes: Lazy::default(),
-            cpu_permits: CpuPermits::default(),
-            election: parts.election,
-            reserved_writes: ReservedWrites::default(),
-            contended_keys: ContendedKeys::default(),
-            unresponsive_watches: UnresponsiveWatches::default(),
-            terminating: AtomicBool::new(false),
-            api_service_registration: ApiServiceRegistration::default(),
-            storage_versions: parts.storage_versions,
-            shutting_down: tokio::sync::watch::Sender::new(false),
-            writes: TaskTracker::new(),
+            clock,
+            metrics: Metrics::new(&settings.gates),
+            settings,
         }
     }
 
     /// The feature gates.
     #[must_use]
     pub fn gates(&self) -> &Gates {
-        &self.gates
+        &self.settings.gates
     }
 
     /// The resources that are served now.
     #[must_use]
     pub fn registry(&self) -> Arc<Registry> {
-        self.registry.read().clone()
+        self.served.registry.read().clone()
     }
 
     /// The resources that discovery and OpenAPI show now.
     #[must_use]
     pub(crate) fn published_registry(&self) -> Arc<Registry> {
-        self.published.read().clone()
+        self.served.published.read().clone()
     }
 
     /// The caller of webhooks for a new write.
     pub(crate) fn webhook_caller(&self) -> Arc<dyn WebhookCaller> {
-        self.webhook_caller.read().clone()
+        self.outbound.webhook_caller.read().clone()
     }
 
     /// The admission chain of a new write.
@@ -309,22 +159,22 @@ impl Cluster {
 
     /// Replaces the custom resources of groups.
     pub(crate) fn publish(&self, groups: impl IntoIterator<Item = (Str, Vec<Arc<Resource>>)>) {
-        let mut registry = self.registry.write();
+        let mut registry = self.served.registry.write();
         *registry = Arc::new(registry.with_custom(groups));
-        *self.published.write() = registry.established().map_or_else(|| registry.clone(), Arc::new);
+        *self.served.published.write() = registry.established().map_or_else(|| registry.clone(), Arc::new);
         drop(registry);
-        self.registry_changed.send_replace(());
+        self.served.changed.send_replace(());
     }
 
     /// True if a built-in kind stores its objects under a prefix. A CRD may name the same prefix, but never owns those
     /// objects.
     pub(crate) fn is_built_in(&self, prefix: &str) -> bool {
-        self.built_in.iter().filter_map(|resource| resource.collection()).any(|c| c.prefix == prefix)
+        self.served.built_in.iter().filter_map(|resource| resource.collection()).any(|c| c.prefix == prefix)
     }
 
     /// True if a group has built-in kinds.
     pub(crate) fn is_built_in_group(&self, group: &str) -> bool {
-        self.built_in.iter().any(|resource| resource.group == group)
+        self.served.built_in.iter().any(|resource| resource.group == group)
     }
 
     /// The index of the roles and bindings that exist now.
@@ -332,7 +182,7 @@ impl Cluster {
     /// # Errors
     /// The group of roles is not served.
     pub(crate) fn rbac(&self) -> Result<&RbacIndex, ApiError> {
-        self.current(&self.rbac, RbacIndex::default)
+        self.current(&self.authorizers.rbac, RbacIndex::default)
     }
 
     /// The node authorizer, updated to the objects that exist now.
@@ -340,12 +190,12 @@ impl Cluster {
     /// # Errors
     /// A kind that the authorizer follows is not served.
     pub(crate) fn node_authorizer(&self) -> Result<&NodeAuthorizer, ApiError> {
-        self.current(&self.nodes, || empty_node_authorizer(&self.gates))
+        self.current(&self.authorizers.nodes, || empty_node_authorizer(&self.settings.gates))
     }
 
     /// The node authorizer as it was at its last decision; `None` before the first.
     fn last_node_authorizer(&self) -> Option<&NodeAuthorizer> {
-        self.nodes.get().map(FollowedIndex::last)
+        self.authorizers.nodes.get().map(FollowedIndex::last)
     }
 
     /// An index, updated to the objects that exist now. The first use builds it from an empty index.
@@ -355,7 +205,7 @@ impl Cluster {
         empty: impl FnOnce() -> I,
     ) -> Result<&'a I, ApiError> {
         let followed = index.get_or_try_build(|| FollowedIndex::new(self, empty()))?;
-        Ok(followed.current(&self.cache))
+        Ok(followed.current(&self.stores.cache))
     }
 
     /// The current time.
@@ -378,8 +228,8 @@ impl Cluster {
             groups: vec!["system:masters".into()],
             extra: Vec::new(),
             dry_run: false,
-            gates: self.gates.clone(),
-            allow_privileged: self.allow_privileged,
+            gates: self.settings.gates.clone(),
+            allow_privileged: self.settings.allow_privileged,
         }
     }
 
@@ -423,7 +273,7 @@ impl Cluster {
     pub(crate) fn readable_hub(&self, resource: &GroupResource) -> Result<Option<Arc<Resource>>, ApiError> {
         let found = self.registry().hub_of(resource).cloned();
         let is_it = |facts: &ResourceFacts| facts.group == resource.group && facts.plural == resource.resource;
-        if found.is_none() && !self.catalog.resources().iter().any(is_it) {
+        if found.is_none() && !self.served.catalog.resources().iter().any(is_it) {
             return Err(ApiError::NoSuchPath);
         }
         Ok(found)
@@ -440,17 +290,17 @@ impl Cluster {
 
     /// Reports why the store cannot serve requests, if it cannot.
     pub(crate) fn store_health(&self) -> Result<(), String> {
-        self.store.health().map_err(|error| error.to_string())
+        self.stores.main.health().map_err(|error| error.to_string())
     }
 
     /// Reports why clients should prefer another server that shares the store, if they should.
     pub(crate) fn store_readiness(&self) -> Result<(), String> {
-        self.store.readiness().map_err(|error| error.to_string())
+        self.stores.main.readiness().map_err(|error| error.to_string())
     }
 
     /// Completes when the server shuts down.
     pub(crate) fn shutdown(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut shutting_down = self.shutting_down.subscribe();
+        let mut shutting_down = self.lifecycle.shutting_down.subscribe();
         async move {
             let _ = shutting_down.wait_for(|shutting_down| *shutting_down).await;
         }
@@ -472,23 +322,23 @@ impl Cluster {
         &self,
         write: impl Future<Output = T> + Send + 'static,
     ) -> tokio::task::JoinHandle<T> {
-        self.writes.spawn(write)
+        self.writes.in_progress.spawn(write)
     }
 
     /// Waits until all writes have ended. The caller makes sure that no new write begins.
     pub(crate) async fn wait_for_writes(&self) {
-        self.writes.close();
-        self.writes.wait().await;
+        self.writes.in_progress.close();
+        self.writes.in_progress.wait().await;
     }
 
     /// True once the server begins to shut down.
     pub(crate) fn is_terminating(&self) -> bool {
-        self.terminating.load(Ordering::Relaxed)
+        self.lifecycle.terminating.load(Ordering::Relaxed)
     }
 
     /// True once the server shuts down.
     pub(crate) fn is_shutting_down(&self) -> bool {
-        *self.shutting_down.borrow()
+        *self.lifecycle.shutting_down.borrow()
     }
 }
 

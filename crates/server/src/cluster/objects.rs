@@ -125,7 +125,7 @@ impl Cluster {
             Ok(object) => object?.revision,
             Err(corrupt) => corrupt.revision,
         };
-        Some(Condition::Unchanged(self.cache.store_key(prefix, key).into(), Revision(revision)))
+        Some(Condition::Unchanged(self.stores.cache.store_key(prefix, key).into(), Revision(revision)))
     }
 
     /// The conditions for the creation of an object: its namespace and its CRD have not changed since now. The deletion
@@ -146,17 +146,17 @@ impl Cluster {
     /// # Errors
     /// Another server runs the controllers.
     pub(crate) fn conditions_of_leader(&self) -> Result<Vec<Condition>, ApiError> {
-        if !self.election.has_others() {
+        if !self.lifecycle.election.has_others() {
             return Ok(Vec::new());
         }
         let (namespace, name) = ELECTION_LEASE;
         let leases = GroupResource::new("coordination.k8s.io", "leases");
         let hub = self.hub_of(&leases)?;
-        let lease = self.get_object(&leases, namespace, name)?.filter(|lease| self.election.holds(lease));
+        let lease = self.get_object(&leases, namespace, name)?.filter(|lease| self.lifecycle.election.holds(lease));
         let not_leader = || ApiError::Unavailable("another server runs the controllers".to_owned());
         let revision = lease.and_then(|lease| lease.resource_version().parse().ok()).ok_or_else(not_leader)?;
         let prefix = hub.collection().map(|collection| &collection.prefix).ok_or(ApiError::MethodNotAllowed)?;
-        let key = self.cache.store_key(prefix, &object_key(namespace, name));
+        let key = self.stores.cache.store_key(prefix, &object_key(namespace, name));
         Ok(vec![Condition::Unchanged(key.into(), Revision(revision))])
     }
 
@@ -166,7 +166,7 @@ impl Cluster {
     /// The CRD does not exist any more.
     pub(crate) fn is_crd_terminating(&self, resource: &Resource) -> Result<bool, ApiError> {
         let Some(source) = &resource.crd else { return Ok(false) };
-        let crds = self.cache.watch_cache(CRDS_PREFIX).ok_or(ApiError::NoSuchPath)?;
+        let crds = self.stores.cache.watch_cache(CRDS_PREFIX).ok_or(ApiError::NoSuchPath)?;
         let key = crd_key(resource);
         // If the CRD cannot be read, the server continues to serve its last readable state.
         let Ok(crd) = crds.read(&key) else { return Ok(resource.terminating) };

@@ -26,7 +26,7 @@ pub(super) fn decoded(record: &[u8]) -> Option<Value> {
 
 impl Cluster {
     pub(super) fn record_key(&self, prefix: &str, name: &str) -> Key {
-        self.cache.store_key(prefix, name).into()
+        self.stores.cache.store_key(prefix, name).into()
     }
 
     /// Reads a record and its revision. A broken record is null, so that it is written again.
@@ -35,7 +35,7 @@ impl Cluster {
     /// The store fails.
     pub(crate) async fn read_record(&self, prefix: &str, name: &str) -> Result<Option<(Value, u64)>, ApiError> {
         let interval = pintle_store::KeyInterval::prefix(&self.record_key(prefix, name));
-        let found = self.store.range(interval, None, Some(1)).await.map_err(store_error)?;
+        let found = self.stores.main.range(interval, None, Some(1)).await.map_err(store_error)?;
         let record = found.records.into_iter().find(|record| *record.key == *self.record_key(prefix, name));
         Ok(record.map(|record| (decoded(&record.value).unwrap_or(Value::Null), record.mod_revision.get())))
     }
@@ -54,7 +54,7 @@ impl Cluster {
     ) -> Result<Option<u64>, ApiError> {
         let compare = revision.map_or(Compare::Absent, |revision| Compare::ModRevision(Revision(revision)));
         let op = Op::Put { value: json::encode(record).into(), ttl: None };
-        match self.store.commit(Change::new(self.record_key(prefix, name), compare, op)).await {
+        match self.stores.main.commit(Change::new(self.record_key(prefix, name), compare, op)).await {
             Ok(revision) => Ok(Some(revision.get())),
             Err(Error::Conflict { .. }) => Ok(None),
             Err(error) => Err(store_error(error)),

@@ -34,7 +34,7 @@ impl Cluster {
         };
         let key = self.record_key(SERVER_ADDRESSES_PREFIX, &name);
         let change = Change::put(key, json::encode(&record)).with_ttl(ttl);
-        self.store.commit(change).await.map_err(store_error)?;
+        self.stores.main.commit(change).await.map_err(store_error)?;
         self.server_addresses().await
     }
 
@@ -44,7 +44,7 @@ impl Cluster {
     /// The store fails.
     pub(crate) async fn remove_server_address(&self, address: IpAddr) -> Result<Vec<IpAddr>, ApiError> {
         let change = Change::delete(self.record_key(SERVER_ADDRESSES_PREFIX, &address.to_string()), Compare::Any);
-        match self.store.commit(change).await {
+        match self.stores.main.commit(change).await {
             Ok(_) | Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(store_error(error)),
         }
@@ -53,8 +53,8 @@ impl Cluster {
 
     /// The addresses of all servers, in the order of their keys. Records that cannot be read do not count.
     async fn server_addresses(&self) -> Result<Vec<IpAddr>, ApiError> {
-        let interval = KeyInterval::prefix(&self.cache.store_key(SERVER_ADDRESSES_PREFIX, ""));
-        let found = self.store.range(interval, None, None).await.map_err(store_error)?;
+        let interval = KeyInterval::prefix(&self.stores.cache.store_key(SERVER_ADDRESSES_PREFIX, ""));
+        let found = self.stores.main.range(interval, None, None).await.map_err(store_error)?;
         let address = |value: &[u8]| {
             let record = decoded(value)?;
             let subset = record.items_at(&["subsets"]).first()?;

@@ -131,7 +131,7 @@ impl Storage<'_> {
 impl Cluster {
     /// The storage of a collection.
     pub(crate) fn storage_of(&self, prefix: &str) -> Storage<'_> {
-        let found = self.overrides.iter().find(|storage| storage.prefixes.contains(prefix));
+        let found = self.stores.overrides.iter().find(|storage| storage.prefixes.contains(prefix));
         found.map_or_else(|| self.main_storage(), OverrideStorage::storage)
     }
 
@@ -141,12 +141,12 @@ impl Cluster {
     }
 
     pub(super) fn main_storage(&self) -> Storage<'_> {
-        Storage { store: &self.store, cache: &self.cache, is_main: true }
+        Storage { store: &self.stores.main, cache: &self.stores.cache, is_main: true }
     }
 
     /// All storages, the main storage first.
     pub(crate) fn storages(&self) -> impl Iterator<Item = Storage<'_>> {
-        std::iter::once(self.main_storage()).chain(self.overrides.iter().map(OverrideStorage::storage))
+        std::iter::once(self.main_storage()).chain(self.stores.overrides.iter().map(OverrideStorage::storage))
     }
 
     /// Waits until all watch caches contain everything that was committed before the call.
@@ -155,7 +155,7 @@ impl Cluster {
     /// The main store cannot be read.
     pub(crate) async fn catch_up_all(&self) -> Result<CaughtUp, ApiError> {
         let mut caught_up = CaughtUp::new(self.catch_up().await?);
-        for storage in &self.overrides {
+        for storage in &self.stores.overrides {
             let revision = tokio::time::timeout(OVERRIDE_TIMEOUT, storage.storage().catch_up()).await;
             let revision =
                 revision.unwrap_or_else(|_| Err(ApiError::Unavailable("its etcd does not answer".to_owned())));

@@ -81,7 +81,9 @@ pub(super) async fn forward(
     let body = if is_page {
         let encoding = joined_headers(&parts.headers, &http::header::CONTENT_ENCODING);
         let rewrite = move |link: &str| rewriter.rewrite(link);
-        let page = rewritten(body, &encoding, rewrite, &request.cluster.bodies, &request.cluster.cpu_permits).await;
+        let page =
+            rewritten(body, &encoding, rewrite, &request.cluster.limits.bodies, &request.cluster.limits.cpu_permits)
+                .await;
         let page = page.map_err(|error| unreachable(&error))?;
         if let Some(length) = page.changed_length {
             parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));

@@ -142,7 +142,7 @@ pub(super) fn kubelet_of(cluster: &Cluster, pod: &Value) -> Result<KubeletAddres
     if node.is_empty() {
         return Err(ApiError::BadRequest(format!("pod {} does not have a host assigned", pod.name())));
     }
-    cluster.kubelets.address(&get(cluster, "nodes", "", node)?)
+    cluster.outbound.kubelets.address(&get(cluster, "nodes", "", node)?)
 }
 
 /// True if requests may be proxied to an address (Go: `IP.IsGlobalUnicast`).
@@ -167,7 +167,7 @@ pub(super) fn pod_location(cluster: &Cluster, namespace: &str, id: &str) -> Resu
     let invalid = || ApiError::BadRequest(format!("invalid pod request {}", quote(id)));
     let named = NamedPort::parse(id).ok_or_else(invalid)?;
     let pod = get(cluster, "pods", namespace, named.name)?;
-    pod_backend(&cluster.kubelets, &pod, &named)
+    pod_backend(&cluster.outbound.kubelets, &pod, &named)
 }
 
 /// A backend at an address that was checked. `host` is the address or a name, and `port` a number or empty.
@@ -254,7 +254,7 @@ pub(super) fn service_location(cluster: &Cluster, namespace: &str, id: &str) -> 
         Some((ip, port.int_at(&["port"]).unwrap_or_default().to_string()))
     });
     match found {
-        Some((ip, port)) => backend(&cluster.kubelets, named.scheme_or_http(), (&ip.to_string(), ip), &port),
+        Some((ip, port)) => backend(&cluster.outbound.kubelets, named.scheme_or_http(), (&ip.to_string(), ip), &port),
         None => Err(ApiError::Unavailable(format!("no endpoints available for service {}", quote(id)))),
     }
 }
@@ -287,14 +287,14 @@ pub(super) enum NodeLocation {
 pub(super) async fn node_location(cluster: &Arc<Cluster>, id: &str) -> Result<NodeLocation, ApiError> {
     let invalid = || ApiError::BadRequest(format!("invalid node request {}", quote(id)));
     let named = NamedPort::parse(id).ok_or_else(invalid)?;
-    let kubelet = cluster.kubelets.address(&get(cluster, "nodes", "", named.name)?)?;
+    let kubelet = cluster.outbound.kubelets.address(&get(cluster, "nodes", "", named.name)?)?;
     let address = check_host(&kubelet.host).await?;
     if named.port.is_empty() || named.port == kubelet.port {
         let port = port_number(&kubelet.port).map_err(ApiError::Unavailable)?;
-        let dial_address = Some(cluster.kubelets.dial_address(address, port));
+        let dial_address = Some(cluster.outbound.kubelets.dial_address(address, port));
         return Ok(NodeLocation::Kubelet(KubeletAddress { dial_address, ..kubelet }));
     }
-    let location = backend(&cluster.kubelets, named.scheme_or_http(), (&kubelet.host, address), named.port)?;
+    let location = backend(&cluster.outbound.kubelets, named.scheme_or_http(), (&kubelet.host, address), named.port)?;
     Ok(NodeLocation::Port(location))
 }
 

@@ -38,7 +38,8 @@ pub(super) async fn respond(request: &Arc<RequestContext>) -> Result<Response, A
     let (info, cluster) = (&request.info, &request.cluster);
     negotiate::output(&request.headers, &request.query, request.endpoint())?;
     let kind = GroupVersionKind::new("", "v1", "PodLogOptions");
-    let mut options = decode_options(&cluster.catalog, &kind, &request.query, None).map_err(ApiError::BadRequest)?;
+    let mut options =
+        decode_options(&cluster.served.catalog, &kind, &request.query, None).map_err(ApiError::BadRequest)?;
     let selects_stream = cluster.gates().is_enabled(Feature::POD_LOGS_QUERY_SPLIT_STREAMS);
     if selects_stream {
         options.set_default("stream", "All");
@@ -62,7 +63,7 @@ pub(super) async fn respond(request: &Arc<RequestContext>) -> Result<Response, A
     let location = Location::of_kubelet(&kubelet, path, &parameters);
     let skip_verify = options.bool_at(&["insecureSkipTLSVerifyBackend"]);
     cluster.metrics.connections().record_log_backend(skip_verify);
-    let client = cluster.kubelets.client(&kubelet, skip_verify).await?;
+    let client = cluster.outbound.kubelets.client(&kubelet, skip_verify).await?;
     let mut outgoing = Request::new(Empty::new());
     *outgoing.uri_mut() = uri_of(&location)?;
     let answer = client

@@ -60,7 +60,8 @@ async fn admit(
         return Err(ApiError::BadRequest("dryRun is not supported".to_owned()));
     }
     let path = connector.has_path().then(|| path_below(&request.info));
-    let decoded = options::decode_options(&request.cluster.catalog, &subresource.kind, &request.query, path.as_deref());
+    let decoded =
+        options::decode_options(&request.cluster.served.catalog, &subresource.kind, &request.query, path.as_deref());
     let mut options = decoded.map_err(ApiError::BadRequest)?;
     admit_connection(request, resource, &mut options).await?;
     *request.long_running.lock() = Some(request.cluster.metrics.begin_long_running(&request.recorded(), resource));

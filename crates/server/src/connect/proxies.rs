@@ -18,7 +18,7 @@ use crate::http::Response;
 /// There is no such pod, or its address is not allowed.
 pub(super) async fn pod(request: &Arc<RequestContext>, options: &Value) -> Result<Response, ApiError> {
     let location = location::pod_location(&request.cluster, &request.info.namespace, &request.info.name)?;
-    let client = request.cluster.kubelets.proxy_client()?;
+    let client = request.cluster.outbound.kubelets.proxy_client()?;
     proxy(request, &client, location, options).await
 }
 
@@ -28,7 +28,7 @@ pub(super) async fn pod(request: &Arc<RequestContext>, options: &Value) -> Resul
 /// There is no such service, or it has no endpoint.
 pub(super) async fn service(request: &Arc<RequestContext>, options: &Value) -> Result<Response, ApiError> {
     let location = location::service_location(&request.cluster, &request.info.namespace, &request.info.name)?;
-    let client = request.cluster.kubelets.proxy_client()?;
+    let client = request.cluster.outbound.kubelets.proxy_client()?;
     proxy(request, &client, location, options).await
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn service(request: &Arc<RequestContext>, options: &Value) -> R
 /// # Errors
 /// There is no such node, or its address is not allowed.
 pub(super) async fn node(request: &Arc<RequestContext>, options: &Value) -> Result<Response, ApiError> {
-    let kubelets = &request.cluster.kubelets;
+    let kubelets = &request.cluster.outbound.kubelets;
     let (client, location) = match location::node_location(&request.cluster, &request.info.name).await? {
         NodeLocation::Kubelet(kubelet) => {
             (kubelets.client(&kubelet, false).await?, Location::of_kubelet(&kubelet, String::new(), &[]))

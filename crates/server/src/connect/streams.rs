@@ -52,7 +52,7 @@ async fn remote_command(
     if remote_command::is_wanted(request) {
         let translates = request.cluster.gates().is_enabled(Feature::TRANSLATE_STREAM_CLOSE_WEBSOCKET_REQUESTS);
         if count_websocket(request, action, &kubelet, translates) {
-            let client = request.cluster.kubelets.client(&kubelet, false).await?;
+            let client = request.cluster.outbound.kubelets.client(&kubelet, false).await?;
             return remote_command::translate(request, client, location, options);
         }
     }
@@ -89,7 +89,7 @@ pub(super) async fn port_forward(request: &Arc<RequestContext>, options: &Value)
     if tunnel::is_wanted(request) {
         let tunnels = request.cluster.gates().is_enabled(Feature::PORT_FORWARD_WEBSOCKETS);
         if count_websocket(request, "portforward", &kubelet, tunnels) {
-            let client = request.cluster.kubelets.client(&kubelet, false).await?;
+            let client = request.cluster.outbound.kubelets.client(&kubelet, false).await?;
             return tunnel::tunnel(request, &client, &location).await;
         }
     }
@@ -128,6 +128,6 @@ async fn serve(
     if !is_upgrade(&request.headers) {
         return Err(ApiError::BadRequest("Upgrade request required".to_owned()));
     }
-    let client = request.cluster.kubelets.client(kubelet, false).await?;
+    let client = request.cluster.outbound.kubelets.client(kubelet, false).await?;
     pass_on(request, &client, location).await
 }

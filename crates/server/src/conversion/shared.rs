@@ -16,7 +16,7 @@ use crate::http::{catch_panic, panic_text};
 /// # Errors
 /// Returns an error if the webhook fails or the server shuts down.
 pub(super) async fn convert_shared(view: &VersionView, objects: &[Arc<Object>]) -> ConversionResult {
-    let cache = &view.cluster.conversion_cache;
+    let cache = &view.cluster.outbound.conversion_cache;
     let Some(keys) = objects.iter().map(|object| view.conversion_key(object)).collect::<Option<Vec<_>>>() else {
         return view.convert(objects).await;
     };
@@ -51,7 +51,7 @@ async fn convert_and_store(
         result = without_panic(view.convert(&objects)) => result,
         () = view.cluster.shutdown() => Err(ApiError::Unavailable("the server is shutting down".to_owned())),
     };
-    view.cluster.conversion_cache.store(keys, &result);
+    view.cluster.outbound.conversion_cache.store(keys, &result);
     sender.send_replace(Some(result));
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn indexed_paths(cluster: &Cluster) -> Vec<String> {
     paths.extend(
         ["/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"].map(str::to_owned),
     );
-    if cluster.service_accounts.metadata.is_some() {
+    if cluster.settings.service_accounts.metadata.is_some() {
         paths.extend(openid::PATHS.map(str::to_owned));
     }
     paths.extend(zpages::paths(cluster).map(str::to_owned));
@@ -146,7 +146,7 @@ fn verb_names(verbs: Verbs) -> Vec<&'static str> {
 
 /// The `APIResourceList` of a group and version.
 fn resource_list(request: &RequestContext, registry: &Registry, version: &GroupVersion) -> Value {
-    let shows_hashes = request.cluster.gates.is_enabled(Feature::STORAGE_VERSION_HASH);
+    let shows_hashes = request.cluster.settings.gates.is_enabled(Feature::STORAGE_VERSION_HASH);
     let mut sorted: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
     sorted.sort_by(|a, b| a.plural.cmp(&b.plural));
     let mut resources: Vec<Value> = Vec::new();

@@ -99,7 +99,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
 const SHUTDOWN: (&str, Probe) = ("shutdown", Probe::State(check_shutdown));
 
 fn check_storage_versions(cluster: &Cluster) -> Result<(), String> {
-    let is_pending = cluster.storage_versions.as_ref().is_some_and(|manager| !manager.is_completed());
+    let is_pending = cluster.lifecycle.storage_versions.as_ref().is_some_and(|manager| !manager.is_completed());
     if is_pending { Err("not finished".to_owned()) } else { Ok(()) }
 }
 
@@ -116,7 +116,7 @@ struct CheckResult<'c> {
 
 /// Runs the checks of an endpoint for which `is_selected` is true.
 fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) -> bool) -> Vec<CheckResult<'_>> {
-    let tasks = cluster.background_tasks.all();
+    let tasks = cluster.lifecycle.background_tasks.all();
     let own = tasks.iter().map(BackgroundTask::name);
     let own = own.filter(|task| {
         !CHECKS
@@ -139,7 +139,7 @@ fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) 
         Some(CheckResult { name, result })
     };
     let mut results: Vec<CheckResult<'_>> = checks.filter_map(run).collect();
-    let overrides = cluster.overrides.iter().flat_map(|storage| {
+    let overrides = cluster.stores.overrides.iter().flat_map(|storage| {
         let readiness = (endpoint == Endpoint::Readyz).then(|| storage.readiness());
         std::iter::once(storage.health()).chain(readiness)
     });

@@ -48,7 +48,7 @@ fn serve(request: &RequestContext, headers: HeaderMap, document: &Document) -> R
 /// Responds with the v2 document.
 fn v2(request: &RequestContext, documents: &Documents) -> Response {
     let registry = request.cluster.published_registry();
-    let (catalog, dependency) = (&request.cluster.catalog, DocumentDependency::All(registry.clone()));
+    let (catalog, dependency) = (&request.cluster.served.catalog, DocumentDependency::All(registry.clone()));
     let mut headers = HeaderMap::new();
     // As in upstream, the response varies by encoding even if it is not compressed.
     for header in ["Accept-Encoding", "Accept"] {
@@ -114,7 +114,7 @@ fn document_hash(request: &RequestContext, documents: &Documents, registry: &Arc
 
 /// Builds the v3 document at a path.
 fn build(request: &RequestContext, registry: &Registry, path: &str) -> Vec<u8> {
-    pintle_openapi::v3_document(registry, &request.cluster.catalog, path).unwrap_or_default()
+    pintle_openapi::v3_document(registry, &request.cluster.served.catalog, path).unwrap_or_default()
 }
 
 /// The dependency of the v3 document at a path: its group. Documents outside of groups never change.

@@ -19,7 +19,7 @@ const CACHE_FOR: &str = "public, max-age=3600";
 /// # Errors
 /// The method is not GET, or the client does not accept the document.
 pub(crate) fn respond(request: &RequestContext) -> Result<Option<Response>, ApiError> {
-    let Some(metadata) = &request.cluster.service_accounts.metadata else { return Ok(None) };
+    let Some(metadata) = &request.cluster.settings.service_accounts.metadata else { return Ok(None) };
     let (document, content_type) = match request.info.path.trim_end_matches('/') {
         OPENID_CONFIGURATION_PATH => (&metadata.configuration, "application/json"),
         JWKS_PATH => (&metadata.keys, "application/jwk-set+json"),

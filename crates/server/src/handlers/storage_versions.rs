@@ -15,7 +15,7 @@ const SERVER_GROUP: &str = "system:masters";
 /// # Errors
 /// The storage version of the write's resource is not recorded.
 pub(super) fn check_recorded(request: &RequestContext) -> Result<(), ApiError> {
-    let pending = request.cluster.storage_versions.as_ref().filter(|manager| !manager.is_completed());
+    let pending = request.cluster.lifecycle.storage_versions.as_ref().filter(|manager| !manager.is_completed());
     let Some(manager) = pending.filter(|_| has_to_wait(request)) else { return Ok(()) };
     let resource = GroupResource::new(request.info.group.as_str(), request.info.resource.as_str());
     manager.check_recorded(&resource).map_err(ApiError::Unavailable)

@@ -36,8 +36,8 @@ type Page = Vec<(&'static str, Value)>;
 
 /// The served paths of this file.
 pub(crate) fn paths(cluster: &Cluster) -> impl Iterator<Item = &'static str> {
-    let status = cluster.gates.is_enabled(Feature::COMPONENT_STATUSZ).then_some(STATUSZ);
-    let flags = cluster.gates.is_enabled(Feature::COMPONENT_FLAGZ) && cluster.flags.is_some();
+    let status = cluster.settings.gates.is_enabled(Feature::COMPONENT_STATUSZ).then_some(STATUSZ);
+    let flags = cluster.settings.gates.is_enabled(Feature::COMPONENT_FLAGZ) && cluster.settings.flags.is_some();
     status.into_iter().chain(flags.then_some(FLAGZ))
 }
 
@@ -45,14 +45,14 @@ pub(crate) fn paths(cluster: &Cluster) -> impl Iterator<Item = &'static str> {
 pub(crate) fn respond(request: &RequestContext, listed: impl Fn() -> Vec<String>) -> Option<Response> {
     let path = paths(&request.cluster).find(|path| *path == request.info.path)?;
     let kind = if path == FLAGZ { PageKind::Flagz } else { PageKind::Statusz };
-    let format = match negotiate(&request.headers, &request.query, kind, request.cluster.cbor) {
+    let format = match negotiate(&request.headers, &request.query, kind, request.cluster.settings.cbor) {
         Ok(format) => format,
         Err(error) => return Some(not_acceptable(request, &error)),
     };
     let PageFormat::Structured { version, encoding, pretty } = format else {
         return Some(text(
             StatusCode::OK,
-            match (kind, &request.cluster.flags) {
+            match (kind, &request.cluster.settings.flags) {
                 (PageKind::Flagz, Some(flags)) => flags.text(flag_lines).to_owned(),
                 _ => Status::now(listed()).text(),
             },
@@ -63,7 +63,7 @@ pub(crate) fn respond(request: &RequestContext, listed: impl Fn() -> Vec<String>
         ("apiVersion", format!("config.k8s.io/{version}").into()),
         ("metadata", object! { "name": COMPONENT }),
     ];
-    match (kind, &request.cluster.flags) {
+    match (kind, &request.cluster.settings.flags) {
         (PageKind::Flagz, Some(flags)) => {
             let values: Object = flags.values().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             page.push(("flags", Value::Object(values)));

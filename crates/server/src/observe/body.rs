@@ -122,7 +122,7 @@ impl<'r> RequestBody<'r> {
     fn protobuf(&self) -> Option<Value> {
         let envelope = protobuf::open_envelope(self.bytes).ok()?;
         let GroupVersion { group, version } = GroupVersion::parse(&envelope.api_version)?;
-        let catalog = &self.request.cluster.catalog;
+        let catalog = &self.request.cluster.served.catalog;
         let schema = catalog.schema(catalog.kind_type(&group, &version, &envelope.kind)?);
         let mut tree = protobuf::decode_object(&envelope, &schema.types, schema.root).ok()?;
         tree.set("apiVersion", envelope.api_version.as_str());

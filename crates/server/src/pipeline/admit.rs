@@ -208,7 +208,7 @@ impl Arrival {
             parts.headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
         }
         cluster.metrics.begin_request(&info, recorder.trace.started());
-        let held_body = cluster.bodies.begin();
+        let held_body = cluster.limits.bodies.begin();
         Arc::new(RequestContext {
             cluster,
             access,

@@ -111,7 +111,7 @@ impl Drop for Unanswered<'_> {
 /// The series in which a request counts when it ends. Records the metrics that are already known.
 fn count(request: &RequestContext, answered_by: AnsweredBy, response: &Response) -> Option<CountedRequest> {
     let (info, recorded, metrics) = (&request.info, request.recorded(), &request.cluster.metrics);
-    let registry = request.cluster.registry.read();
+    let registry = request.cluster.served.registry.read();
     let resource = registry.resource(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
     let dry_run = DryRun::of(&request.query);
     if matches!(answered_by, AnsweredBy::InFlightLimit | AnsweredBy::Deadline) {
@@ -215,7 +215,7 @@ impl LogLine {
 /// The verb that logs report.
 fn verb(request: &RequestContext) -> &'static str {
     let (info, recorded) = (&request.info, request.recorded());
-    let registry = request.cluster.registry.read();
+    let registry = request.cluster.served.registry.read();
     let resource = registry.resource(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
     resource.map_or_else(|| RequestTarget::of_other(&recorded), |r| RequestTarget::of_resource(&recorded, r)).verb()
 }

@@ -32,7 +32,7 @@ enum Health {
 
 /// Returns the statuses of all components, sorted by name.
 pub(crate) async fn list(cluster: &Cluster) -> Vec<Value> {
-    let mut statuses = join_all(cluster.components.iter().map(status)).await;
+    let mut statuses = join_all(cluster.settings.components.iter().map(status)).await;
     statuses.push(store_status(cluster));
     statuses.sort_by(|a, b| a.name().cmp(b.name()));
     statuses
@@ -46,7 +46,7 @@ pub(crate) async fn get(cluster: &Cluster, name: &str) -> Result<Value, ApiError
     if name == STORE_NAME {
         return Ok(store_status(cluster));
     }
-    match cluster.components.iter().find(|component| component.name == name) {
+    match cluster.settings.components.iter().find(|component| component.name == name) {
         Some(component) => Ok(status(component).await),
         // Upstream's error is not a NotFound.
         None => Err(ApiError::Unclassified(format!("Component not found: {name}"))),

@@ -34,7 +34,7 @@ pub(crate) async fn list(
     source: Computed,
 ) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
-    let options = ListOptions::read(&request.query, &request.cluster.gates)?;
+    let options = ListOptions::read(&request.query, &request.cluster.settings.gates)?;
     let selection = select(request, resource, &options)?;
     let mut objects = match source {
         Computed::ComponentStatuses => component_statuses::list(&request.cluster).await,

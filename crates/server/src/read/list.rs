@@ -23,7 +23,7 @@ const PAGE_SIZE: usize = 512;
 /// Handles a list.
 pub(crate) async fn list(request: &RequestContext, resource: &Arc<Resource>) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
-    let options = ListOptions::read(&request.query, &request.cluster.gates)?;
+    let options = ListOptions::read(&request.query, &request.cluster.settings.gates)?;
     let selection = select_shard(request, resource, select(request, resource, &options)?, false)?;
     let read = ListRead::start(&format, selection, &options).await?;
     if read.from_cache {
@@ -123,7 +123,7 @@ pub(crate) fn select_shard(
     is_watch: bool,
 ) -> Result<Selection, ApiError> {
     let text = request.query.get("shardSelector").filter(|text| !text.is_empty());
-    let Some(text) = text.filter(|_| request.cluster.gates.is_enabled(Feature::SHARDED_LIST_AND_WATCH)) else {
+    let Some(text) = text.filter(|_| request.cluster.settings.gates.is_enabled(Feature::SHARDED_LIST_AND_WATCH)) else {
         return Ok(selection);
     };
     let invalid = |error| ApiError::Unclassified(format!("invalid shard selector: {error}"));

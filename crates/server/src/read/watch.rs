@@ -47,7 +47,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     }
     // The client has to accept a list, too. The stream is negotiated only after the options are checked.
     ResponseFormat::negotiate_media_type(request, resource, false)?;
-    let options = ListOptions::read(&request.query, &request.cluster.gates)?;
+    let options = ListOptions::read(&request.query, &request.cluster.settings.gates)?;
     let selection = select_shard(request, resource, select(request, resource, &options)?, true)?;
     let revision = revision_parameter(&options.resource_version).map_err(ApiError::Unclassified)?;
     let format = ResponseFormat::negotiate(request, resource, true)?;
@@ -57,7 +57,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     let send_initial_events = options.send_initial_events;
 
     let bookmarks = options.allow_watch_bookmarks;
-    let duration = watch_duration(options.timeout_seconds, request.cluster.min_request_timeout);
+    let duration = watch_duration(options.timeout_seconds, request.cluster.settings.min_request_timeout);
     let schedule = match (bookmarks, send_initial_events) {
         (false, _) => BookmarkSchedule::None,
         (true, Some(true)) => BookmarkSchedule::WatchList,
@@ -123,7 +123,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
             }
         }
     });
-    let body = body.ended_if_unread(&request.cluster.unresponsive_watches, {
+    let body = body.ended_if_unread(&request.cluster.limits.unresponsive_watches, {
         let (cluster, resource) = (request.cluster.clone(), resource.clone());
         move || {
             tracing::info!(resource = %resource.plural, "Forcing watcher close due to unresponsiveness");
@@ -136,7 +136,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
 /// Starts the task that ends watches whose clients do not read although there are events. Until their connections end,
 /// such watches would keep a position in the history, or the pinned revision of their initial state.
 pub(crate) fn start_watch_terminator(cluster: &Arc<Cluster>) {
-    let task = cluster.background_tasks.task(TERMINATOR_TASK);
+    let task = cluster.lifecycle.background_tasks.task(TERMINATOR_TASK);
     let (weak, reported) = (Arc::downgrade(cluster), task.clone());
     let start = move || {
         let (weak, task) = (weak.clone(), reported.clone());
@@ -145,7 +145,7 @@ pub(crate) fn start_watch_terminator(cluster: &Arc<Cluster>) {
                 let Some(sleep) = weak.upgrade().map(|cluster| cluster.sleep(UNREAD_CHECK_INTERVAL)) else { break };
                 sleep.await;
                 let Some(cluster) = weak.upgrade() else { break };
-                cluster.unresponsive_watches.end_unread(UNREAD_CHECK_INTERVAL, MAX_UNREAD_TIME);
+                cluster.limits.unresponsive_watches.end_unread(UNREAD_CHECK_INTERVAL, MAX_UNREAD_TIME);
                 task.report_success();
             }
             Ok(())
@@ -186,7 +186,7 @@ async fn wait_until_unserved(cluster: Arc<Cluster>, resource: Arc<Resource>) {
     if resource.crd.is_none() {
         return std::future::pending().await;
     }
-    let mut changes = cluster.registry_changed.subscribe();
+    let mut changes = cluster.served.changed.subscribe();
     let served = || {
         let registry = cluster.registry();
         let now = registry.resource(&resource.group, &resource.version, &resource.plural);

@@ -106,7 +106,7 @@ impl ResponseFormat {
 
     /// Encodes an event from the object's tree.
     fn tree_frame(&self, tree: &Value, event_type: WatchEventType, needs_columns: bool) -> Bytes {
-        let catalog = &self.cluster.catalog;
+        let catalog = &self.cluster.served.catalog;
         match self.media_type.transform {
             None => self.encode_frame(tree, self.shape(), event_type),
             Some(Transform::Partial(version) | Transform::PartialList(version)) => {
@@ -144,7 +144,7 @@ impl ResponseFormat {
     /// Encodes an error, which ends the stream.
     pub(crate) fn error_frame(&self, error: &ApiError) -> Bytes {
         let status = super::status::error_status(error).status;
-        self.encode_frame(&status, Shape::named(&self.cluster.catalog, "meta/v1.Status"), WatchEventType::Error)
+        self.encode_frame(&status, Shape::named(&self.cluster.served.catalog, "meta/v1.Status"), WatchEventType::Error)
     }
 
     fn encode_frame(&self, value: &Value, shape: Shape<'_>, event_type: WatchEventType) -> Bytes {

@@ -20,7 +20,7 @@ const THRESHOLD: usize = 128 * 1024;
 
 /// Compresses a response if it is large and the client accepts gzip.
 pub(crate) fn compress(request: &RequestContext, response: Response) -> Response {
-    if !request.cluster.gates.is_enabled(Feature::API_RESPONSE_COMPRESSION) {
+    if !request.cluster.settings.gates.is_enabled(Feature::API_RESPONSE_COMPRESSION) {
         return response;
     }
     compress_from(THRESHOLD, request, response)
@@ -42,7 +42,7 @@ pub(crate) fn compress_from(threshold: usize, request: &RequestContext, mut resp
     };
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let gzip = Gzip { inner, encoder: Some(encoder) };
-    *response.body_mut() = Body::Pull(PullBody::new(None, Box::new(gzip), &request.cluster.cpu_permits));
+    *response.body_mut() = Body::Pull(PullBody::new(None, Box::new(gzip), &request.cluster.limits.cpu_permits));
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));

@@ -94,7 +94,7 @@ impl ListBody {
                 return Ok(());
             }
             for objects in objects.chunks(LENGTH_BATCH) {
-                let permit = self.format.cluster.cpu_permits.acquire().await;
+                let permit = self.format.cluster.limits.cpu_permits.acquire().await;
                 for object in objects {
                     let length = self.item_encoder.length(&self.format, object, &mut scratch)?;
                     self.list_writer.announce_item(length);
@@ -155,7 +155,7 @@ impl ResponseFormat {
     /// Returns an error if lists do not have the format, or if the first objects cannot be converted.
     pub(crate) async fn respond_list(&self, head: &ListHead, source: ObjectSource) -> Result<Response, ApiError> {
         let body = ListBody::start(self.clone(), head, source).await?;
-        Ok(self.respond(StatusCode::OK, Body::from_source(Box::new(body), &self.cluster.cpu_permits).await))
+        Ok(self.respond(StatusCode::OK, Body::from_source(Box::new(body), &self.cluster.limits.cpu_permits).await))
     }
 
     /// Returns the kind of a list in this format.
@@ -224,9 +224,9 @@ impl ResponseFormat {
 
     pub(super) fn item_shape(&self) -> Shape<'_> {
         match self.media_type.transform {
-            Some(Transform::Table(_)) => Shape::named(&self.cluster.catalog, "meta/v1.TableRow"),
+            Some(Transform::Table(_)) => Shape::named(&self.cluster.served.catalog, "meta/v1.TableRow"),
             Some(Transform::Partial(_) | Transform::PartialList(_)) => {
-                Shape::partial(&self.resource, &self.cluster.catalog)
+                Shape::partial(&self.resource, &self.cluster.served.catalog)
             }
             None => self.shape(),
         }

@@ -231,7 +231,7 @@ impl ResponseFormat {
 
     /// A list without items in this format, and its shape.
     fn empty_list(&self, head: &ListHead) -> (Value, Shape<'_>) {
-        let catalog = &self.cluster.catalog;
+        let catalog = &self.cluster.served.catalog;
         if let Some(Transform::Table(version)) = self.media_type.transform {
             return (self.table(version, head, Vec::new(), true), Shape::named(catalog, "meta/v1.Table"));
         }

@@ -60,7 +60,7 @@ impl ResponseFormat {
         }
         let start = out.len();
         self.write_message(object, object.revision, out)?;
-        self.cluster.cache.encoding_cache().insert(object, &out[start..]);
+        self.cluster.stores.cache.encoding_cache().insert(object, &out[start..]);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl ResponseFormat {
         {
             return Ok(());
         }
-        append_message(Shape::named(&self.cluster.catalog, "meta/v1.PartialObjectMetadata"), out, |json| {
+        append_message(Shape::named(&self.cluster.served.catalog, "meta/v1.PartialObjectMetadata"), out, |json| {
             json.push(b'{');
             object.write_json_range(metadata_range(object)?, revision, json);
             json.push(b'}');

@@ -196,7 +196,7 @@ impl ResponseFormat {
     pub(crate) fn encode_tree(&self, object: Value) -> Result<Vec<u8>, ApiError> {
         self.check_table_options()?;
         let MediaTypeOptions { encoding, transform, pretty } = self.media_type;
-        let types = &self.cluster.catalog;
+        let types = &self.cluster.served.catalog;
         match transform {
             None => Ok(encode(&object, self.shape(), encoding, pretty)),
             Some(Transform::Partial(version)) => {
@@ -263,7 +263,7 @@ pub(crate) fn status_response(
     encoding: Encoding,
     pretty: bool,
 ) -> Response {
-    let shape = Shape::named(&request.cluster.catalog, "meta/v1.Status");
+    let shape = Shape::named(&request.cluster.served.catalog, "meta/v1.Status");
     respond(code, encoding, encode(status, shape, encoding, pretty))
 }
 
@@ -307,7 +307,7 @@ pub(crate) fn json_response(code: StatusCode, value: &Value) -> Response {
 
 /// Responds with a `Status` in JSON, to a client that accepts no encoding of a `Status`.
 fn raw_status(request: &RequestContext, code: StatusCode, status: &Value) -> Response {
-    let json = crate::objects::encode::json(status, Shape::named(&request.cluster.catalog, "meta/v1.Status"));
+    let json = crate::objects::encode::json(status, Shape::named(&request.cluster.served.catalog, "meta/v1.Status"));
     respond(code, Encoding::Json, pintle_codec::json::indent(&json))
 }
 
@@ -337,11 +337,12 @@ pub(crate) fn respond_meta(
     endpoint: EndpointRestrictions,
 ) -> Result<Response, ApiError> {
     let media_type = negotiate::output(&request.headers, &request.query, endpoint)?;
-    let bytes = encode(&value, Shape::named(&request.cluster.catalog, name), media_type.encoding, media_type.pretty);
+    let bytes =
+        encode(&value, Shape::named(&request.cluster.served.catalog, name), media_type.encoding, media_type.pretty);
     Ok(respond(StatusCode::OK, media_type.encoding, bytes))
 }
 
 /// Encodes an object of the type `name` as JSON.
 pub(crate) fn typed_json(cluster: &Cluster, name: &str, value: &Value) -> Vec<u8> {
-    encode(value, Shape::named(&cluster.catalog, name), Encoding::Json, false)
+    encode(value, Shape::named(&cluster.served.catalog, name), Encoding::Json, false)
 }

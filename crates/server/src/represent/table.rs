@@ -50,7 +50,7 @@ impl ResponseFormat {
     /// Returns the published description of a field such as `core/v1.PodSpec.nodeName`.
     fn published_description(&self, field_path: &str) -> String {
         let Some((owner, field)) = field_path.rsplit_once('.') else { return String::new() };
-        let catalog = &self.cluster.catalog;
+        let catalog = &self.cluster.served.catalog;
         let Some(Type::Struct(owner)) = catalog.struct_type(owner).map(|id| catalog.types().get(id)) else {
             return String::new();
         };
@@ -59,7 +59,7 @@ impl ResponseFormat {
 
     /// Encodes a table with its rows. In JSON, upstream encodes the object of a row by its Go struct.
     pub(crate) fn encode_table(&self, mut table: Value, encoding: Encoding, pretty: bool) -> Vec<u8> {
-        let shape = Shape::named(&self.cluster.catalog, "meta/v1.Table");
+        let shape = Shape::named(&self.cluster.served.catalog, "meta/v1.Table");
         if encoding != Encoding::Json {
             return encode(&table, shape, encoding, pretty);
         }
@@ -84,7 +84,7 @@ impl ResponseFormat {
 
     /// Appends a row as JSON.
     pub(super) fn write_json_row(&self, row: &Value, out: &mut Vec<u8>) {
-        let catalog = &self.cluster.catalog;
+        let catalog = &self.cluster.served.catalog;
         let object = &row["object"];
         let object_shape = match self.include {
             IncludeObject::Object => self.shape(),
@@ -104,7 +104,7 @@ impl ResponseFormat {
 
     /// Appends the conditions of a row as JSON.
     pub(super) fn write_conditions(&self, conditions: &[Value], out: &mut Vec<u8>) {
-        let shape = Shape::named(&self.cluster.catalog, "meta/v1.TableRowCondition");
+        let shape = Shape::named(&self.cluster.served.catalog, "meta/v1.TableRowCondition");
         for (index, condition) in conditions.iter().enumerate() {
             out.push(if index == 0 { b'[' } else { b',' });
             write_json(condition, shape, out);

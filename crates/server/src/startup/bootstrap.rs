@@ -108,7 +108,7 @@ async fn retry(
             let failed = reconcile_bootstrap_policy(&upgraded).await;
             reconciles_policy = failed.is_some();
             if let Some(failed) = &failed {
-                upgraded.background_tasks.task(BOOTSTRAP_POLICY_TASK).report_failure(&failed.to_string());
+                upgraded.lifecycle.background_tasks.task(BOOTSTRAP_POLICY_TASK).report_failure(&failed.to_string());
             }
             error = error.or(failed.map(|error| error.to_string()));
         }

@@ -30,7 +30,7 @@ const SPLIT_BINDING: (&str, &str) = ("system:discovery", "system:public-info-vie
 /// Creates and updates the objects of the bootstrap policy. An object that fails is logged and left out. Returns the
 /// error of such an object, if any.
 pub(super) async fn reconcile_bootstrap_policy(cluster: &Arc<Cluster>) -> Option<ApiError> {
-    let policy = BootstrapPolicy::new(&cluster.gates);
+    let policy = BootstrapPolicy::new(&cluster.settings.gates);
     let client = InternalClient(cluster.clone());
     let mut failed = migrate(&client, &policy).await.err();
     if let Some(error) = &failed {
@@ -45,7 +45,7 @@ pub(super) async fn reconcile_bootstrap_policy(cluster: &Arc<Cluster>) -> Option
     ] {
         failed = reconcile_objects(cluster, &resource, objects).await.or(failed);
     }
-    cluster.background_tasks.task(BOOTSTRAP_POLICY_TASK).report_success();
+    cluster.lifecycle.background_tasks.task(BOOTSTRAP_POLICY_TASK).report_success();
     failed
 }
 

@@ -79,7 +79,7 @@ pub(super) fn load_manifests(
 
 /// Starts the task that follows the files.
 fn follow(cluster: &Arc<Cluster>, followed: Vec<FollowedManifests>, server: String) {
-    let task = cluster.background_tasks.task(TASK);
+    let task = cluster.lifecycle.background_tasks.task(TASK);
     let followed = Arc::new(pintle_locks::Mutex::new(followed));
     let (weak, reported) = (Arc::downgrade(cluster), task.clone());
     let start = move || {
@@ -204,7 +204,7 @@ struct ManifestLoader {
 
 impl ManifestLoader {
     fn new(cluster: &Cluster, plugin: ManifestFiles<'_>) -> Result<Self, String> {
-        let catalog = &cluster.catalog;
+        let catalog = &cluster.served.catalog;
         let mut kinds: Vec<_> = catalog
             .kinds()
             .filter(|(group, ..)| *group == GROUP)

@@ -59,7 +59,7 @@ impl AdmissionWebhooks {
         let users = call.kubeconfig.and_then(|path| Some((path, self.users.get(path)?)));
         let user = users.and_then(|(path, users)| Some((path, users.user_for(&authority(config)?)?)));
         let Some((path, user)) = user else {
-            return cluster.webhook_clients.get(config).map(WebhookClient::Anonymous);
+            return cluster.outbound.webhook_clients.get(config).map(WebhookClient::Anonymous);
         };
         if let Some(client) = self.clients.get(|(other_path, other)| other_path == path && other == config) {
             return client.map(WebhookClient::User);
@@ -68,7 +68,7 @@ impl AdmissionWebhooks {
         let client = tokio::task::block_in_place(|| user.client(&config.url(), &config.authorities, protocols));
         let client = client.map(Arc::new).map_err(|error| error.to_string());
         // The credentials of the user may be in files, which may become readable.
-        let is_final = client.is_ok() || cluster.webhook_clients.has_invalid_authorities(config);
+        let is_final = client.is_ok() || cluster.outbound.webhook_clients.has_invalid_authorities(config);
         let client = if is_final { self.clients.add((path.to_owned(), config.clone()), client) } else { client };
         client.map(WebhookClient::User)
     }

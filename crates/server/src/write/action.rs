@@ -104,7 +104,7 @@ async fn bind(request: &RequestContext, writer: Writer<'_>, binding: Value) -> R
     update
         .run(|old| {
             let mut pod = old.clone();
-            pintle_kinds::bind(&request.cluster.gates, &mut pod, &binding, now)?;
+            pintle_kinds::bind(&request.cluster.settings.gates, &mut pod, &binding, now)?;
             Ok(pod)
         })
         .await?;

@@ -130,12 +130,12 @@ pub(crate) async fn commit(
     let store_key = storage.cache.store_key(prefix, key);
     // Custom resources may be stored at a version other than the tree's version.
     let tree = tree.filter(|_| hub.built_in);
-    let _written = json.as_ref().zip(tree).and_then(|(json, tree)| cluster.indexers.expect(prefix, json, tree));
+    let _written = json.as_ref().zip(tree).and_then(|(json, tree)| cluster.stores.indexers.expect(prefix, json, tree));
     let change = match json {
         Some(json) => {
             // As in upstream, a TTL of zero means no expiry.
-            let ttl = Some(cluster.event_ttl).filter(|ttl| hub.strategy.has_ttl() && !ttl.is_zero());
-            let encoder = cluster.encoder.as_ref().zip(tree);
+            let ttl = Some(cluster.settings.event_ttl).filter(|ttl| hub.strategy.has_ttl() && !ttl.is_zero());
+            let encoder = cluster.stores.encoder.as_ref().zip(tree);
             let encoded = encoder.and_then(|(encoder, tree)| encoder.encode_tree(&store_key, tree));
             Change::new(store_key, compare, pintle_store::Op::Put { value: json, ttl }).encoded_as(encoded)
         }

@@ -41,7 +41,7 @@ pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -
     let encoding = negotiate::input(&request.headers, model(resource).endpoint(request.endpoint()))?;
     if resource.collection().is_some() {
         // This check comes before the body is received, because the body takes memory.
-        request.cluster.memory.check_create()?;
+        request.cluster.limits.memory.check_create()?;
     }
     let body = request.body().await?;
     let options = WriteOptions::read(&request.query, WriteVerb::Create)?;

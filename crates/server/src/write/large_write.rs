@@ -37,7 +37,7 @@ impl<W: Future> Future for LargeWrite<W> {
         if !request.recorder.is_large() {
             return write.as_mut().poll(context);
         }
-        let permit = pending_permit.get_or_insert_with(|| request.cluster.cpu_permits.acquire_owned());
+        let permit = pending_permit.get_or_insert_with(|| request.cluster.limits.cpu_permits.acquire_owned());
         // The permit is released when the write has to wait, or has ended.
         let _permit = ready!(permit.as_mut().poll(context));
         *pending_permit = None;

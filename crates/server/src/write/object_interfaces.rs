@@ -137,7 +137,7 @@ impl PluginObjects<'_> {
 
 impl InternalClient {
     fn plugin_objects<T>(&self, call: impl FnOnce(PluginObjects<'_>) -> T) -> T {
-        call(PluginObjects { catalog: &self.0.catalog, registry: &self.0.registry() })
+        call(PluginObjects { catalog: &self.0.served.catalog, registry: &self.0.registry() })
     }
 }
 

@@ -317,7 +317,7 @@ impl PatchRequest {
         };
         let decoded = match patch {
             Patch::Strategic(_) => convert_strategic_patch(object, Some(live), expected),
-            _ => decode_patched(&request.cluster.catalog, object, Some(live), again, expected)
+            _ => decode_patched(&request.cluster.served.catalog, object, Some(live), again, expected)
                 .map_err(|error| error.message(patch_or_result)),
         };
         let (decoded, field_errors) = decoded.map_err(|why| invalid(patch_or_result(), &why))?;

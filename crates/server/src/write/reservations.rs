@@ -45,7 +45,7 @@ impl<'a> WriteReservations<'a> {
 
 impl Reservations for WriteReservations<'_> {
     fn begin(&self) {
-        self.in_progress.get_or_init(|| self.cluster.reserved_writes.begin());
+        self.in_progress.get_or_init(|| self.cluster.writes.reserved.begin());
     }
 
     fn add(&self, reservation: Arc<dyn Reservation>) {

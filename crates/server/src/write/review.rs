@@ -139,7 +139,8 @@ async fn token_review(request: &RequestContext, object: &mut Value) -> Result<()
     // An unknown token is a result of the review, not an error.
     let status = match authenticate(request, &token, &audiences).await {
         Ok(Some(authentication)) => {
-            let requested = if audiences.is_empty() { &request.cluster.service_accounts.audiences } else { &audiences };
+            let requested =
+                if audiences.is_empty() { &request.cluster.settings.service_accounts.audiences } else { &audiences };
             let is_for = |audience: &Str| requested.contains(audience);
             if !requested.is_empty() && !authentication.audiences.iter().any(is_for) {
                 tracing::error!(?requested, found = ?authentication.audiences, "Failed to validate the audiences of a token");

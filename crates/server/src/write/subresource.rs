@@ -41,6 +41,7 @@ pub(crate) async fn subresource(
     }
     let schema = request
         .cluster
+        .served
         .catalog
         .kind_schema(&subresource.kind.group, &subresource.kind.version, &subresource.kind.kind)
         .ok_or(ApiError::NoSuchPath)?;

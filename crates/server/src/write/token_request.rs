@@ -80,7 +80,7 @@ pub(super) async fn create(
     let prepared = TokenRequest::prepare(request, &mut object).await?;
     writer.plugins.validate(&attributes, &object).await?;
     prepared.issue(request, &mut object).await?;
-    let schema = request.cluster.catalog.kind_schema(GROUP, "v1", KIND).ok_or(ApiError::NoSuchPath)?;
+    let schema = request.cluster.served.catalog.kind_schema(GROUP, "v1", KIND).ok_or(ApiError::NoSuchPath)?;
     respond_typed(request, StatusCode::CREATED, &object, &schema)
 }
 
@@ -102,13 +102,13 @@ impl TokenRequest {
                 "the UID in the token request ({uid}) does not match the UID of the service account ({})",
                 account.uid()
             );
-            if request.cluster.gates.is_enabled(Feature::TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION) {
+            if request.cluster.settings.gates.is_enabled(Feature::TOKEN_REQUEST_SERVICE_ACCOUNT_UID_VALIDATION) {
                 return Err(conflict(GROUP, KIND, name, why));
             }
             request.recorder.annotate("authentication.k8s.io/token-request-uid-mismatch", why);
         }
         if object.items_at(&["spec", "audiences"]).is_empty() {
-            object.set_at(&["spec", "audiences"], request.cluster.service_accounts.audiences.clone());
+            object.set_at(&["spec", "audiences"], request.cluster.settings.service_accounts.audiences.clone());
         }
         object.set_at(&["metadata", "name"], name);
         object.set_at(&["metadata", "namespace"], namespace);
@@ -132,7 +132,7 @@ impl TokenRequest {
 
     /// Issues the token. Sets the status of the request.
     async fn issue(self, request: &RequestContext, object: &mut Value) -> Result<(), ApiError> {
-        let config = &request.cluster.service_accounts;
+        let config = &request.cluster.settings.service_accounts;
         let bound = self.bound_object(request, object).await?;
         let mut expiration = object.int_at(&EXPIRATION_SECONDS).unwrap_or_default();
         if let Some(max) = config.max_expiration_seconds.filter(|max| expiration > *max) {

@@ -209,7 +209,7 @@ impl<'a> GuaranteedUpdate<'a> {
 
     /// The key of the object in the store.
     fn store_key(&self) -> String {
-        self.writer.cluster.cache.store_key(self.prefix(), &self.key())
+        self.writer.cluster.stores.cache.store_key(self.prefix(), &self.key())
     }
 
     /// Reads the stored object. The inner error is the error of a corrupt object.
@@ -290,7 +290,7 @@ impl<'a> GuaranteedUpdate<'a> {
         if self.writer.context.dry_run {
             return None;
         }
-        self.writer.cluster.contended_keys.wait_if_contended(|| self.store_key().into()).await
+        self.writer.cluster.writes.contended_keys.wait_if_contended(|| self.store_key().into()).await
     }
 
     /// Waits for the turn of the update after a conflict, unless it is the update's turn already.
@@ -299,7 +299,7 @@ impl<'a> GuaranteedUpdate<'a> {
             return turn;
         }
         drop(turn);
-        Some(self.writer.cluster.contended_keys.wait(self.store_key().into()).await)
+        Some(self.writer.cluster.writes.contended_keys.wait(self.store_key().into()).await)
     }
 
     /// Waits until the watch cache contains everything that is committed now.
@@ -370,7 +370,7 @@ impl<'a> GuaranteedUpdate<'a> {
         let hub = cluster.hub(resource);
         let version_view = self.version_view(&hub);
         // If the store's encoding is made from the tree, the encoding needs the whole tree.
-        let seldom_used = if cluster.encoder.is_none() { self.seldom_used } else { &[] };
+        let seldom_used = if cluster.stores.encoder.is_none() { self.seldom_used } else { &[] };
         let old = version_view.tree_keeping_text(current, seldom_used).await?;
         let other_view = (!resource.is_hub()).then(|| from_hub(resource, old.clone()));
         let old_view = other_view.as_ref().unwrap_or(&old);

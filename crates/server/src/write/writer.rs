@@ -77,7 +77,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// Memory is short.
     pub(super) fn check_memory_for_create(&self) -> Result<(), ApiError> {
-        if self.request.is_some() { self.cluster.memory.check_create() } else { Ok(()) }
+        if self.request.is_some() { self.cluster.limits.memory.check_create() } else { Ok(()) }
     }
 
     /// Checks that there is memory for an object of `new` bytes in place of an object of `old` bytes.
@@ -86,7 +86,7 @@ impl<'a> Writer<'a> {
     /// Memory is short, and the object becomes larger.
     pub(super) fn check_memory_for_update(&self, old: usize, new: usize, is_terminating: bool) -> Result<(), ApiError> {
         match self.request {
-            Some(_) => self.cluster.memory.check_update(old, new, is_terminating),
+            Some(_) => self.cluster.limits.memory.check_update(old, new, is_terminating),
             None => Ok(()),
         }
     }

@@ -66,11 +66,11 @@ impl<I: ObjectIndex> FollowedIndex<I> {
     /// # Errors
     /// A resource of the index is unknown.
     pub(super) fn new(cluster: &Cluster, index: I) -> Result<Self, ApiError> {
-        let complete_to = cluster.cache.applied_revision();
+        let complete_to = cluster.stores.cache.applied_revision();
         let mut sources = Vec::with_capacity(I::KINDS.len());
         for (kind, group, resource) in I::KINDS {
             let Some(hub) = cluster.readable_hub(&GroupResource::new(*group, *resource))? else { continue };
-            sources.push(Source::new(*kind, &cluster.cache, cluster.watch_cache(&hub)?, &index));
+            sources.push(Source::new(*kind, &cluster.stores.cache, cluster.watch_cache(&hub)?, &index));
         }
         Ok(Self { index, complete_to: AtomicU64::new(complete_to), sources: Mutex::new(sources) })
     }

@@ -58,7 +58,7 @@ impl Cluster {
             }
             let stats = watch_cache.stats();
             let labels = [("group", &*hub.group), ("resource", &*hub.plural)];
-            let objects = Some(stats.objects as f64).filter(|_| self.storage_metrics.objects);
+            let objects = Some(stats.objects as f64).filter(|_| self.settings.storage_metrics.objects);
             if let Some(objects) = objects {
                 out.family(
                     "apiserver_storage_objects",
@@ -143,7 +143,7 @@ impl Cluster {
             (
                 "pintle_encoding_cache_bytes",
                 "Size of the cache of encodings other than JSON, in bytes.",
-                self.cache.encoding_cache().size() as f64,
+                self.stores.cache.encoding_cache().size() as f64,
             ),
         ] {
             out.family(name, Kind::Gauge, Stability::Alpha, help).value(&[], value);
@@ -153,34 +153,34 @@ impl Cluster {
     /// The bodies of requests, and the memory budget if there is one.
     fn write_memory(&self, out: &mut Exposition) {
         let help = "Bytes of request bodies that are held in memory.";
-        let held = self.bodies.held() as f64;
+        let held = self.limits.bodies.held() as f64;
         out.family("pintle_request_body_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], held);
         let help = "Bytes of memory that large writes have taken from what all writes share.";
-        let taken = self.work_memory.taken() as f64;
+        let taken = self.limits.work_memory.taken() as f64;
         out.family("pintle_write_memory_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], taken);
-        let Some(limit) = self.memory.limit() else { return };
+        let Some(limit) = self.limits.memory.limit() else { return };
         let help = "Memory that the process may use, in bytes (--memory-limit-mib).";
         out.family("pintle_memory_limit_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], limit as f64);
         let help = "Memory that counts against the limit, in bytes: resident, without pages of files.";
-        let used = self.memory.used() as f64;
+        let used = self.limits.memory.used() as f64;
         out.family("pintle_memory_used_bytes", Kind::Gauge, Stability::Alpha, help).value(&[], used);
         let help = "How short memory is: 0 not, 1 no encodings are cached, 2 the watch history is shortened, 3 writes that \
                     add objects or make them larger are refused.";
-        let level = f64::from(self.memory.level());
+        let level = f64::from(self.limits.memory.level());
         out.family("pintle_memory_pressure_level", Kind::Gauge, Stability::Alpha, help).value(&[], level);
     }
 
     /// Writes which background tasks work at present, to explain the load of a server without requests.
     fn write_background_tasks(&self, out: &mut Exposition) {
         let help = "Time for which a background task has kept a thread busy, in seconds.";
-        for task in self.background_tasks.all() {
+        for task in self.lifecycle.background_tasks.all() {
             out.family("pintle_background_task_busy_seconds_total", Kind::Counter, Stability::Alpha, help)
                 .value(&[("task", task.name())], task.busy_time().as_secs_f64());
         }
     }
 
     fn write_store(&self, out: &mut Exposition) {
-        for (index, storage) in self.storages().enumerate().filter(|_| self.storage_metrics.size) {
+        for (index, storage) in self.storages().enumerate().filter(|_| self.settings.storage_metrics.size) {
             let Some(bytes) = storage.store.size_bytes() else { continue };
             let help = "Size of the storage file in bytes.";
             out.family("apiserver_storage_size_bytes", Kind::Gauge, Stability::Stable, help)
@@ -198,7 +198,7 @@ impl Cluster {
         ] {
             out.family(name, Kind::Counter, Stability::Alpha, help).value(&[], count as f64);
         }
-        let Some(metrics) = self.store.metrics() else { return };
+        let Some(metrics) = self.stores.main.metrics() else { return };
         let help =
             "Duration of a commit of the store in seconds, in which the changes of many requests are synced at once.";
         out.family("pintle_store_commit_duration_seconds", Kind::Histogram, Stability::Alpha, help)

@@ -33,7 +33,7 @@ pub(crate) async fn delete_collection(
     resource: &Arc<Resource>,
 ) -> Result<Response, ApiError> {
     let format = ResponseFormat::negotiate(request, resource, false)?;
-    let list = ListOptions::read(&request.query, &request.cluster.gates)?;
+    let list = ListOptions::read(&request.query, &request.cluster.settings.gates)?;
     let selection = select(request, resource, &list)?;
     let options = Arc::new(delete_options(request).await?);
     if options.ignores_read_error {

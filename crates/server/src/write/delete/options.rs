@@ -14,7 +14,7 @@ pub(super) async fn delete_options(request: &RequestContext) -> Result<DeleteOpt
         return DeleteOptions::from_query(&request.query, request.cluster.gates());
     }
     let encoding = negotiate::input(&request.headers, request.endpoint())?;
-    let catalog = &request.cluster.catalog;
+    let catalog = &request.cluster.served.catalog;
     let schema = catalog
         .struct_type("meta/v1.DeleteOptions")
         .map(|id| catalog.schema(id))
