@@ -9,8 +9,6 @@ mod model;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
 use model::Model;
 use pintle_apply::merge::{ConvertError, ManagedFields, UpdateError, Updater, VersionConverter};
@@ -143,18 +141,12 @@ fn run_scenario(scenario: &str) -> String {
 
 #[track_caller]
 fn check(file: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios").join(file);
-    let expected = fs::read_to_string(&path).expect(file);
-    let (head, scenarios) = expected.split_once("== ").expect("a scenario");
-    let found: Vec<String> = scenarios.split("\n== ").map(|scenario| run_scenario(&format!("== {scenario}"))).collect();
-    let found = format!("{head}{}", found.join("\n"));
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        fs::write(&path, &found).expect(file);
-    }
-    for (expected, found) in expected.split("\n== ").zip(found.split("\n== ")) {
-        assert_eq!(found, expected, "{file}");
-    }
-    assert_eq!(found, expected, "{file}");
+    pintle_scenarios::check_file(format!("{}/tests/scenarios/{file}", env!("CARGO_MANIFEST_DIR")), |table| {
+        let (head, scenarios) = table.split_once("== ").expect("a scenario");
+        let found: Vec<String> =
+            scenarios.split("\n== ").map(|scenario| run_scenario(&format!("== {scenario}"))).collect();
+        format!("{head}{}", found.join("\n"))
+    });
 }
 
 #[test]

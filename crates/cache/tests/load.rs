@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pintle_cache::{Cache, EncodingCache, HistoryLimits, KeyRange, WatchCache};
+use pintle_layered_store::{LayeredStore, StoreLayer};
 use pintle_store::{Change, Compare, MemoryStore, Revision, Store, StoreFuture, SystemClock};
 
-use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
+use self::common::{NullIndexer, load};
 
 /// Compacts one more revision just before each read, a limited number of times.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ async fn check(compactions: usize) {
     }
     let newest = store.current_revision().await.expect("a revision").get();
     let cache = load(
-        Arc::new(LayeredStore { store, layer: Compactions(Arc::new(compactions.into())) }),
+        Arc::new(LayeredStore { store: Arc::new(store), layer: Compactions(Arc::new(compactions.into())) }),
         &["things"],
         NullIndexer,
     )

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_cache::{Cache, Indexer, KeyRange, ObjectIndex, TooOld, WatchScope};
+use pintle_layered_store::{LayeredStore, StoreLayer};
 use pintle_store::{Change, ChangeBatch, ChangeFeed, Compare, Error, Key, MemoryStore, Revision, Store, StoreFuture};
 use tokio::sync::watch;
 
-use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
+use self::common::{NullIndexer, load};
 
 /// An indexer that indexes nothing. It panics at one value, once.
 #[derive(Default)]
@@ -82,7 +83,7 @@ impl ChangeFeed for FailingFeed {
 
 async fn start() -> (Arc<FailingStore>, Cache) {
     let layer = FailingFeeds(watch::Sender::new(Failure::None));
-    let store = Arc::new(LayeredStore { store: MemoryStore::new(), layer });
+    let store = Arc::new(LayeredStore::new(layer));
     for key in ["a", "b"] {
         put(&store, key, "1").await;
     }

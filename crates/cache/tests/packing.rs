@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, ObjectIndex, WatchScope};
+use pintle_layered_store::{LayeredStore, StoreLayer};
 use pintle_store::{
     Change, ChangeBatch, ChangeFeed, ManualClock, MemoryStore, Revision, Store, StoreFuture, Timestamp,
 };
 
-use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
+use self::common::{NullIndexer, load};
 
 /// Waits until a condition holds.
 async fn until(mut condition: impl FnMut() -> bool) {
@@ -57,7 +58,7 @@ impl ChangeFeed for SlowFeed {
 #[tokio::test]
 async fn a_feed_goes_on_reading_while_the_history_of_a_start_is_packed() {
     const VERSIONS: usize = 20_000;
-    let store = Arc::new(LayeredStore { store: MemoryStore::new(), layer: SlowFeeds::default() });
+    let store = Arc::new(LayeredStore::new(SlowFeeds::default()));
     let put = |number: usize| Change::put("/registry/pods/a", format!("{number}{}", "x".repeat(1000)));
     for number in 0..VERSIONS {
         store.commit(put(number)).await.expect("a put");

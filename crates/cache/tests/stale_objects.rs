@@ -4,9 +4,10 @@ mod common;
 
 use std::sync::Arc;
 
+use pintle_layered_store::{LayeredStore, StoreLayer};
 use pintle_store::{Change, MemoryStore, Revision, Store};
 
-use self::common::{LayeredStore, NullIndexer, StoreLayer, load};
+use self::common::{NullIndexer, load};
 
 /// The encryption key was rotated after a revision: values from before the rotation are stale.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ async fn stale_objects_are_marked_until_they_are_written_again() {
     }
     // Of the first object only the state at the start of the history is left.
     store.compact(Revision(2)).await.expect("a compaction");
-    let store = Arc::new(LayeredStore { store, layer: RotatedAfter(Revision(3)) });
+    let store = Arc::new(LayeredStore { store: Arc::new(store), layer: RotatedAfter(Revision(3)) });
     let cache = load(store.clone(), &["things"], NullIndexer).await;
     let watch_cache = cache.watch_cache("things").expect("a watch cache");
     let is_stale = |name: &str, at: Option<u64>| {

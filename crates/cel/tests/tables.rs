@@ -6,7 +6,6 @@
 mod fixture;
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use fixture::Fixture;
 use pintle_cel::PER_CALL_COST_LIMIT;
@@ -37,32 +36,16 @@ fn describe(fixture: &Fixture, expression: &str) -> String {
 /// Compares a table with the actual results.
 #[track_caller]
 fn check(table: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables").join(table);
-    let text = std::fs::read_to_string(&path).expect("the table is readable");
     let fixture = Fixture::kubernetes();
-    let mut actual = String::new();
-    let mut row_count = 0;
-    for row in text.trim_end().split("\n\n") {
-        // `⏎` stands for a line break within an expression.
-        let expression = row.lines().next().unwrap_or_default().replace('⏎', "\n");
-        let describe = describe(&fixture, &expression).replace('\n', "\n  ");
-        let _ = write!(
-            actual,
-            "{}{}\n  {describe}\n",
-            if row_count > 0 { "\n" } else { "" },
-            expression.replace('\n', "⏎")
-        );
-        row_count += 1;
-    }
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&path, &actual).expect("the table is writable");
-        return;
-    }
-    for (expected, actual) in text.trim_end().split("\n\n").zip(actual.trim_end().split("\n\n")) {
-        assert_eq!(expected, actual, "in {table}");
-    }
-    assert_eq!(text, actual, "in {table}");
-    assert!(row_count > 0, "{table} has no rows");
+    pintle_scenarios::check_file(format!("{}/tests/tables/{table}", env!("CARGO_MANIFEST_DIR")), |text| {
+        let rows = text.trim_end().split("\n\n").map(|row| {
+            // `⏎` stands for a line break within an expression.
+            let expression = row.lines().next().unwrap_or_default();
+            let result = describe(&fixture, &expression.replace('⏎', "\n")).replace('\n', "\n  ");
+            format!("{expression}\n  {result}\n")
+        });
+        rows.collect::<Vec<_>>().join("\n")
+    });
 }
 
 #[test]

@@ -6,8 +6,6 @@
 //! `update`. A line with `!` shows the error of the operation before it.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
 use pintle_apply::merge::{ConvertError, ManagedFields, UpdateError, Updater, VersionConverter};
 use pintle_apply::typed::{Duplicates, TypeRef};
@@ -106,12 +104,5 @@ fn run_scenarios(table: &str) -> String {
 
 #[test]
 fn custom_resources_are_merged_by_their_schema() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apply.txt");
-    let table = fs::read_to_string(&path).expect("the table");
-    let found = run_scenarios(&table);
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        fs::write(&path, found).expect("the table");
-    } else {
-        assert_eq!(found, table);
-    }
+    pintle_scenarios::check_file(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/apply.txt"), run_scenarios);
 }

@@ -44,22 +44,16 @@ fn crd(strategy: &dyn Strategy, schema: &str) -> Value {
 #[test]
 fn defaults_are_validated_like_upstream() {
     let strategy = strategy();
-    let mut wrong = String::new();
-    for row in include_str!("crd_defaults.txt").split("\n\n") {
-        let (errors, rest): (Vec<&str>, Vec<&str>) = row.lines().partition(|line| line.starts_with('!'));
-        let (title, schemas) = rest.split_first().expect("a row has a title");
+    pintle_scenarios::check(include_str!("crd_defaults.txt"), &['!'], |schemas| {
         let crds: Vec<Value> =
             schemas.iter().map(|line| crd(&*strategy, line.strip_prefix("was ").unwrap_or(line))).collect();
         let found = match crds.as_slice() {
             [new] => strategy.validate(&context(), new),
             [old, new] => strategy.validate_update(&context(), new, old),
-            _ => panic!("{title} has a schema, or two"),
+            _ => panic!("a scenario has a schema, or two: {schemas:?}"),
         };
         let mut found: Vec<String> = found.iter().map(|error| format!("! {error}")).collect();
         found.sort_unstable();
-        if found != errors {
-            wrong.push_str(&format!("{title}\n  expected {errors:#?}\n  found {found:#?}\n"));
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
+        found
+    });
 }

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pintle_integration::{Cluster, Engine, Etcd, Options, ServiceNetwork};
+use pintle_layered_store::LayeredStore;
 use pintle_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
-use self::slow_store::SlowStore;
+use self::slow_store::BadNetwork;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -121,7 +122,8 @@ fn a_server_that_lags_behind_creates_nothing_in_what_is_terminating() {
         let engine = Engine::Etcd(Etcd::config_of(["http://127.0.0.1:1".to_owned()]));
         let store = Arc::new(MemoryStore::new());
         let server = async |lag| {
-            let store: Arc<dyn Store> = Arc::new(SlowStore { store: store.clone(), lag, unanswered: None });
+            let layer = BadNetwork { lag, unanswered: None };
+            let store: Arc<dyn Store> = Arc::new(LayeredStore { store: store.clone(), layer });
             Cluster::with_options(Options { store: Some(store), engine: engine.clone(), ..Options::default() }).await
         };
         let (prompt, lagging) = (server(Duration::ZERO).await, server(Duration::from_millis(400)).await);
@@ -293,7 +295,8 @@ fn what_is_allocated_for_a_write_is_kept_if_its_outcome_is_unknown() {
         let shared = Arc::new(MemoryStore::new());
         let services = ServiceNetwork::from_flags("10.0.0.0/24", "30000-30031").expect("a network");
         let server = async |unanswered| {
-            let store: Arc<dyn Store> = Arc::new(SlowStore { store: shared.clone(), lag: Duration::ZERO, unanswered });
+            let layer = BadNetwork { lag: Duration::ZERO, unanswered };
+            let store: Arc<dyn Store> = Arc::new(LayeredStore { store: shared.clone(), layer });
             let (engine, services) = (engine.clone(), services.clone());
             Cluster::with_options(Options { store: Some(store), engine, services, ..Options::default() }).await
         };

@@ -1,45 +1,24 @@
 //! A store behind a bad network: changes arrive late, and answers get lost.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_store::{
-    Change, ChangeBatch, ChangeFeed, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record, Revision, Store,
-    StoreFuture, Timestamp,
-};
+use pintle_layered_store::StoreLayer;
+use pintle_store::{Change, ChangeBatch, ChangeFeed, Error, MemoryStore, Revision, Store as _, StoreFuture};
 use tokio::time::Instant;
 
-/// A server's access to a store that it shares with others.
-#[derive(Debug)]
-pub(crate) struct SlowStore {
-    pub(crate) store: Arc<MemoryStore>,
+/// The network between a server and a store that it shares with others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BadNetwork {
     /// The delay of changes.
     pub(crate) lag: Duration,
     /// The prefix of keys whose changes are committed but whose answers are lost.
     pub(crate) unanswered: Option<&'static str>,
 }
 
-impl Store for SlowStore {
-    fn current_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.current_revision()
-    }
-
-    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
-        self.store.get(key, at)
-    }
-
-    fn range(
-        &self,
-        interval: KeyInterval,
-        at: Option<Revision>,
-        limit: Option<usize>,
-    ) -> StoreFuture<'_, RangeResponse> {
-        self.store.range(interval, at, limit)
-    }
-
-    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
+impl StoreLayer for BadNetwork {
+    fn commit<'s>(&'s self, store: &'s MemoryStore, change: Change) -> StoreFuture<'s, Revision> {
         let is_lost = self.unanswered.is_some_and(|prefix| change.key.starts_with(prefix));
-        let answer = self.store.commit(change);
+        let answer = store.commit(change);
         Box::pin(async move {
             match (answer.await, is_lost) {
                 (Ok(_), true) => Err(Error::OutcomeUnknown { detail: "the answer is lost".to_owned() }),
@@ -48,36 +27,9 @@ impl Store for SlowStore {
         })
     }
 
-    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
-        Box::pin(async move {
-            let feed = self.store.changes(from).await?;
-            let complete_to = feed.complete_to();
-            Ok(Box::new(SlowFeed { feed, lag: self.lag, complete_to, next: None }) as Box<dyn ChangeFeed>)
-        })
-    }
-
-    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
-        self.store.compact(before)
-    }
-
-    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.oldest_revision()
-    }
-
-    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
-        self.store.expiries()
-    }
-
-    fn health(&self) -> Result<(), Error> {
-        self.store.health()
-    }
-
-    fn readiness(&self) -> Result<(), Error> {
-        self.store.readiness()
-    }
-
-    fn close(&self) -> StoreFuture<'_, ()> {
-        self.store.close()
+    fn feed(&self, feed: Box<dyn ChangeFeed>) -> Box<dyn ChangeFeed> {
+        let complete_to = feed.complete_to();
+        Box::new(SlowFeed { feed, lag: self.lag, complete_to, next: None })
     }
 }
 

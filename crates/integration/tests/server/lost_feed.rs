@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_integration::{Cluster, Options};
+use pintle_layered_store::{LayeredStore, StoreLayer};
 use pintle_server::RecoveryTimes;
-use pintle_store::{
-    Change, ChangeBatch, ChangeFeed, Error, Key, KeyInterval, MemoryStore, RangeResponse, Record, Revision, Store,
-    StoreFuture, Timestamp,
-};
+use pintle_store::{ChangeBatch, ChangeFeed, Error, Revision, StoreFuture};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -25,12 +23,9 @@ enum FeedFault {
     Lost,
 }
 
-/// A store in memory whose feeds fail.
-#[derive(Debug)]
-struct FaultyStore {
-    store: MemoryStore,
-    fault: watch::Sender<FeedFault>,
-}
+/// Lets the feeds of a store fail.
+#[derive(Clone, Debug)]
+struct FaultyFeeds(watch::Sender<FeedFault>);
 
 #[derive(Debug)]
 struct FaultyFeed {
@@ -65,57 +60,20 @@ impl ChangeFeed for FaultyFeed {
     }
 }
 
-impl Store for FaultyStore {
-    fn current_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.current_revision()
-    }
-
-    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
-        self.store.get(key, at)
-    }
-
-    fn range(&self, keys: KeyInterval, at: Option<Revision>, limit: Option<usize>) -> StoreFuture<'_, RangeResponse> {
-        self.store.range(keys, at, limit)
-    }
-
-    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
-        self.store.commit(change)
-    }
-
-    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
-        Box::pin(async move {
-            let feed = self.store.changes(from).await?;
-            Ok(Box::new(FaultyFeed { feed, fault: self.fault.subscribe(), is_new: true }) as Box<dyn ChangeFeed>)
-        })
-    }
-
-    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
-        self.store.compact(before)
-    }
-
-    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
-        self.store.oldest_revision()
-    }
-
-    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
-        self.store.expiries()
-    }
-
-    fn health(&self) -> Result<(), Error> {
-        self.store.health()
-    }
-
-    fn close(&self) -> StoreFuture<'_, ()> {
-        self.store.close()
+impl StoreLayer for FaultyFeeds {
+    fn feed(&self, feed: Box<dyn ChangeFeed>) -> Box<dyn ChangeFeed> {
+        Box::new(FaultyFeed { feed, fault: self.0.subscribe(), is_new: true })
     }
 }
+
+type FaultyStore = LayeredStore<FaultyFeeds>;
 
 async fn start() -> (Arc<Cluster>, Arc<FaultyStore>) {
     start_with_options(Options::default()).await
 }
 
 async fn start_with_options(options: Options) -> (Arc<Cluster>, Arc<FaultyStore>) {
-    let store = Arc::new(FaultyStore { store: MemoryStore::new(), fault: watch::Sender::new(FeedFault::None) });
+    let store = Arc::new(LayeredStore::new(FaultyFeeds(watch::Sender::new(FeedFault::None))));
     let options = Options { store: Some(store.clone()), ..options };
     (Arc::new(Cluster::with_options(options).await), store)
 }
@@ -141,7 +99,7 @@ async fn fail_and_recover(cluster: &Arc<Cluster>, store: &FaultyStore, end: Feed
     let _ = cluster.post(CONFIGMAPS, configmap("before")).await.expect(201);
     let mut watch = cluster.watch(&format!("{CONFIGMAPS}?watch=1")).await;
     watch.expect("ADDED", "before").await;
-    store.fault.send_replace(FeedFault::Unreadable);
+    store.layer.0.send_replace(FeedFault::Unreadable);
     wait_for_health(cluster, 500).await;
     // The server still serves objects from memory.
     let stale = cluster.get(&format!("{CONFIGMAPS}?resourceVersion=0")).await.expect(200).json();
@@ -159,7 +117,7 @@ async fn fail_and_recover(cluster: &Arc<Cluster>, store: &FaultyStore, end: Feed
     {
         tokio::task::yield_now().await;
     }
-    store.fault.send_replace(end);
+    store.layer.0.send_replace(end);
     let _ = write.await.expect("a response").expect(201);
     wait_for_health(cluster, 200).await;
     let list = cluster.get(CONFIGMAPS).await.expect(200).json();
@@ -184,7 +142,7 @@ fn a_lost_feed_makes_watches_list_again() {
         let event = watch.next().await.expect("an event");
         assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
         // Later events are complete, also for controllers.
-        store.fault.send_replace(FeedFault::None);
+        store.layer.0.send_replace(FeedFault::None);
         let mut namespaces = cluster.watch("/api/v1/namespaces?watch=1&fieldSelector=metadata.name%3Dn").await;
         let _ = cluster.post("/api/v1/namespaces", configmap("n")).await.expect(201);
         let _ = cluster.post("/api/v1/namespaces/n/configmaps", configmap("c")).await.expect(201);
@@ -213,7 +171,7 @@ fn health_checks_fail_while_the_feed_cannot_be_read_and_pass_again_afterwards() 
         for endpoint in ["readyz", "livez", "healthz"] {
             let _ = wait_for_endpoint(&cluster, endpoint, 200).await;
         }
-        store.fault.send_replace(FeedFault::Unreadable);
+        store.layer.0.send_replace(FeedFault::Unreadable);
         // A server that is not ready is still alive. It needs a restart only if it does not recover.
         for (endpoint, check) in [
             ("readyz", "informer-sync"),
@@ -233,7 +191,7 @@ fn health_checks_fail_while_the_feed_cannot_be_read_and_pass_again_afterwards() 
             assert!(text.contains(&format!("[+]{check} excluded: ok\n")), "{text}");
             let _ = cluster.get(&format!("/{endpoint}/etcd")).await.expect(200);
         }
-        store.fault.send_replace(FeedFault::None);
+        store.layer.0.send_replace(FeedFault::None);
         for endpoint in ["readyz", "livez", "healthz"] {
             let text = wait_for_endpoint(&cluster, endpoint, 200).await;
             assert!(!text.contains("[-]"), "{text}");

@@ -32,23 +32,17 @@ fn crds() -> Arc<Resource> {
 }
 
 /// A test case.
-struct TestCase<'t> {
-    title: &'t str,
+struct TestCase {
     new: Value,
     old: Option<Value>,
     through_status: bool,
-    expect: Vec<&'t str>,
 }
 
-impl<'t> TestCase<'t> {
-    fn parse(text: &'t str) -> Self {
-        let mut lines = text.lines();
-        let title = lines.next().and_then(|line| line.strip_prefix("# ")).expect("a row has a title");
-        let mut case = TestCase { title, new: json(PLAIN), old: None, through_status: false, expect: Vec::new() };
-        for line in lines.filter(|line| !line.is_empty()) {
-            if line.starts_with(['!', '~']) {
-                case.expect.push(line);
-            } else if line == "through status" {
+impl TestCase {
+    fn parse(lines: &[&str]) -> Self {
+        let mut case = TestCase { new: json(PLAIN), old: None, through_status: false };
+        for line in lines {
+            if *line == "through status" {
                 case.through_status = true;
             } else if let Some(rest) = line.strip_prefix("was") {
                 let old = case.old.get_or_insert_with(|| json(PLAIN));
@@ -83,7 +77,7 @@ fn version(crd: &mut Value) -> &mut Value {
 }
 
 /// Returns the errors and warnings of a write.
-fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> {
+fn errors_and_warnings(resource: &Resource, case: &TestCase) -> Vec<String> {
     let strategy: &dyn Strategy = &*resource.strategy;
     let schema = &resource.schema;
     let decode = |crd: &Value| {
@@ -126,15 +120,7 @@ fn errors_and_warnings(resource: &Resource, case: &TestCase<'_>) -> Vec<String> 
 /// Runs all cases of a file.
 fn check(table: &str) {
     let resource = crds();
-    let mut failures = String::new();
-    for text in table.split("\n\n") {
-        let case = TestCase::parse(text);
-        let found = errors_and_warnings(&resource, &case);
-        if found != case.expect {
-            failures.push_str(&format!("{}\n  expected {:#?}\n  found {found:#?}\n", case.title, case.expect));
-        }
-    }
-    assert!(failures.is_empty(), "{failures}");
+    pintle_scenarios::check(table, &['!', '~'], |lines| errors_and_warnings(&resource, &TestCase::parse(lines)));
 }
 
 #[test]

@@ -15,12 +15,9 @@ fn apply(document: Value, patch: &Value) -> Result<Value, PatchError> {
 
 #[test]
 fn operations_give_the_expected_results() {
-    let table = include_str!("operations.txt");
-    let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    let mut failures = Vec::new();
-    for case in lines.chunks(3) {
-        let [document, patch, expect] = *case else { panic!("an incomplete case: {case:?}") };
-        let actual = match apply(read(document), &read(patch.trim_start_matches("+ "))) {
+    pintle_scenarios::check(include_str!("operations.txt"), &['=', '!'], |lines| {
+        let [document, patch] = *lines else { panic!("an incomplete scenario: {lines:?}") };
+        vec![match apply(read(document), &read(patch.trim_start_matches("+ "))) {
             Ok(value) => format!("= {}", print::json(&value)),
             Err(error) => {
                 let message = error.to_string();
@@ -29,12 +26,8 @@ fn operations_give_the_expected_results() {
                 assert_eq!(error.kind, kind, "{patch}");
                 format!("! {message}")
             }
-        };
-        if actual != expect {
-            failures.push(format!("{document}\n{patch}\n  expected {expect}\n  found    {actual}\n"));
-        }
-    }
-    assert!(failures.is_empty(), "{} cases differ:\n{}", failures.len(), failures.join("\n"));
+        }]
+    });
 }
 
 #[test]

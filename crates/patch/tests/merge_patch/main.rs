@@ -11,16 +11,13 @@ fn read(text: &str) -> Value {
 
 #[test]
 fn patches_give_the_expected_results() {
-    let table = include_str!("cases.txt");
-    let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    for case in lines.chunks(3) {
-        let [document, patch, expect] = *case else { panic!("an incomplete case: {case:?}") };
-        let actual = match merge_patch(read(document), read(patch.trim_start_matches("+ "))) {
+    pintle_scenarios::check(include_str!("cases.txt"), &['=', '!'], |lines| {
+        let [document, patch] = *lines else { panic!("an incomplete scenario: {lines:?}") };
+        vec![match merge_patch(read(document), read(patch.trim_start_matches("+ "))) {
             Ok(value) => format!("= {}", print::json(&value)),
             Err(error) => format!("! {error}"),
-        };
-        assert_eq!(actual, expect, "{document} {patch}");
-    }
+        }]
+    });
 }
 
 #[test]

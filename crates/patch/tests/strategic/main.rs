@@ -42,19 +42,12 @@ fn apply_at(kind: &str, path: &[&str], document: &str, patch: &str) -> String {
 /// Checks all cases of a table.
 #[track_caller]
 fn check(table: &str) {
-    let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    let mut failures = Vec::new();
-    for case in lines.chunks(4) {
-        let [subject, document, patch, expect] = *case else { panic!("an incomplete case: {case:?}") };
+    pintle_scenarios::check(table, &['=', '!'], |lines| {
+        let [subject, document, patch] = *lines else { panic!("an incomplete scenario: {lines:?}") };
         let (kind, path) = subject.split_once(' ').expect(subject);
         let path: Vec<&str> = path.split('.').filter(|step| *step != "-").collect();
-        let patch = patch.strip_prefix("+ ").expect(patch);
-        let actual = apply_at(kind, &path, document.trim(), patch);
-        if actual != expect {
-            failures.push(format!("{subject}\n{document}\n+ {patch}\n  expected {expect}\n  found    {actual}\n"));
-        }
-    }
-    assert!(failures.is_empty(), "{} cases differ:\n{}", failures.len(), failures.join("\n"));
+        vec![apply_at(kind, &path, document.trim(), patch.strip_prefix("+ ").expect(patch))]
+    });
 }
 
 /// A value whose objects share their members with copies of them.

@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use pintle_store::{Change, ChangeFeed, Compare, MemoryStore, Op, RangeResponse, Record, StoreFuture, Timestamp};
+use pintle_layered_store::{LayeredStore, StoreLayer};
+use pintle_store::{Change, Compare, MemoryStore, Op, Record, StoreFuture, Timestamp};
 
 use super::*;
 
-/// A store whose commits fail after a number of commits.
-#[derive(Debug)]
-struct FailingStore {
-    inner: MemoryStore,
-    commits_left: AtomicUsize,
+/// Lets commits fail after a number of commits.
+#[derive(Clone, Debug)]
+struct FailingCommits {
+    commits_left: Arc<AtomicUsize>,
     failure: Failure,
 }
 
@@ -26,9 +26,9 @@ enum Failure {
     TooLarge(usize),
 }
 
-impl FailingStore {
-    fn after(commits: usize, failure: Failure) -> Arc<Self> {
-        Arc::new(Self { inner: MemoryStore::new(), commits_left: AtomicUsize::new(commits), failure })
+impl FailingCommits {
+    fn after(commits: usize, failure: Failure) -> Arc<LayeredStore<Self>> {
+        Arc::new(LayeredStore::new(Self { commits_left: Arc::new(commits.into()), failure }))
     }
 
     fn recover(&self) {
@@ -36,29 +36,12 @@ impl FailingStore {
     }
 }
 
-impl Store for FailingStore {
-    fn current_revision(&self) -> StoreFuture<'_, Revision> {
-        self.inner.current_revision()
-    }
-
-    fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
-        self.inner.get(key, at)
-    }
-
-    fn range(
-        &self,
-        interval: KeyInterval,
-        at: Option<Revision>,
-        limit: Option<usize>,
-    ) -> StoreFuture<'_, RangeResponse> {
-        self.inner.range(interval, at, limit)
-    }
-
-    fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
+impl StoreLayer for FailingCommits {
+    fn commit<'s>(&'s self, store: &'s MemoryStore, change: Change) -> StoreFuture<'s, Revision> {
         let take = |left: usize| left.checked_sub(1);
         match self.commits_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(_) => self.inner.commit(change),
-            Err(_) => Box::pin(async {
+            Ok(_) => store.commit(change),
+            Err(_) => Box::pin(async move {
                 match self.failure {
                     Failure::TooLarge(limit) => {
                         if let Op::Put { value, .. } = &change.op
@@ -70,36 +53,12 @@ impl Store for FailingStore {
                     Failure::Refused => return Err(Error::Unavailable { detail: "it fails".to_owned() }),
                     Failure::AnotherMigration => {
                         let marker = Marker { source: "another".to_owned(), revision: Revision(7) };
-                        self.inner.commit(Change::put(marker_key("/registry"), marker.encode())).await?;
+                        store.commit(Change::put(marker_key("/registry"), marker.encode())).await?;
                     }
                 }
-                self.inner.commit(change).await
+                store.commit(change).await
             }),
         }
-    }
-
-    fn changes(&self, from: Revision) -> StoreFuture<'_, Box<dyn ChangeFeed>> {
-        self.inner.changes(from)
-    }
-
-    fn compact(&self, before: Revision) -> StoreFuture<'_, ()> {
-        self.inner.compact(before)
-    }
-
-    fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
-        self.inner.oldest_revision()
-    }
-
-    fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
-        self.inner.expiries()
-    }
-
-    fn health(&self) -> Result<(), Error> {
-        self.inner.health()
-    }
-
-    fn close(&self) -> StoreFuture<'_, ()> {
-        self.inner.close()
     }
 }
 
@@ -172,7 +131,7 @@ async fn values_that_are_too_large_for_the_target_are_named_before_anything_is_w
     for (key, size) in [("big", 100), ("bigger", 200), ("ok", 99)] {
         put(&*source.store, &format!("/registry/things/{key}"), &"x".repeat(size)).await;
     }
-    let store = FailingStore::after(0, Failure::TooLarge(100));
+    let store = FailingCommits::after(0, Failure::TooLarge(100));
     let target = side("the target", "/registry", store.clone());
     let error = run(&source, &target).await.expect_err("they are too large").to_string();
     assert!(error.starts_with("2 values cannot be copied, and nothing was copied."), "{error}");
@@ -180,7 +139,7 @@ async fn values_that_are_too_large_for_the_target_are_named_before_anything_is_w
         assert!(error.contains(line), "{error}");
     }
     assert_eq!(store.current_revision().await.expect("a revision"), Revision::EMPTY);
-    store.recover();
+    store.layer.recover();
     run(&source, &target).await.expect("a migration");
     check_copy(&source, &target).await;
 }
@@ -190,7 +149,7 @@ async fn a_migration_can_be_interrupted_at_every_change() {
     for changes_meanwhile in [false, true] {
         let mut commits = 0;
         loop {
-            let (source, store) = (source().await, FailingStore::after(commits, Failure::Refused));
+            let (source, store) = (source().await, FailingCommits::after(commits, Failure::Refused));
             let target = side("the target", "/registry", store.clone());
             let Err(error) = run(&source, &target).await else { break };
             assert!(error.to_string().contains("it fails"), "{error}");
@@ -202,7 +161,7 @@ async fn a_migration_can_be_interrupted_at_every_change() {
                 let gone = Change::delete("/registry/things/1", Compare::Any);
                 source.store.commit(gone).await.expect("a delete");
             }
-            store.recover();
+            store.layer.recover();
             run(&source, &target).await.expect("a migration");
             check_copy(&source, &target).await;
             commits += 1;
@@ -215,7 +174,7 @@ async fn a_migration_can_be_interrupted_at_every_change() {
 async fn another_migration_into_the_target_is_noticed_at_every_change() {
     let mut commits = 0;
     loop {
-        let (source, store) = (source().await, FailingStore::after(commits, Failure::AnotherMigration));
+        let (source, store) = (source().await, FailingCommits::after(commits, Failure::AnotherMigration));
         let target = side("the target", "/registry", store.clone());
         let Err(error) = run(&source, &target).await else { break };
         let error = error.to_string();
@@ -231,13 +190,13 @@ async fn another_migration_into_the_target_is_noticed_at_every_change() {
 
 #[tokio::test]
 async fn what_was_copied_is_not_copied_again() {
-    let (source, store) = (source().await, FailingStore::after(37, Failure::Refused));
+    let (source, store) = (source().await, FailingCommits::after(37, Failure::Refused));
     let target = side("the target", "/registry", store.clone());
     run(&source, &target).await.expect_err("it fails");
     let copied = content(&target).await;
     assert!(copied.len() > 2, "{copied:?}");
     let before = store.range(target.interval(), None, None).await.expect("a range").records;
-    store.recover();
+    store.layer.recover();
     run(&source, &target).await.expect("a migration");
     let after = store.range(target.interval(), None, None).await.expect("a range").records;
     let is_kept = |record: &&Record| after.contains(record);
