@@ -27,7 +27,7 @@ pub use atoi::{AtoiError, atoi};
 pub use compact_str::CompactString as Str;
 pub use field::{ErrorKind, Errors, FieldError, FieldPath};
 pub use int_or_string::IntOrString;
-pub use object::{EncodedObject, MEMBER_BYTES, Member, Object, TextFormat, key_prefix};
+pub use object::{EncodedObject, MEMBER_BYTES, Member, Object, key_prefix};
 pub use parse_bool::{ParseBoolError, parse_bool};
 pub use quantity::Quantity;
 pub use same::same;

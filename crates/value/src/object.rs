@@ -94,29 +94,24 @@ pub fn key_prefix(key: &str) -> u64 {
 /// An object as JSON text, whose members are decoded when they are first used.
 pub struct EncodedObject {
     text: Box<str>,
-    format: &'static TextFormat,
     is_sorted: OnceLock<bool>,
     members: OnceLock<Vec<Member>>,
 }
 
-/// How the texts of objects are read.
-pub struct TextFormat {
-    /// Decodes a text.
-    pub decode: fn(&str) -> Object,
-    /// Whether the keys of a text are known to be sorted by their bytes at every level.
-    pub is_sorted: fn(&str) -> bool,
-}
-
 impl EncodedObject {
-    /// Compact JSON of an object that has members.
+    /// The maximum nesting of a text. The decoder accepts a little more.
+    pub const MAX_DEPTH: usize = 100;
+
+    /// Compact JSON of an object that has members, nested at most [`Self::MAX_DEPTH`] levels. The caller has checked
+    /// that it is well-formed.
     #[must_use]
-    pub fn new(text: impl Into<Box<str>>, format: &'static TextFormat) -> Self {
+    pub fn new(text: impl Into<Box<str>>) -> Self {
         let text = text.into();
         debug_assert!(text.len() > 2, "an object without members: {text}");
-        Self { text, format, is_sorted: OnceLock::new(), members: OnceLock::new() }
+        Self { text, is_sorted: OnceLock::new(), members: OnceLock::new() }
     }
 
-    /// The same object, with the knowledge whether its keys are sorted ([`Self::is_sorted`]).
+    /// The same object, with the knowledge whether its keys are sorted ([`Self::is_sorted_by`]).
     #[must_use]
     pub fn with_order(self, is_sorted: bool) -> Self {
         Self { is_sorted: is_sorted.into(), ..self }
@@ -128,15 +123,21 @@ impl EncodedObject {
         &self.text
     }
 
-    /// Whether the keys at every level are known to be sorted by their bytes.
-    #[must_use]
-    pub fn is_sorted(&self) -> bool {
-        *self.is_sorted.get_or_init(|| (self.format.is_sorted)(&self.text))
+    /// Whether the keys at every level are known to be sorted by their bytes. `check` examines the text unless this is
+    /// known already.
+    pub fn is_sorted_by(&self, check: impl FnOnce(&str) -> bool) -> bool {
+        *self.is_sorted.get_or_init(|| check(&self.text))
     }
 
     #[cold]
     fn members(&self) -> &[Member] {
-        self.members.get_or_init(|| (self.format.decode)(&self.text).into_members())
+        self.members.get_or_init(|| match serde_json::from_str(&self.text) {
+            Ok(Value::Object(object)) => object.into_members(),
+            _ => {
+                debug_assert!(false, "the text was checked: {}", self.text);
+                Vec::new()
+            }
+        })
     }
 }
 
@@ -695,12 +696,7 @@ mod tests {
 
     #[test]
     fn an_encoded_object_is_decoded_when_its_members_are_used() {
-        fn decode(text: &str) -> Object {
-            assert_eq!(text, r#"{"a":1}"#);
-            Object::from_iter([("a", 1)])
-        }
-        static FORMAT: TextFormat = TextFormat { decode, is_sorted: |text| text.starts_with(r#"{"a"#) };
-        let encoded = || Object::from(EncodedObject::new(r#"{"a":1}"#, &FORMAT));
+        let encoded = || Object::from(EncodedObject::new(r#"{"a":1}"#));
         let decoded = Object::from_iter([("a", 1)]);
         assert_eq!(encoded(), decoded);
         assert_eq!(encoded(), encoded());
@@ -716,7 +712,12 @@ mod tests {
         assert!(changed.encoded().is_none(), "a changed object has no text");
         assert_eq!(Value::Object(changed), object! {"a": 1, "b": 2});
         assert_eq!(shared.encoded().map(EncodedObject::text), Some(r#"{"a":1}"#));
-        assert_eq!(shared.encoded().map(EncodedObject::is_sorted), Some(true));
-        assert!(!EncodedObject::new(r#"{"a":1}"#, &FORMAT).with_order(false).is_sorted(), "as it was told");
+        let starts_with_a = |text: &str| text.starts_with(r#"{"a"#);
+        assert_eq!(shared.encoded().map(|object| object.is_sorted_by(starts_with_a)), Some(true));
+        let unsorted = EncodedObject::new(r#"{"a":1}"#).with_order(false);
+        assert!(!unsorted.is_sorted_by(starts_with_a), "as it was told");
+        let deep = |depth| format!("{}{{}}{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        let deepest = EncodedObject::new(deep(EncodedObject::MAX_DEPTH));
+        assert_eq!(Object::from(deepest).len(), 1);
     }
 }

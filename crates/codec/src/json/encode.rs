@@ -1,6 +1,7 @@
 //! Encodes trees as Go's `encoding/json` encodes untyped data: sorted keys, `<`, `>`, `&` and the two Unicode line
 //! separators escaped, floats in their shortest form. A response body ends with a line feed, which the caller adds.
 
+use pintle_fieldpath::set::is_sorted_text;
 use pintle_value::Value;
 use pintle_value::print::{is_plain_text_in_json, json_float};
 
@@ -45,7 +46,7 @@ fn encode_with(value: &Value, write_float: fn(f64, &mut Vec<u8>), out: &mut Vec<
             out.push(b']');
         }
         Value::Object(object) => {
-            if let Some(encoded) = object.encoded().filter(|encoded| encoded.is_sorted()) {
+            if let Some(encoded) = object.encoded().filter(|encoded| encoded.is_sorted_by(is_sorted_text)) {
                 return out.extend_from_slice(encoded.text().as_bytes());
             }
             out.push(b'{');

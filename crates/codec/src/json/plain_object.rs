@@ -2,12 +2,9 @@
 //! server writes it. The order of its members, duplicate keys, and characters that some encoders escape are not
 //! checked.
 
-use pintle_value::{EncodedObject, Object, TextFormat, Value};
+use pintle_value::EncodedObject;
 
-use super::decode::{DecodeOptions, decode, integer, number, plain_run_end};
-
-/// Decodes objects that were kept as text.
-static FORMAT: TextFormat = TextFormat { decode: members, is_sorted: |_| false };
+use super::decode::{integer, number, plain_run_end};
 
 /// Objects with shorter texts are decoded at once, which takes less time and memory than to keep them as text.
 const SHORTEST_TEXT: usize = 64;
@@ -18,17 +15,7 @@ const MAX_DEPTH: u32 = u64::BITS;
 /// The object that begins at an offset of a text, kept as text, and its length. `None` if it has to be decoded.
 pub(super) fn plain_object(text: &str, start: usize) -> Option<(EncodedObject, usize)> {
     let object = text.get(start..plain_object_end(text, start)?)?;
-    (object.len() >= SHORTEST_TEXT).then(|| (EncodedObject::new(object, &FORMAT), object.len()))
-}
-
-fn members(text: &str) -> Object {
-    match decode(text.as_bytes(), DecodeOptions::default()).map(|decoded| decoded.value) {
-        Ok(Value::Object(object)) => object,
-        _ => {
-            debug_assert!(false, "the text was checked: {text}");
-            Object::new()
-        }
-    }
+    (object.len() >= SHORTEST_TEXT).then(|| (EncodedObject::new(object), object.len()))
 }
 
 /// The offset after the object that begins at an offset of a text. `None` if the object is malformed, if it has white

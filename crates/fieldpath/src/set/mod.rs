@@ -16,7 +16,7 @@ use crate::path::{Path, PathElement};
 
 pub use fields_v1::FieldsV1Error;
 pub use filter::{Filter, PathElementMatcher, PrefixPattern};
-pub use text::{SetWriter, encoded_field_set};
+pub use text::{SetWriter, encoded_field_set, is_sorted_text};
 
 /// A set of field paths. A clone shares the nodes.
 #[derive(Clone, Debug, Default)]

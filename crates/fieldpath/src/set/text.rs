@@ -5,16 +5,13 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use pintle_value::print::{is_plain_in_json, is_plain_text_in_json, plain_length_in_json};
-use pintle_value::{EncodedObject, Object, Str, TextFormat, Value};
+use pintle_value::{EncodedObject, Value};
 
 use super::{FieldSet, Node};
 use crate::path::{PathElement, PathElementError};
 
-/// Maximum nesting of a set that is kept as text. It equals the maximum nesting of JSON that the server accepts.
+/// Maximum nesting of a set. It equals the maximum nesting of JSON that the server accepts.
 const MAX_DEPTH: usize = 10_000;
-
-/// How the text of a set is read.
-static FORMAT: TextFormat = TextFormat { decode, is_sorted };
 
 impl FieldSet {
     /// The set as an object that is kept as text, in the order of the elements. `None` if the set is empty, or if a key
@@ -31,13 +28,15 @@ pub struct SetWriter {
     out: String,
     /// Whether the keys that were written are sorted by their bytes.
     is_sorted: bool,
+    /// The number of nodes around the next node.
+    depth: usize,
 }
 
 impl Default for SetWriter {
     fn default() -> Self {
         let mut out = String::with_capacity(2048);
         out.push('{');
-        Self { out, is_sorted: true }
+        Self { out, is_sorted: true, depth: 0 }
     }
 }
 
@@ -45,11 +44,11 @@ impl SetWriter {
     /// The written set. `None` if it is empty.
     #[must_use]
     pub fn finish(self) -> Option<EncodedObject> {
-        let Self { mut out, is_sorted } = self;
+        let Self { mut out, is_sorted, .. } = self;
         // The comma after the last node.
         out.pop().filter(|last| *last == ',')?;
         out.push('}');
-        Some(EncodedObject::new(out, &FORMAT).with_order(is_sorted))
+        Some(EncodedObject::new(out).with_order(is_sorted))
     }
 
     fn set(&mut self, set: &FieldSet) -> Option<()> {
@@ -147,7 +146,12 @@ impl SetWriter {
             self.out.push_str("\".\":{},");
         }
         let children = self.out.len();
+        self.depth += 1;
+        if self.depth >= EncodedObject::MAX_DEPTH {
+            return None;
+        }
         below(self)?;
+        self.depth -= 1;
         if self.out.len() > children {
             // The comma after the last node.
             self.out.pop();
@@ -163,12 +167,6 @@ impl SetWriter {
     }
 }
 
-/// Decodes the text of a set into an object. Every text that gets here was written or checked by this module; any other
-/// would give an empty object.
-fn decode(text: &str) -> Object {
-    SetReader::new(text, 0).object().unwrap_or_default()
-}
-
 /// Reads a set from its text. `None` if the text has anything but keys: numbers, strings, white space.
 pub(super) fn read_text(text: &str) -> Option<Result<FieldSet, PathElementError>> {
     let mut reader = SetReader::new(text, 0);
@@ -181,7 +179,7 @@ pub(super) fn read_text(text: &str) -> Option<Result<FieldSet, PathElementError>
 #[must_use]
 pub fn encoded_field_set(text: &str, at: usize) -> Option<(EncodedObject, usize)> {
     let set = text.get(at..end_of_set(text.as_bytes(), at)?)?;
-    Some((EncodedObject::new(set, &FORMAT), set.len()))
+    Some((EncodedObject::new(set), set.len()))
 }
 
 /// Returns the end of the set at the offset `at`. `None` if there is no set, or a set without members.
@@ -192,7 +190,7 @@ fn end_of_set(text: &[u8], at: usize) -> Option<usize> {
     }
     let (mut at, mut depth) = (at + 1, 1);
     // Each iteration reads a key, and the braces and the comma that follow it.
-    while is(at, b'"') && depth <= MAX_DEPTH {
+    while is(at, b'"') && depth <= EncodedObject::MAX_DEPTH {
         at = end_of_key(text, at + 1)?;
         if !is(at, b':') || !is(at + 1, b'{') {
             return None;
@@ -236,8 +234,9 @@ fn end_of_key(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Whether the keys of a set are known to be sorted by their bytes at every level.
-fn is_sorted(text: &str) -> bool {
+/// Whether a text is a set whose keys are known to be sorted by their bytes at every level.
+#[must_use]
+pub fn is_sorted_text(text: &str) -> bool {
     SetReader::new(text, 0).is_sorted().unwrap_or_default()
 }
 
@@ -303,17 +302,6 @@ impl<'t> SetReader<'t> {
         self.take(b'}')?;
         self.depth -= 1;
         Some(false)
-    }
-
-    fn object(&mut self) -> Option<Object> {
-        let mut entries = Vec::new();
-        let mut has_next = self.open()?;
-        while has_next {
-            let key = Str::from(self.key()?);
-            entries.push((key, Value::Object(self.object()?)));
-            has_next = self.has_next()?;
-        }
-        Some(Object::from_entries(entries))
     }
 
     /// The set below a path, and whether the path itself is a member.
@@ -415,8 +403,23 @@ mod tests {
             assert_eq!(end_of_set(other.as_bytes(), 0), None, "{other}");
         }
         let deep = |depth| format!("{}{{}}{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
-        assert_eq!(end_of_set(deep(MAX_DEPTH).as_bytes(), 0), Some(deep(MAX_DEPTH).len()));
-        assert_eq!(end_of_set(deep(MAX_DEPTH + 1).as_bytes(), 0), None);
+        assert_eq!(
+            end_of_set(deep(EncodedObject::MAX_DEPTH).as_bytes(), 0),
+            Some(deep(EncodedObject::MAX_DEPTH).len())
+        );
+        assert_eq!(end_of_set(deep(EncodedObject::MAX_DEPTH + 1).as_bytes(), 0), None);
+    }
+
+    #[test]
+    fn a_deep_set_is_kept_as_a_tree() {
+        for depth in [1, EncodedObject::MAX_DEPTH - 1, EncodedObject::MAX_DEPTH, 200] {
+            let set: FieldSet = [vec![PathElement::field("a"); depth]].into_iter().collect();
+            let value = set.to_value();
+            let object = value.as_object().expect("an object");
+            assert_eq!(object.encoded().is_some(), depth < EncodedObject::MAX_DEPTH, "{depth}");
+            assert!(object.contains_key("f:a"), "{depth}");
+            assert_eq!(FieldSet::from_value(&value), Ok(set), "{depth}");
+        }
     }
 
     #[test]
@@ -430,7 +433,7 @@ mod tests {
             (r#"{"a":{},"a":{}}"#, false),
         ] {
             let (encoded, _) = encoded_field_set(set, 0).expect("a set");
-            assert_eq!(encoded.is_sorted(), expect, "{set}");
+            assert_eq!(encoded.is_sorted_by(is_sorted_text), expect, "{set}");
         }
     }
 }
