@@ -129,15 +129,11 @@ impl Object {
     /// Appends the JSON with a resourceVersion to `out`. It begins at the offset `start` (0 or
     /// [`ObjectIndex::item_offset`]).
     pub fn write_json(&self, start: u32, revision: u64, out: &mut Vec<u8>) {
-        self.write_range(start as usize..self.json.len(), revision, out);
+        self.write_json_range(start as usize..self.json.len(), revision, out);
     }
 
     /// Appends a part of the JSON with a resourceVersion to `out`. The part contains the resourceVersion's offset.
-    pub fn write_json_range(&self, part: Range<u32>, revision: u64, out: &mut Vec<u8>) {
-        self.write_range(part.start as usize..part.end as usize, revision, out);
-    }
-
-    fn write_range(&self, part: Range<usize>, revision: u64, out: &mut Vec<u8>) {
+    pub fn write_json_range(&self, part: Range<usize>, revision: u64, out: &mut Vec<u8>) {
         let end = part.end.min(self.json.len());
         let split = (self.index.resource_version_offset as usize).min(end);
         let start = part.start.min(split);
@@ -346,6 +342,7 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&out), expect);
             // A part that begins at the offset, and a part that ends at it.
             let mut out = Vec::new();
+            let offset = offset as usize;
             object.write_json_range(offset..offset, 7, &mut out);
             assert!(String::from_utf8_lossy(&out).contains(r#""resourceVersion":"7""#));
         }

@@ -62,6 +62,22 @@ impl JsonPath {
         self.walk(root, &Visits(Cell::new(MAX_VISITS))).unwrap_or_default()
     }
 
+    /// The paths of the fields that contain all values at this path, without names that contain a dot. Empty if only the
+    /// root does.
+    #[must_use]
+    pub fn sources(&self) -> Vec<String> {
+        let mut sources = vec![String::new()];
+        for step in &self.0 {
+            let PathStep::Fields(names) = step else { break };
+            if names.iter().any(|name| name.contains('.') || name == "*") {
+                break;
+            }
+            let below = |path: &String| names.iter().map(|name| format!("{path}.{name}")).collect::<Vec<_>>();
+            sources = sources.iter().flat_map(below).collect();
+        }
+        sources.into_iter().filter_map(|path| path.strip_prefix('.').map(str::to_owned)).collect()
+    }
+
     fn walk<'v>(&self, root: &'v Value, visits: &Visits) -> Result<Vec<&'v Value>, NotApplicable> {
         let mut found = vec![root];
         for step in &self.0 {

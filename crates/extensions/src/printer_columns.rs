@@ -14,13 +14,15 @@ pub(crate) struct PrinterColumns {
     columns: Vec<Column>,
     /// The paths of all columns except the name.
     paths: Vec<JsonPath>,
+    /// The fields that contain the values of all columns; none if the whole object is needed.
+    sources: Vec<String>,
 }
 
 impl PrinterColumns {
     /// Returns the table of a version. If the version declares no columns, the table has a column with the age.
     pub(crate) fn of(version: &Value) -> Box<dyn TableConvertor> {
         let asked = version.items_at(&["additionalPrinterColumns"]);
-        let mut table = Self { columns: vec![Column::NAME], paths: Vec::new() };
+        let mut table = Self { columns: vec![Column::NAME], paths: Vec::new(), sources: Vec::new() };
         if asked.is_empty() {
             table.columns.push(Column::new("Age", "date", "", "=meta/v1.ObjectMeta.creationTimestamp"));
             table.paths.extend(JsonPath::parse(".metadata.creationTimestamp"));
@@ -46,6 +48,10 @@ impl PrinterColumns {
             });
             table.paths.push(path);
         }
+        let sources: Vec<Vec<String>> = table.paths.iter().map(JsonPath::sources).collect();
+        if sources.iter().all(|sources| !sources.is_empty()) {
+            table.sources = sources.into_iter().flatten().chain(["metadata.name".to_owned()]).collect();
+        }
         Box::new(table)
     }
 }
@@ -53,6 +59,10 @@ impl PrinterColumns {
 impl TableConvertor for PrinterColumns {
     fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    fn sources(&self) -> Vec<&str> {
+        self.sources.iter().map(String::as_str).collect()
     }
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {

@@ -15,9 +15,10 @@ pub trait TableConvertor: Send + Sync {
     fn cells(&self, object: &Value, now: Time) -> Vec<Value>;
 
     /// The paths of the fields that [`TableConvertor::cells`] and [`TableConvertor::conditions`] read. They need only
-    /// these fields of an object. A path through an array continues in each element. No paths mean all fields.
-    fn sources(&self) -> &[&'static str] {
-        &[]
+    /// these fields of an object. A path through an array continues in each element. A path to `*` stands for the names
+    /// of an object's members. No paths mean all fields.
+    fn sources(&self) -> Vec<&str> {
+        Vec::new()
     }
 
     /// The conditions of an object's row (`metav1.TableRowCondition`), such as the completion of a pod.
@@ -33,6 +34,10 @@ pub struct DefaultTable;
 impl TableConvertor for DefaultTable {
     fn columns(&self) -> &[Column] {
         const { &[Column::NAME, Column::new("Age", "date", "", "=meta/v1.ObjectMeta.creationTimestamp")] }
+    }
+
+    fn sources(&self) -> Vec<&str> {
+        vec!["metadata.name", "metadata.creationTimestamp"]
     }
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {

@@ -66,16 +66,18 @@ impl<'a> JsonCursor<'a> {
     }
 }
 
-/// The offset behind the string that begins at an offset.
+/// The offset behind the string that begins at an offset. Text has more escapes than escaped quotes, so the search is for
+/// quotes.
 #[inline]
 fn end_of_string(json: &[u8], start: usize) -> Option<usize> {
     let mut offset = start + 1;
     loop {
-        offset = find_end_or_escape(json, offset)?;
-        if json[offset] == b'"' {
-            return Some(offset + 1);
+        let quote = find_quote(json, offset)?;
+        let backslashes = json[offset..quote].iter().rev().take_while(|byte| **byte == b'\\').count();
+        offset = quote + 1;
+        if backslashes % 2 == 0 {
+            return Some(offset);
         }
-        offset += 2;
     }
 }
 
@@ -102,21 +104,20 @@ fn end_of_container(json: &[u8], start: usize) -> Option<usize> {
 /// How many words are examined before a search begins that is faster for long strings only.
 const SHORT_STRING_WORDS: usize = 4;
 
-/// The offset of the first quote or backslash from an offset on. Most strings of objects are short, so the first bytes
-/// are examined a word at a time.
+/// The offset of the first quote from an offset on. Most strings of objects are short, so the first bytes are examined a
+/// word at a time.
 #[inline]
-fn find_end_or_escape(json: &[u8], from: usize) -> Option<usize> {
+fn find_quote(json: &[u8], from: usize) -> Option<usize> {
     let mut offset = from;
     for _ in 0..SHORT_STRING_WORDS {
         let Some(word) = json.get(offset..).and_then(<[u8]>::first_chunk) else { break };
-        let word = u64::from_le_bytes(*word);
-        let found = zero_bytes(word ^ repeated(b'"')) | zero_bytes(word ^ repeated(b'\\'));
+        let found = zero_bytes(u64::from_le_bytes(*word) ^ repeated(b'"'));
         if found != 0 {
             return Some(offset + (found.trailing_zeros() / 8) as usize);
         }
         offset += size_of::<u64>();
     }
-    Some(offset + memchr::memchr2(b'"', b'\\', json.get(offset..)?)?)
+    Some(offset + memchr::memchr(b'"', json.get(offset..)?)?)
 }
 
 #[cfg(test)]

@@ -10,16 +10,25 @@ use super::{DecodeOptions, decode};
 pub struct Projection {
     /// If empty, the whole value is decoded.
     members: Vec<(Str, Projection)>,
+    /// True if an object is decoded to its members' names with null values.
+    only_names: bool,
 }
 
 impl Projection {
     /// Selects the fields at these paths (`spec.nodeName`) with their whole content. A path through an array applies to
-    /// each of its elements. Without paths the whole value is selected.
+    /// each of its elements. A path to `*` selects the names of an object's members. Without paths the whole value is
+    /// selected.
     pub fn of<'p>(paths: impl IntoIterator<Item = &'p str>) -> Self {
+        let paths: Vec<&str> = paths.into_iter().collect();
+        let is_below = |path: &str, other: &str| path.strip_prefix(other).is_some_and(|rest| rest.starts_with('.'));
         let mut projection = Self::default();
-        for path in paths {
+        for path in paths.iter().filter(|path| !paths.iter().any(|other| is_below(path, other))) {
             let mut node = &mut projection;
             for name in path.split('.') {
+                if name == "*" {
+                    node.only_names = true;
+                    break;
+                }
                 let index = node.members.iter().position(|(member, _)| member == name);
                 let index = index.unwrap_or_else(|| {
                     node.members.push((name.into(), Self::default()));
@@ -57,6 +66,24 @@ impl Projection {
         self.value(&mut JsonCursor::new(json), true)
     }
 
+    /// Decodes the selected fields of a stored object whose members begin behind the offset `from`, where another member
+    /// ends. Otherwise like [`Projection::read`].
+    #[must_use]
+    pub fn read_members_behind(&self, json: &[u8], from: usize) -> Option<Value> {
+        let mut cursor = JsonCursor::new(json.get(from..)?);
+        if cursor.byte(b',').is_none() {
+            cursor.byte(b'}')?;
+            return Some(Value::object());
+        }
+        self.members(&mut cursor, true)
+    }
+
+    /// Removes a member from the selection. Returns the selection below the member.
+    pub fn remove(&mut self, name: &str) -> Option<Self> {
+        let index = self.members.iter().position(|(member, _)| member == name)?;
+        Some(self.members.swap_remove(index).1)
+    }
+
     /// Decodes the selected fields of the value at a cursor and moves the cursor behind it.
     pub fn read_at(&self, cursor: &mut JsonCursor<'_>) -> Option<Value> {
         self.value(cursor, false)
@@ -65,9 +92,13 @@ impl Projection {
     /// Decodes a value. The cursor may stay within the value if it `is_last`: if nothing after it is read.
     fn value(&self, cursor: &mut JsonCursor<'_>, is_last: bool) -> Option<Value> {
         match cursor.peek()? {
-            b'{' if !self.members.is_empty() => self.object(cursor, is_last),
+            b'{' if self.only_names => names(cursor),
+            b'{' if !self.members.is_empty() => {
+                cursor.byte(b'{')?;
+                self.members(cursor, is_last)
+            }
             b'[' if !self.members.is_empty() => self.array(cursor),
-            _ => Some(decode(cursor.value()?, DecodeOptions::default()).ok()?.value),
+            _ => Some(decode(cursor.value()?, DecodeOptions::STORED).ok()?.value),
         }
     }
 
@@ -84,9 +115,9 @@ impl Projection {
         Some(Value::Array(elements))
     }
 
-    fn object(&self, cursor: &mut JsonCursor<'_>, is_last: bool) -> Option<Value> {
+    /// Decodes the members of an object that follow the cursor.
+    fn members(&self, cursor: &mut JsonCursor<'_>, is_last: bool) -> Option<Value> {
         let mut object = Object::new();
-        cursor.byte(b'{')?;
         while cursor.byte(b'}').is_none() {
             let name = cursor.name()?;
             match self.member(name) {
@@ -112,6 +143,34 @@ impl Projection {
     }
 }
 
+/// Decodes the text between the quotes of a name.
+fn name(text: &[u8]) -> Option<Str> {
+    if !text.contains(&b'\\') {
+        return Some(std::str::from_utf8(text).ok()?.into());
+    }
+    let quoted = [b"\"", text, b"\""].concat();
+    match decode(&quoted, DecodeOptions::default()).ok()?.value {
+        Value::String(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// Reads an object as the names of its members, with null values.
+fn names(cursor: &mut JsonCursor<'_>) -> Option<Value> {
+    let mut object = Object::new();
+    cursor.byte(b'{')?;
+    while cursor.byte(b'}').is_none() {
+        let name = name(cursor.name()?)?;
+        cursor.value()?;
+        object.insert(name, Value::Null);
+        if cursor.byte(b',').is_none() {
+            cursor.byte(b'}')?;
+            break;
+        }
+    }
+    Some(Value::Object(object))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +194,9 @@ mod tests {
         check(&["a.b"], r#"{"a":[{"b":1,"c":2},{"c":3},4],"b":[]}"#, Some(r#"{"a":[{"b":1},{},4]}"#));
         check(&["a.b", "a.c.d"], r#"{"a":[],"c":{}}"#, Some(r#"{"a":[]}"#));
         check(&[], r#"{"a":[1]}"#, Some(r#"{"a":[1]}"#));
+        check(&["a", "a.b", "ab"], r#"{"a":{"b":1,"c":2},"ab":3,"b":4}"#, Some(r#"{"a":{"b":1,"c":2},"ab":3}"#));
+        check(&["a.*"], r#"{"a":{"b":"}","c\n":[1]},"d":2}"#, Some(r#"{"a":{"b":null,"c\n":null}}"#));
+        check(&["a.*", "b.*"], r#"{"a":[{"c":1}],"b":2}"#, Some(r#"{"a":[{"c":1}],"b":2}"#));
     }
 
     #[test]

@@ -50,7 +50,12 @@ pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
 struct Table {
     columns: Vec<Column>,
     cells: Vec<CellForm>,
+    /// The paths of the fields that the cells need.
+    sources: Vec<&'static str>,
 }
+
+/// The paths of the fields that nearly all tables need.
+const COMMON_SOURCES: [&str; 2] = ["metadata.name", "metadata.creationTimestamp"];
 
 /// The form of the cells of a column, with its words.
 struct CellForm {
@@ -63,13 +68,17 @@ struct CellForm {
 impl FromIterator<(Option<Column>, CellForm)> for Table {
     fn from_iter<T: IntoIterator<Item = (Option<Column>, CellForm)>>(columns: T) -> Self {
         let (columns, cells): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
-        Table { columns: columns.into_iter().flatten().collect(), cells }
+        Table { columns: columns.into_iter().flatten().collect(), cells, sources: COMMON_SOURCES.into() }
     }
 }
 
 impl TableConvertor for Table {
     fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    fn sources(&self) -> Vec<&str> {
+        self.sources.clone()
     }
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
@@ -85,11 +94,17 @@ fn tables() -> &'static HashMap<&'static str, Arc<Table>> {
         let sections = TABLES.split("\n\n").filter_map(|section| section.strip_prefix("table ")?.split_once('\n'));
         let tables = sections.map(|(names, lines)| {
             // Malformed lines are skipped; a test detects them.
-            (names, Arc::new(lines.lines().filter_map(parse_column).collect::<Table>()))
+            let mut table: Table = lines.lines().filter_map(parse_column).collect();
+            let paths = lines.lines().find_map(|line| line.trim_start().strip_prefix(READS));
+            table.sources.extend(paths.into_iter().flat_map(|paths| paths.split(' ')));
+            (names, Arc::new(table))
         });
         tables.flat_map(|(names, table)| names.split(' ').map(move |name| (name, Arc::clone(&table)))).collect()
     })
 }
+
+/// What the line with the sources of a table begins with.
+const READS: &str = "reads ";
 
 /// Parses the line of a column.
 fn parse_column(line: &'static str) -> Option<(Option<Column>, CellForm)> {

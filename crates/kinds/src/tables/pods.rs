@@ -46,8 +46,8 @@ impl TableConvertor for PodTable {
         ]
     }
 
-    fn sources(&self) -> &[&'static str] {
-        const SOURCES: &[&str] = &[
+    fn sources(&self) -> Vec<&str> {
+        vec![
             "metadata.name",
             "metadata.creationTimestamp",
             "metadata.deletionTimestamp",
@@ -63,10 +63,17 @@ impl TableConvertor for PodTable {
             "status.conditions.type",
             "status.conditions.status",
             "status.conditions.reason",
-            "status.initContainerStatuses",
-            "status.containerStatuses",
-        ];
-        SOURCES
+            "status.initContainerStatuses.name",
+            "status.initContainerStatuses.ready",
+            "status.initContainerStatuses.restartCount",
+            "status.initContainerStatuses.started",
+            "status.initContainerStatuses.state",
+            "status.initContainerStatuses.lastState.terminated.finishedAt",
+            "status.containerStatuses.ready",
+            "status.containerStatuses.restartCount",
+            "status.containerStatuses.state",
+            "status.containerStatuses.lastState.terminated.finishedAt",
+        ]
     }
 
     fn conditions(&self, pod: &Value) -> Vec<Value> {

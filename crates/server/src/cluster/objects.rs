@@ -56,10 +56,15 @@ pub(crate) fn tree_keeping_text(object: &Object, kept_as_text: &'static [&'stati
     let decoded =
         decoded.map_err(|error| ApiError::Internal(format!("failed to decode the stored object: {error}")))?;
     let mut value = decoded.value;
-    if object.revision > 0 {
-        value.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
-    }
+    set_resource_version(&mut value, object);
     Ok(value)
+}
+
+/// Sets the resourceVersion in the tree of an object, which has none if it is not stored.
+pub(crate) fn set_resource_version(tree: &mut Value, object: &Object) {
+    if object.revision > 0 {
+        tree.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
+    }
 }
 
 /// An object of a watch cache.

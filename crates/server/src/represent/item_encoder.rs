@@ -8,10 +8,11 @@ use std::sync::Arc;
 use pintle_cache::Object;
 use pintle_codec::json::{JsonCursor, Projection};
 use pintle_codec::{protobuf, yaml};
-use pintle_registry::ApiError;
+use pintle_registry::{ApiError, TableConvertor};
 use pintle_value::Value;
 
 use super::{IncludeObject, ResponseFormat};
+use crate::cluster::set_resource_version;
 use crate::objects::encode::{Shape, write_cbor, write_json};
 use crate::objects::model;
 use crate::request::negotiate::{Encoding, MetaVersion, Transform};
@@ -23,14 +24,43 @@ pub(super) enum ItemEncoder {
     StoredJson,
     /// JSON of `PartialObjectMetadata` with copied metadata.
     PartialJson(MetaVersion),
-    /// JSON of table rows. The cells need these fields. Rows include the object's metadata if it has a version.
-    TableRows { cells: Arc<Projection>, metadata: Option<MetaVersion> },
+    /// JSON of table rows. Rows include the object's metadata if it has a version.
+    TableRows { cells: Arc<CellSources>, metadata: Option<MetaVersion> },
     /// Protobuf of whole objects.
     Protobuf,
     /// Protobuf of `PartialObjectMetadata`.
     PartialProtobuf,
     /// Any format, from the object's tree.
     Tree,
+    /// Any format that needs only these fields, from a tree of them.
+    PartialTree(Arc<Projection>),
+}
+
+/// The fields that the cells of a row need.
+pub(super) struct CellSources {
+    metadata: Projection,
+    /// The fields outside the metadata. `None` if there are none.
+    others: Option<Projection>,
+}
+
+impl CellSources {
+    /// The sources of a table. `None` if the table needs whole objects.
+    fn of(table: &dyn TableConvertor) -> Option<Self> {
+        let mut others = Projection::of(table.sources());
+        let metadata = others.remove(METADATA)?;
+        Some(Self { metadata, others: (!others.is_empty()).then_some(others) })
+    }
+
+    /// Reads the fields of an object with this range of its `metadata` member, which precedes all other fields.
+    fn read(&self, object: &Object, metadata: &Range<usize>) -> Option<Value> {
+        let mut tree = match &self.others {
+            Some(others) => others.read_members_behind(&object.json, metadata.end)?,
+            None => Value::object(),
+        };
+        let value = metadata.start + METADATA.len() + r#""":"#.len();
+        tree.set(METADATA, self.metadata.read(object.json.get(value..metadata.end)?)?);
+        Some(tree)
+    }
 }
 
 impl ItemEncoder {
@@ -42,10 +72,25 @@ impl ItemEncoder {
                 None if format.is_hub() => ItemEncoder::Protobuf,
                 // Metadata is the same in all versions.
                 Some(Transform::Partial(_) | Transform::PartialList(_)) => ItemEncoder::PartialProtobuf,
-                _ => ItemEncoder::Tree,
+                _ => Self::tree(format),
             },
-            Encoding::Yaml | Encoding::Cbor => ItemEncoder::Tree,
+            Encoding::Yaml | Encoding::Cbor => Self::tree(format),
         }
+    }
+
+    fn tree(format: &ResponseFormat) -> Self {
+        let mut fields = match format.media_type.transform {
+            Some(Transform::Partial(_) | Transform::PartialList(_)) => vec![METADATA],
+            Some(Transform::Table(_)) if format.include != IncludeObject::Object => format.hub.table.sources(),
+            _ => Vec::new(),
+        };
+        if fields.is_empty() || !format.is_hub() {
+            return ItemEncoder::Tree;
+        }
+        if format.include == IncludeObject::Metadata {
+            fields.push(METADATA);
+        }
+        ItemEncoder::PartialTree(Arc::new(Projection::of(fields)))
     }
 
     fn json(format: &ResponseFormat) -> Self {
@@ -58,13 +103,13 @@ impl ItemEncoder {
             Some(Transform::Table(version))
                 if copies_metadata && format.is_hub() && format.include != IncludeObject::Object =>
             {
-                let cells = Arc::new(Projection::of(format.hub.table.sources().iter().copied()));
-                ItemEncoder::TableRows {
-                    cells,
-                    metadata: (format.include == IncludeObject::Metadata).then_some(version),
+                let metadata = (format.include == IncludeObject::Metadata).then_some(version);
+                match CellSources::of(&*format.hub.table) {
+                    Some(cells) => ItemEncoder::TableRows { cells: Arc::new(cells), metadata },
+                    None => Self::tree(format),
                 }
             }
-            _ => ItemEncoder::Tree,
+            _ => Self::tree(format),
         }
     }
 
@@ -87,13 +132,17 @@ impl ItemEncoder {
                 }
                 None => object.write_json(0, object.revision, out),
             },
-            ItemEncoder::PartialJson(version) => write_partial_json(object, *version, out).ok_or_else(unreadable)?,
+            ItemEncoder::PartialJson(version) => {
+                let metadata = metadata_range(object).ok_or_else(unreadable)?;
+                write_partial_json(object, metadata, *version, out);
+            }
             ItemEncoder::TableRows { cells, metadata } => {
-                let tree = cells.read(&object.json).ok_or_else(unreadable)?;
+                let range = metadata_range(object).ok_or_else(unreadable)?;
+                let tree = cells.read(object, &range).ok_or_else(unreadable)?;
                 format.write_row(&tree, out);
                 out.extend_from_slice(b",\"object\":");
                 match metadata {
-                    Some(version) => write_partial_json(object, *version, out).ok_or_else(unreadable)?,
+                    Some(version) => write_partial_json(object, range, *version, out),
                     None => out.extend_from_slice(b"null"),
                 }
                 out.push(b'}');
@@ -101,6 +150,11 @@ impl ItemEncoder {
             ItemEncoder::Protobuf => format.write_cached_message(object, out)?,
             ItemEncoder::PartialProtobuf => format.write_partial_message(object, object.revision, out)?,
             ItemEncoder::Tree => format.write_item(format.item_tree(object)?, out),
+            ItemEncoder::PartialTree(fields) => {
+                let mut tree = fields.read(&object.json).ok_or_else(unreadable)?;
+                set_resource_version(&mut tree, object);
+                format.write_item(format.to_item(tree), out);
+            }
         }
         Ok(())
     }
@@ -169,27 +223,28 @@ impl ResponseFormat {
     }
 }
 
+const METADATA: &str = "metadata";
+
 /// Returns the range of an object's `metadata` member, including its key.
-pub(super) fn metadata_range(object: &Object) -> Option<Range<u32>> {
-    let from = object.index.item_offset;
-    let mut cursor = JsonCursor::new(object.json.get(from as usize..)?);
+pub(super) fn metadata_range(object: &Object) -> Option<Range<usize>> {
+    let from = object.index.item_offset as usize;
+    let mut cursor = JsonCursor::new(object.json.get(from..)?);
     loop {
         let start = cursor.offset();
-        let found = cursor.name()? == b"metadata";
+        let found = cursor.name()? == METADATA.as_bytes();
         cursor.value()?;
         if found {
-            return Some(from + u32::try_from(start).ok()?..from + u32::try_from(cursor.offset()).ok()?);
+            return Some(from + start..from + cursor.offset());
         }
         cursor.byte(b',')?;
     }
 }
 
-/// Appends a `PartialObjectMetadata` with the copied metadata of a built-in object.
-fn write_partial_json(object: &Object, version: MetaVersion, out: &mut Vec<u8>) -> Option<()> {
+/// Appends a `PartialObjectMetadata` of a built-in object with its `metadata` member, which is copied.
+fn write_partial_json(object: &Object, metadata: Range<usize>, version: MetaVersion, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
     out.extend_from_slice(version.api_version().as_bytes());
     out.extend_from_slice(b"\",");
-    object.write_json_range(metadata_range(object)?, object.revision, out);
+    object.write_json_range(metadata, object.revision, out);
     out.push(b'}');
-    Some(())
 }

@@ -211,7 +211,7 @@ impl ResponseFormat {
     }
 
     /// Transforms an object to a list item in this format.
-    fn to_item(&self, mut object: Value) -> Value {
+    pub(super) fn to_item(&self, mut object: Value) -> Value {
         match self.media_type.transform {
             Some(Transform::Table(version)) => self.row(version, &object),
             Some(Transform::Partial(version) | Transform::PartialList(version)) => partial(&object, version),
