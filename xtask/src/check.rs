@@ -1,5 +1,5 @@
-//! `cargo xtask test`: the checks of CI. It prepares the tools and then checks format, language, lints and tests. Last it runs
-//! the tests of controller-runtime and of a scaffolded project. Each step is a command that can be run alone. After a
+//! `cargo xtask test`: the checks of CI. It prepares the tools and then checks format, language, lints,
+//! documentation and tests. Last it runs the tests of controller-runtime and of a scaffolded project. Each step is a command that can be run alone. After a
 //! failed step the other steps still run.
 
 use std::process::Command;
@@ -12,9 +12,13 @@ const STEPS: &[&[&str]] = &[
     &["fmt", "--all", "--check"],
     &["xtask", "language"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    &["doc", "--workspace", "--no-deps", "--document-private-items", "--config", DENY_RUSTDOC_WARNINGS],
     &["test", "--workspace", "--no-fail-fast"],
     &["xtask", "envtest", "--built"],
 ];
+
+/// Makes warnings of rustdoc errors, such as links that lead nowhere.
+const DENY_RUSTDOC_WARNINGS: &str = "build.rustdocflags='-Dwarnings'";
 
 /// Runs every step and reports the failed steps.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {

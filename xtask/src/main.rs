@@ -25,7 +25,7 @@ const COMMANDS: &[Command] = &[
         "generate crates/catalog/data/types.txt from the published Go modules, check it, or compare it with other data",
         catalog::run,
     ),
-    ("test", "", "run all checks of CI: prepare, format, language, lints, tests", check::run),
+    ("test", "", "run all checks of CI: prepare, format, language, lints, documentation, tests, envtest", check::run),
     (
         "prepare",
         "",

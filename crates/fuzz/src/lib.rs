@@ -1,5 +1,5 @@
-//! The fuzz targets of all decoders, as plain functions of bytes ([`TARGETS`]), and two sources of inputs. [`mutate`]
-//! changes valid inputs, and [`sample`] generates objects of any kind. The tests of this crate run the targets for a
+//! The fuzz targets of all decoders, as plain functions of bytes ([`TARGETS`]), and two sources of inputs. [`mutate()`]
+//! changes valid inputs, and [`sample()`] generates objects of any kind. The tests of this crate run the targets for a
 //! bounded time with a fixed seed. `libfuzzer` runs the same targets with coverage guidance for any time. This is test
 //! code only: no served code links it.
 

@@ -39,7 +39,7 @@ pub struct DecodeOptions {
     /// Whether copies of the tree share its objects until they are changed ([`Object::into_shared`]), and the field
     /// sets of managed fields are kept as text.
     pub stored: bool,
-    /// The members of the outermost object in which objects are kept as text until they are used ([`EncodedObject`]).
+    /// The members of the outermost object in which objects are kept as text until they are used (`EncodedObject`).
     /// An object is kept so if it is written as this server writes it. Duplicate keys in it are not found.
     pub kept_as_text: &'static [&'static str],
 }

@@ -1,7 +1,7 @@
 //! The server's own certificates and private keys: an authority, a serving certificate, the administrator's client
 //! certificate and the key that signs tokens of service accounts. They are created at the first start and stored in the
-//! folder `pki` of the data directory ([`KeyFolder`]). A private key is never overwritten. It is never replaced with a
-//! new key if another file shows that it existed ([`KeyPlan`]).
+//! folder `pki` of the data directory (`KeyFolder`). A private key is never overwritten. It is never replaced with a
+//! new key if another file shows that it existed (`KeyPlan`).
 
 mod clock_check;
 mod details;

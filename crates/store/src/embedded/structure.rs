@@ -1,6 +1,6 @@
 //! Checks the structures that SQLite trusts when it writes to a store file: the list of free pages and the free bytes
 //! of each page. If they were wrong, SQLite would overwrite pages or bytes that are in use. (Upstream:
-//! https://www.sqlite.org/fileformat2.html, "B-tree Pages", "The Freelist" and "Pointer Map or Ptrmap Pages".) SQLite
+//! <https://www.sqlite.org/fileformat2.html>, "B-tree Pages", "The Freelist" and "Pointer Map or Ptrmap Pages".) SQLite
 //! checks all of this with `PRAGMA quick_check`, which takes several times as long as reading the log.
 
 use std::collections::HashSet;

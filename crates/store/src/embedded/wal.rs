@@ -1,5 +1,5 @@
 //! Reads a write-ahead log as SQLite does, and beyond the frame at which SQLite stops (upstream:
-//! https://www.sqlite.org/fileformat2.html, "The WAL File").
+//! <https://www.sqlite.org/fileformat2.html>, "The WAL File").
 //!
 //! SQLite takes the first frame with a wrong checksum for the end of the log. A power loss leaves such a frame in an
 //! incomplete transaction. But a transaction is written only after the transaction before it is synced. So the log is
