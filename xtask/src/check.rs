@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the checks of CI. It prepares the tools and then checks format, language, lints,
+//! `cargo xtask test`: the checks of CI. It prepares the tools and then checks format, language, dependencies, lints,
 //! documentation and tests. Last it runs the tests of controller-runtime and of a scaffolded project. Each step is a command that can be run alone. After a
 //! failed step the other steps still run.
 
@@ -11,6 +11,7 @@ use crate::{go_tools, print_status, root};
 const STEPS: &[&[&str]] = &[
     &["fmt", "--all", "--check"],
     &["xtask", "language"],
+    &["xtask", "dependencies"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["doc", "--workspace", "--no-deps", "--document-private-items", "--config", DENY_RUSTDOC_WARNINGS],
     &["test", "--workspace", "--no-fail-fast"],

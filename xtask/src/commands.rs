@@ -1,7 +1,7 @@
 //! Commands that this program runs.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::root;
 
@@ -28,4 +28,17 @@ pub(crate) fn run_command(command: &mut Command) -> Result<(), String> {
         Ok(status) => Err(format!("{program}: {status}")),
         Err(error) => Err(format!("cannot run {program}: {error}")),
     }
+}
+
+/// Runs a command and returns its output.
+///
+/// # Errors
+/// The command cannot be run, or fails, or its output is not UTF-8.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let result = command.stderr(Stdio::inherit()).output();
+    let result = result.map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
+    if !result.status.success() {
+        return Err(format!("{}: {}", command.get_program().display(), result.status));
+    }
+    String::from_utf8(result.stdout).map_err(|error| error.to_string())
 }

@@ -5,10 +5,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
-use crate::commands::target_folder;
+use crate::commands::{output, target_folder};
 use crate::{print_status, root};
 
 /// The release for the served version of Kubernetes.
@@ -178,14 +178,4 @@ fn go() -> Result<Command, String> {
 fn go_flags() -> Result<String, String> {
     let flags = output(Command::new("go").args(["env", "GOFLAGS"]).current_dir(root()))?;
     Ok(format!("{} -trimpath", flags.trim_end()))
-}
-
-/// Runs a command and returns its output.
-fn output(command: &mut Command) -> Result<String, String> {
-    let result = command.stderr(Stdio::inherit()).output();
-    let result = result.map_err(|error| format!("cannot run {}: {error}", command.get_program().display()))?;
-    if !result.status.success() {
-        return Err(format!("{}: {}", command.get_program().display(), result.status));
-    }
-    String::from_utf8(result.stdout).map_err(|error| error.to_string())
 }

@@ -5,6 +5,7 @@ mod catalog;
 mod check;
 mod commands;
 mod compare;
+mod dependencies;
 mod envtest;
 mod fuzz;
 mod go_tools;
@@ -25,7 +26,12 @@ const COMMANDS: &[Command] = &[
         "generate crates/catalog/data/types.txt from the published Go modules, check it, or compare it with other data",
         catalog::run,
     ),
-    ("test", "", "run all checks of CI: prepare, format, language, lints, documentation, tests, envtest", check::run),
+    (
+        "test",
+        "",
+        "run all checks of CI: prepare, format, language, dependencies, lints, documentation, tests, envtest",
+        check::run,
+    ),
     (
         "prepare",
         "",
@@ -84,6 +90,12 @@ const COMMANDS: &[Command] = &[
         "[PATH ...]",
         "find sentences in comments and documents that break the rules of CONTRIBUTING.md, in all files or in these",
         language::run,
+    ),
+    (
+        "dependencies",
+        "",
+        "check the licences and sources of all dependencies with the lists of deny.toml",
+        dependencies::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and the tests read", catalog::fetch_modules),
 ];
