@@ -12,6 +12,7 @@ mod go_tools;
 mod language;
 mod optimize;
 mod package;
+mod release;
 mod soak;
 
 use std::process::ExitCode;
@@ -96,6 +97,13 @@ const COMMANDS: &[Command] = &[
         "",
         "check the licences and sources of all dependencies with the lists of deny.toml",
         dependencies::run,
+    ),
+    (
+        "release",
+        "",
+        "check the version, the changelog, the tree and the built files before a release, and print the steps that remain \
+         (see docs/releases.md)",
+        release::run,
     ),
     ("fetch-modules", "", "download the Go modules that the importer and the tests read", catalog::fetch_modules),
 ];

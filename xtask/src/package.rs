@@ -255,15 +255,6 @@ mod tests {
     }
 
     #[test]
-    fn packages_have_the_version_of_the_server() {
-        let version = env!("CARGO_PKG_VERSION");
-        let check = |path: &str, line: String| assert!(read(path).contains(&line), "{path} lacks {line}");
-        check("python/pyproject.toml", format!("\nversion = \"{version}\"\n"));
-        check("javascript/package.json", format!("\n  \"version\": \"{version}\",\n"));
-        check("java/pom.xml", format!("\n  <version>{version}</version>\n"));
-    }
-
-    #[test]
     fn packages_guard_the_server_with_the_same_script() {
         let script = read("python/src/pintle/guard.sh");
         assert_eq!(script, read("javascript/src/guard.sh"));
