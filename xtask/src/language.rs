@@ -15,6 +15,7 @@ const MAX_WORDS: usize = 25;
 const CHECKED: &[&str] = &[
     "crates",
     "docs",
+    "examples",
     "bench",
     "compare",
     "packages",
