@@ -1,5 +1,5 @@
 //! `cargo xtask test`: the checks of CI. It prepares the tools and then checks format, language, dependencies, lints,
-//! documentation and tests. Last it runs the tests of controller-runtime and of a scaffolded project. Each step is a command that can be run alone. After a
+//! documentation and tests. Last it runs the tests of controller-runtime, of a scaffolded project and of the example in Go. Each step is a command that can be run alone. After a
 //! failed step the other steps still run.
 
 use std::process::Command;

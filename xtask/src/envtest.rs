@@ -1,6 +1,6 @@
-//! `cargo xtask envtest`: runs two test suites with the programs of `pintle envtest` instead of kube-apiserver and
-//! etcd. One is controller-runtime's published suite, and the other belongs to a project that kubebuilder has just
-//! scaffolded.
+//! `cargo xtask envtest`: runs three test suites with the programs of `pintle envtest` instead of kube-apiserver and
+//! etcd. They are controller-runtime's published suite, the suite of a project that kubebuilder has just scaffolded, and
+//! the test of `examples/envtest-go`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -33,7 +33,10 @@ const CORE: [&str; 6] = ["builder", "client", "controller", "envtest", "manager/
 /// A package whose tests download an older kube-apiserver.
 const NEEDS_DOWNLOADS: &str = "/pkg/client/apiutil";
 
-/// Runs the core packages of controller-runtime, or all with `--all`, and the scaffolded project. `--built` uses the
+/// The example of a controller in Go.
+const EXAMPLE: &str = "examples/envtest-go";
+
+/// Runs the core packages of controller-runtime, or all with `--all`, the scaffolded project and the example. `--built` uses the
 /// existing server binary. The tests of the workspace have built it with other features, so building it again would
 /// replace it.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
@@ -49,7 +52,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         build_server()?;
     }
     let assets = assets()?;
-    let results = [controller_runtime(&assets, all), scaffolded_project(&assets)];
+    let example = go_test(EXAMPLE, &root().join(EXAMPLE), &assets, &["./...".to_owned()]);
+    let results = [example, controller_runtime(&assets, all), scaffolded_project(&assets)];
     let failures: Vec<String> = results.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }

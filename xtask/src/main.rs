@@ -76,8 +76,8 @@ const COMMANDS: &[Command] = &[
     (
         "envtest",
         "[--all] [--built]",
-        "run the tests of controller-runtime (core packages, or all) and of a scaffolded kubebuilder project with the programs \
-         of 'pintle envtest', after a build of the server or with the one that is there",
+        "run the tests of controller-runtime (core packages, or all), of a scaffolded kubebuilder project and of \
+         examples/envtest-go with the programs of 'pintle envtest', after a build of the server or with the one that is there",
         envtest::run,
     ),
     (
