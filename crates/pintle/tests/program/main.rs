@@ -5,6 +5,7 @@ mod client_keys;
 mod credentials;
 mod envtest;
 mod etcd;
+mod examples;
 mod from;
 mod idle;
 mod keys;
