@@ -3,6 +3,28 @@
 //! and admission plugins evaluate them.
 //!
 //! The crate is pure and synchronous. Objects are bound without a copy.
+//!
+//! ```
+//! use pintle_admission_cel::{Declarations, EvaluationInput, MatchConditions, MatchOutcome};
+//! use pintle_value::{Value, object};
+//!
+//! let condition = object! { "name": "few", "expression": "object.spec.replicas <= 5" };
+//! let conditions = MatchConditions::of_webhook(&[condition]);
+//! let matches = |replicas: i64| {
+//!     let (object, null) = (object! { "spec": object! { "replicas": replicas } }, Value::Null);
+//!     let outcome = conditions.evaluate(&EvaluationInput {
+//!         object: &object,
+//!         old_object: &null,
+//!         namespace: &null,
+//!         request: &null,
+//!         params: &null,
+//!         authorizer: None,
+//!     });
+//!     matches!(outcome, MatchOutcome::Matches)
+//! };
+//! assert!(matches(3));
+//! assert!(!matches(6));
+//! ```
 
 mod compiler;
 mod environment;

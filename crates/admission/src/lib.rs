@@ -2,6 +2,21 @@
 //! `apiserver/pkg/admission`). This crate knows no HTTP.
 //!
 //! The built-in plugins are in `plugins`. Every other module is for several plugins, or runs them.
+//!
+//! ```
+//! use pintle_admission::{AdmissionConfiguration, PluginChain};
+//! use pintle_gates::Gates;
+//!
+//! let configuration = AdmissionConfiguration {
+//!     enabled: vec!["AlwaysPullImages".to_owned()],
+//!     disabled: vec!["LimitRanger".to_owned()],
+//!     ..AdmissionConfiguration::default()
+//! };
+//! let chain = PluginChain::assemble(&configuration, &Gates::default()).expect("known plugins");
+//! let names: Vec<&str> = chain.names().collect();
+//! assert!(names.contains(&"AlwaysPullImages") && names.contains(&"NamespaceLifecycle"));
+//! assert!(!names.contains(&"LimitRanger"));
+//! ```
 
 mod cached_derivation;
 mod chain;

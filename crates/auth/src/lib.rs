@@ -2,6 +2,26 @@
 //! method implements [`Authenticator`], and every authorization mode implements [`Authorizer`]. [`UnionAuthenticator`]
 //! combines authenticators (upstream: `apiserver/pkg/authentication` and `apiserver/pkg/authorization`). This crate
 //! knows no storage.
+//!
+//! ```
+//! use pintle_auth::{AbacAuthorizer, AuthorizationAttributes, Authorizer as _, UserInfo};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() {
+//!     let policy = r#"{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy",
+//!         "spec": {"user": "jane", "namespace": "shop", "resource": "pods", "readonly": true}}"#;
+//!     let authorizer = AbacAuthorizer::parse("policies.jsonl", &policy.replace('\n', "")).expect("a valid policy");
+//!     let jane = UserInfo { name: "jane".into(), ..UserInfo::default() };
+//!     let attributes = |verb| AuthorizationAttributes {
+//!         verb,
+//!         resource: "pods",
+//!         namespace: "shop",
+//!         ..AuthorizationAttributes::default()
+//!     };
+//!     assert!(authorizer.authorize(&jane, &attributes("list")).await.is_allowed());
+//!     assert!(!authorizer.authorize(&jane, &attributes("delete")).await.is_allowed());
+//! }
+//! ```
 
 mod abac;
 mod anonymous;

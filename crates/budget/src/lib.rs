@@ -6,6 +6,23 @@
 //! exhausted, it stays exhausted and all later calls fail. Loops that cannot return an error just end. **Invariant:** a
 //! result that may have been cut short is used only after [`check`]. [`try_charge`] is for work that may fail alone,
 //! such as the evaluation of an expression.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pintle_budget::{Budget, Exhausted, Limits, charge, check};
+//!
+//! let budget = Budget::new(Limits { memory: 1 << 20, processor_time: Duration::from_secs(1) }, None);
+//! let entered = budget.enter();
+//! assert_eq!(charge(1000), Ok(()));
+//! assert_eq!(charge(2 << 20), Err(Exhausted::Memory(1 << 20)));
+//! // The budget stays exhausted, so the result of the work is not used.
+//! assert_eq!(check(), Err(Exhausted::Memory(1 << 20)));
+//!
+//! // Work outside of a budget is not limited.
+//! drop(entered);
+//! assert_eq!(charge(2 << 20), Ok(()));
+//! ```
 
 mod thread;
 

@@ -14,6 +14,16 @@
 //! - the repair of the allocations of services
 //! - the records of storage versions
 //! - the reconciler of the objects that every cluster and every namespace has
+//!
+//! ```
+//! // A server is known to the others by its lease, whose name derives from the host's name.
+//! let name = pintle_controllers::server_name("host-1");
+//! assert!(name.starts_with("apiserver-"));
+//! assert_ne!(name, pintle_controllers::server_name("host-2"));
+//!
+//! // The service account `default` and the ConfigMap `kube-root-ca.crt`, which the reconciler keeps in every namespace.
+//! assert_eq!(pintle_controllers::every_namespace_objects("-----BEGIN CERTIFICATE-----").len(), 2);
+//! ```
 
 mod allocation_repair;
 mod api_services;

@@ -4,6 +4,34 @@
 //! one task before the next task runs. A connection with many tasks therefore needed a system call for each request,
 //! response and event, and with TLS a record. This layer delays a flush until all ready tasks have run once, and then
 //! writes everything at once.
+//!
+//! ```
+//! use pintle_gathered_writes::{GatheredWrites, OpenRequests};
+//! use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+//!
+//! /// A connection with one open request, whose flushes have nothing to wait for.
+//! struct OneRequest;
+//!
+//! impl OpenRequests for OneRequest {
+//!     fn open_requests(&self) -> usize {
+//!         1
+//!     }
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> std::io::Result<()> {
+//!     let (server, mut client) = tokio::io::duplex(1024);
+//!     let mut stream = GatheredWrites::new(server, OneRequest, true);
+//!     // Frames are gathered until the flush.
+//!     stream.write_all(b"one ").await?;
+//!     stream.write_all(b"two").await?;
+//!     stream.flush().await?;
+//!     let mut received = [0; 7];
+//!     client.read_exact(&mut received).await?;
+//!     assert_eq!(&received, b"one two");
+//!     Ok(())
+//! }
+//! ```
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

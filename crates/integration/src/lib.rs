@@ -1,6 +1,6 @@
 //! An in-process cluster for tests, ready in milliseconds, with a client to send requests and assert responses:
 //!
-//! ```no_run
+//! ```
 //! use pintle_integration::Cluster;
 //!
 //! pintle_integration::run(async {

@@ -1,6 +1,25 @@
 //! The strategies and table convertors of the built-in kinds: everything beyond the facts of the catalog. There is a
 //! directory per API group and a file per kind, or a directory for kinds with many rules. `tables` contains the columns
 //! for `kubectl get`. This crate does not know HTTP or storage.
+//!
+//! ```
+//! use pintle_registry::Registry;
+//! use pintle_value::{object, time::Time};
+//!
+//! let registry = Registry::new(pintle_kinds::resources(pintle_catalog::shared()));
+//! assert!(registry.resource("apps", "v1", "deployments").is_some());
+//!
+//! let mut service = object! { "spec": object! {} };
+//! pintle_kinds::strategy("", "v1", "services").defaults(&mut service);
+//! assert_eq!(service.str_at(&["spec", "sessionAffinity"]), "None");
+//!
+//! // The columns of `kubectl get configmaps`.
+//! let table = pintle_kinds::table("", "configmaps");
+//! let names: Vec<&str> = table.columns().iter().map(|column| &*column.name).collect();
+//! assert_eq!(names, ["Name", "Data", "Age"]);
+//! let map = object! { "metadata": object! { "name": "a" }, "data": object! { "k": "v" } };
+//! assert_eq!(table.cells(&map, Time::from_seconds(0))[..2], ["a".into(), 1.into()]);
+//! ```
 
 mod admissionregistration;
 mod apiextensions;

@@ -1,5 +1,16 @@
 //! The locks of the server, from `parking_lot`. With the feature `hold-times`, wrappers record how long each lock is
 //! held, for `cargo xtask bench --only contention`. Without the feature there are no wrappers and no records.
+//!
+//! ```
+//! use pintle_locks::{Mutex, hold_counts};
+//!
+//! let count = Mutex::new(1);
+//! *count.lock() += 1;
+//! assert_eq!(*count.lock(), 2);
+//! if cfg!(not(feature = "hold-times")) {
+//!     assert!(hold_counts().is_empty());
+//! }
+//! ```
 
 #[cfg(feature = "hold-times")]
 mod histogram;

@@ -1,6 +1,17 @@
 //! Builds the OpenAPI documents: v3, one per group and version, and v2, one for the whole API. They derive from the
 //! registry and the catalog. `kubectl explain`, client-side validation and client generators use them. This crate does
 //! not know HTTP.
+//!
+//! ```
+//! use pintle_registry::{GroupVersion, Registry};
+//!
+//! // A server without resources publishes the documents of discovery only.
+//! let registry = Registry::new(Vec::new());
+//! assert!(pintle_openapi::v3_paths(&registry).contains(&"apis".to_owned()));
+//!
+//! let document = pintle_openapi::v3(&registry, pintle_catalog::shared(), &GroupVersion::new("apps", "v1"));
+//! assert!(String::from_utf8_lossy(&document).contains(r#""openapi":"3.0.0""#));
+//! ```
 
 mod kinds;
 mod names;

@@ -1,6 +1,26 @@
 //! The HTTP client of the server: bounded calls (webhooks, health checks), streamed requests and responses, and
 //! upgrades to other protocols, in HTTP/1.1 and HTTP/2. Errors have the texts of Go's `net/http`, because clients see
 //! them. This crate knows nothing of Kubernetes.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pintle_outbound::{CallLimits, Client, ClientConfig, Protocols, ServerTrust};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() {
+//!     let config = ClientConfig {
+//!         server_trust: ServerTrust::InsecureSkipVerify,
+//!         credentials: None,
+//!         protocols: Protocols::Http1,
+//!     };
+//!     let client = Client::new(&config).expect("no credentials to refuse");
+//!     let request = http::Request::get("http://127.0.0.1:1/").body(bytes::Bytes::new()).expect("a request");
+//!     let limits = CallLimits { timeout: Duration::from_secs(10), max_body_bytes: 1 << 20 };
+//!     let error = client.send(request, limits).await.expect_err("nothing listens");
+//!     assert!(error.to_string().ends_with("dial tcp 127.0.0.1:1: connect: connection refused"), "{error}");
+//! }
+//! ```
 
 mod attempt;
 mod client;

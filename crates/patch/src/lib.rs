@@ -1,5 +1,25 @@
 //! The three patch formats as pure functions on trees: JSON Patch (RFC 6902), JSON Merge Patch (RFC 7386) and strategic
 //! merge patch. Each has kube-apiserver's leniency and messages. This crate does not know about HTTP.
+//!
+//! ```
+//! use pintle_patch::{JsonPatch, merge_patch, strategic_merge_patch};
+//! use pintle_value::Value;
+//!
+//! let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+//! let document = json(r#"{"spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b"}]}}"#);
+//!
+//! let patch = JsonPatch::decode(&json(r#"[{"op": "remove", "path": "/spec/containers/1"}]"#), true).expect("a patch");
+//! let expected = json(r#"{"spec": {"containers": [{"name": "a", "image": "x"}]}}"#);
+//! assert_eq!(patch.apply(document.clone()).expect("it applies"), expected);
+//!
+//! // A merge patch replaces a list. A strategic merge patch merges it by the key of the type.
+//! let patch = json(r#"{"spec": {"containers": [{"name": "a", "image": "y"}]}}"#);
+//! assert_eq!(merge_patch(document.clone(), patch.clone()).expect("it applies"), patch);
+//! let catalog = pintle_catalog::shared();
+//! let pod = catalog.kind_type("", "v1", "Pod").expect("a kind");
+//! let expected = json(r#"{"spec": {"containers": [{"name": "a", "image": "y"}, {"name": "b"}]}}"#);
+//! assert_eq!(strategic_merge_patch(document, patch, catalog.types(), pod).expect("it applies"), expected);
+//! ```
 
 mod document;
 mod from_unstructured;

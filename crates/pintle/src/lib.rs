@@ -1,5 +1,19 @@
 //! Assembles a server from its parts: certificates, kubeconfig, store, API server and listener. The binary is a thin
 //! shell around [`Server`]; tests start one in their own process.
+//!
+//! ```
+//! use pintle::{Options, Server};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // Objects are stored in memory, and the server listens on a free port.
+//!     let server = Server::start(Options::default()).await?;
+//!     assert!(server.url.starts_with("https://127.0.0.1:"));
+//!     assert!(server.kubeconfig.contains(&server.url));
+//!     server.stop().await?;
+//!     Ok(())
+//! }
+//! ```
 
 mod access;
 mod admission;

@@ -9,6 +9,22 @@
 //!   `object_count` implement it.
 //! - `features`: which features of pods and devices are enabled.
 //! - `check`: the charges of a write to quotas, or the reason of its refusal.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//!
+//! use pintle_quota::resource_list;
+//! use pintle_value::Quantity;
+//!
+//! let quantity = |text| Quantity::parse(text).expect("a quantity");
+//! let mut used = BTreeMap::new();
+//! for memory in ["1Gi", "512Mi"] {
+//!     resource_list::add_quantity(&mut used, "requests.memory", &quantity(memory));
+//! }
+//! assert_eq!(resource_list::print(&used), "requests.memory=1536Mi");
+//! let hard = BTreeMap::from([("requests.memory".to_owned(), quantity("2Gi"))]);
+//! assert_eq!(resource_list::print(&resource_list::subtract(&hard, &used)), "requests.memory=512Mi");
+//! ```
 
 mod check;
 mod evaluator;

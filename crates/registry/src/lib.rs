@@ -3,6 +3,19 @@
 //! immutable snapshot of all resources.
 //!
 //! **Invariant:** this crate does not know about HTTP or storage engines.
+//!
+//! ```
+//! use pintle_registry::{ApiError, GroupResource, GroupVersion, Registry, generate_name};
+//!
+//! // The crates `kinds` and `extensions` make the resources of a registry.
+//! let registry = Registry::new(Vec::new());
+//! assert!(!registry.serves("apps", "v1"));
+//! assert_eq!(GroupVersion::new("apps", "v1").to_string(), "apps/v1");
+//!
+//! assert!(generate_name("web-").starts_with("web-"));
+//! let error = ApiError::NotFound { resource: GroupResource::new("apps", "deployments"), name: "web".into() };
+//! assert_eq!(error.to_string(), r#"deployments.apps "web" not found"#);
+//! ```
 
 mod backing;
 mod connector;

@@ -1,5 +1,12 @@
 //! The API over HTTP. The modules are layers, and each uses only lower layers. ARCHITECTURE.md has the list, which a test
 //! of `xtask` enforces.
+//!
+//! ```
+//! // The answer of `GET /version`. [`ApiServer::start`](crate::ApiServer::start) starts the API over a store.
+//! let version = pintle_server::version();
+//! assert_eq!((version.str_at(&["major"]), version.str_at(&["minor"])), ("1", "36"));
+//! assert!(version.str_at(&["gitVersion"]).contains("+pintle-"));
+//! ```
 
 mod access;
 mod client_protocols;

@@ -1,6 +1,28 @@
 //! Many small entries in the order of their keys, with little memory beside them. An entry contains or points to its
 //! own key. Entries are kept in chunks that are nearly full. A `BTreeMap` stores each key once more, and its nodes are
 //! half empty if keys come in ascending order.
+//!
+//! ```
+//! use std::ops::Bound;
+//!
+//! use pintle_sorted::{SortedEntries, SortedEntry};
+//!
+//! struct Pod(&'static str);
+//!
+//! impl SortedEntry for Pod {
+//!     fn key(&self) -> &str {
+//!         self.0
+//!     }
+//! }
+//!
+//! let mut pods = SortedEntries::default();
+//! for name in ["c", "a", "b"] {
+//!     assert!(pods.insert(Pod(name)).is_none());
+//! }
+//! assert!(pods.get("a").is_some());
+//! let after_a: Vec<&str> = pods.range_from(Bound::Excluded("a")).map(|pod| pod.0).collect();
+//! assert_eq!(after_a, ["b", "c"]);
+//! ```
 
 mod chunk;
 

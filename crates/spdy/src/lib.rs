@@ -3,6 +3,22 @@
 //! direction of a connection, because header blocks of a direction are one compressed stream.
 //!
 //! **Invariant:** no I/O; no panic on any input; memory is bounded by [`MAX_CONTROL_BYTES`] and [`MAX_HEADER_BYTES`].
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use pintle_spdy::{Decoder, Encoder, Frame};
+//!
+//! let frame = Frame::SynStream {
+//!     stream: 1,
+//!     is_last: false,
+//!     headers: vec![("streamtype".to_owned(), "stdout".to_owned())],
+//! };
+//! let mut buffer = BytesMut::new();
+//! Encoder::default().encode(&frame, &mut buffer).expect("small headers");
+//! let decoded = Decoder::default().decode(&mut buffer).expect("a valid frame");
+//! assert_eq!(decoded, Some(frame));
+//! assert!(buffer.is_empty());
+//! ```
 
 mod decode;
 mod encode;

@@ -2,6 +2,25 @@
 //!
 //! The semantics are etcd's: one revision counter, compare on a key's mod revision, history until compaction. This
 //! crate does not know what a key or a value means.
+//!
+//! ```
+//! use pintle_store::{Change, KeyInterval, MemoryStore, Store};
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), pintle_store::Error> {
+//!     let store = MemoryStore::new();
+//!     let created = store.commit(Change::create("/pods/a", "one")).await?;
+//!     let updated = store.commit(Change::update("/pods/a", created, "two")).await?;
+//!     // Another writer has seen the first value only, so its change is refused.
+//!     assert!(store.commit(Change::update("/pods/a", created, "three")).await.is_err());
+//!
+//!     let now = store.range(KeyInterval::prefix("/pods/"), None, None).await?;
+//!     assert_eq!((&now.records[0].value[..], now.revision), (&b"two"[..], updated));
+//!     let before = store.get("/pods/a".into(), Some(created)).await?;
+//!     assert_eq!(before.expect("the key existed").value, "one");
+//!     Ok(())
+//! }
+//! ```
 
 mod clock;
 mod contract;

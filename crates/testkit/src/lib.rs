@@ -1,13 +1,14 @@
 //! A Kubernetes control plane inside the process of a test, for authors of controllers. It starts in milliseconds, and
 //! needs no binaries, no Docker and no network.
 //!
-//! ```no_run
+//! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube::Api;
 //! use pintle_testkit::TestCluster;
 //!
-//! #[tokio::test]
-//! async fn maps_can_be_listed() {
+//! // A test is a function with `#[tokio::test]`.
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() {
 //!     let cluster = TestCluster::start().await;
 //!     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
 //!     let found = maps.list(&Default::default()).await.unwrap();

@@ -1,5 +1,21 @@
 //! The tree that represents every object, and basic types for it: field paths and field errors, quantities, times,
 //! names, URLs. Pure data: no I/O, no clock, no knowledge of kinds or schemas.
+//!
+//! ```
+//! use pintle_value::{Object, Quantity, Value};
+//!
+//! let mut pod = Value::Object(Object::default());
+//! pod.set_at(&["metadata", "name"], "web");
+//! pod.set_at(&["spec", "priority"], 3);
+//! assert_eq!(pod.str_at(&["metadata", "name"]), "web");
+//! assert_eq!(pod.int_at(&["spec", "priority"]), Some(3));
+//! // A missing field reads as empty.
+//! assert_eq!(pod.str_at(&["metadata", "namespace"]), "");
+//!
+//! let mut memory = Quantity::parse("1.5Gi").expect("a quantity");
+//! memory.add(&Quantity::parse("512Mi").expect("a quantity"));
+//! assert_eq!(memory.canonical(), "2Gi");
+//! ```
 
 mod atoi;
 mod decimal;
