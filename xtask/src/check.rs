@@ -1,10 +1,11 @@
 //! `cargo xtask test`: the checks of CI. It prepares the tools and then checks format, language, dependencies, lints,
-//! documentation and tests. Last it runs the tests of controller-runtime, of a scaffolded project and of the example in Go. Each step is a command that can be run alone. After a
-//! failed step the other steps still run.
+//! documentation and tests. Last it runs the tests of controller-runtime, of a scaffolded project and of the example in
+//! Go. Each step is a command that can be run alone. After a failed step the other steps still run.
 
 use std::process::Command;
 use std::time::Instant;
 
+use crate::test_programs::{self, Selection};
 use crate::{go_tools, print_status, root};
 
 /// The steps after `prepare`, as arguments for cargo.
@@ -14,7 +15,7 @@ const STEPS: &[&[&str]] = &[
     &["xtask", "dependencies"],
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
     &["doc", "--workspace", "--no-deps", "--document-private-items", "--config", DENY_RUSTDOC_WARNINGS],
-    &["test", "--workspace", "--no-fail-fast"],
+    &["xtask", "test", "--programs"],
     &["xtask", "envtest", "--built"],
 ];
 
@@ -23,8 +24,11 @@ const DENY_RUSTDOC_WARNINGS: &str = "build.rustdocflags='-Dwarnings'";
 
 /// Runs every step and reports the failed steps.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
-    if let Some(unexpected) = arguments.first() {
-        return Err(format!("unexpected argument {unexpected:?}; use cargo test to run single tests"));
+    match arguments {
+        [] => {}
+        [only] if only == "--fast" => return test_programs::run(Selection::Fast),
+        [only] if only == "--programs" => return test_programs::run(Selection::All),
+        _ => return Err(format!("unexpected arguments {arguments:?}; use cargo test to run single tests")),
     }
     go_tools::prepare(&[])?;
     let mut failed = Vec::new();

@@ -14,6 +14,7 @@ mod optimize;
 mod package;
 mod release;
 mod soak;
+mod test_programs;
 
 use std::process::ExitCode;
 
@@ -29,8 +30,9 @@ const COMMANDS: &[Command] = &[
     ),
     (
         "test",
-        "",
-        "run all checks of CI: prepare, format, language, dependencies, lints, documentation, tests, envtest",
+        "[--fast | --programs]",
+        "run all checks of CI: prepare, format, language, dependencies, lints, documentation, tests, envtest; or only the \
+         tests that need no other programs; or all test programs after 'prepare'. Prints the slowest test programs",
         check::run,
     ),
     (

@@ -55,9 +55,9 @@ pub(crate) use self::metrics::{
     IssuerSeries, MatchOutcome, Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget, StorageOperation,
     WatchSeries,
 };
+pub(crate) use self::objects::{check_key, object_key, set_resource_version, tree, tree_keeping_text};
 use self::parts::{AuthorizerIndexes, Writes};
 pub(crate) use self::parts::{Lifecycle, Limits, Outbound, ServedKinds, Stores};
-pub(crate) use self::objects::{check_key, object_key, set_resource_version, tree, tree_keeping_text};
 pub use self::records::OWN_RECORDS_PREFIX;
 pub(crate) use self::records::{RANGES_PREFIX, RECORD_PREFIXES};
 pub(crate) use self::reserved_writes::{ReservedWrite, ReservedWrites};
