@@ -44,7 +44,7 @@ pub struct FieldRules<'a> {
 pub struct Rule<'a> {
     /// The name.
     pub name: &'a str,
-    /// The text between parentheses, or empty.
+    /// The text between parentheses, or empty. The detail of an error begins with a quote.
     pub arguments: &'a str,
     /// The text or rule after the equals sign.
     pub value: RuleValue<'a>,
@@ -66,7 +66,8 @@ const OUTER: [&str; 9] =
     ["alpha", "beta", "eachKey", "eachVal", "ifDisabled", "ifEnabled", "item", "member", "subfield"];
 
 /// The rules with a value.
-const WITH_VALUE: [&str; 17] = [
+const WITH_VALUE: [&str; 18] = [
+    "check",
     "enum",
     "format",
     "greaterThan",
@@ -87,12 +88,14 @@ const WITH_VALUE: [&str; 17] = [
 ];
 
 /// The rules without a value.
-const WITHOUT_VALUE: [&str; 9] = [
+const WITHOUT_VALUE: [&str; 11] = [
     "customUnique",
     "discriminator",
     "forbidden",
     "immutable",
+    "nonEmpty",
     "optional",
+    "port",
     "required",
     "unionDiscriminator",
     "unionMember",
@@ -115,7 +118,7 @@ pub fn parse(text: &str) -> Result<Vec<PackageRules<'_>>, FactsError> {
             continue;
         }
         let package = packages.last_mut().ok_or_else(|| fail("no preceding package".to_owned()))?;
-        let mut words = line.trim_start().split(' ');
+        let mut words = words(line.trim_start());
         if line.starts_with("  ") {
             let owner = package.types.last_mut().ok_or_else(|| fail("a field outside a struct".to_owned()))?;
             let name = words.next().map(|name| if name == "=" { "" } else { name }).unwrap_or_default();
@@ -154,6 +157,15 @@ pub fn parse_package<'a>(text: &'a str, name: &str) -> Result<Option<PackageRule
     Ok(parse(&section[..end])?.pop())
 }
 
+/// The words of a line. Spaces in quotes do not separate them.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    line.split(move |letter| {
+        quoted ^= letter == '"';
+        letter == ' ' && !quoted
+    })
+}
+
 fn parse_rules<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<Rule<'a>>, String> {
     words.map(parse_rule).collect()
 }
@@ -162,7 +174,7 @@ fn parse_rule(word: &str) -> Result<Rule<'_>, String> {
     let name = &word[..word.find(['(', '=']).unwrap_or(word.len())];
     let rest = &word[name.len()..];
     let (arguments, rest) = match rest.strip_prefix('(') {
-        Some(rest) => rest.split_once(')').ok_or_else(|| format!("no end of the arguments of {name}"))?,
+        Some(rest) => rest.split_once(if rest.starts_with('"') { "\")" } else { ")" }).ok_or_else(|| format!("no end of the arguments of {name}"))?,
         None => ("", rest),
     };
     let value = match rest.strip_prefix('=') {
@@ -219,6 +231,7 @@ mod tests {
         check("a T required=1", "line 3: unknown rule required=1");
         check("a T alpha=nope", "line 3: unknown rule nope");
         check("a T item(a=required", "line 3: no end of the arguments of item");
+        check("a T required(\"give a (b)\") minimum(\"c\")=1", "a:T required[\"give a (b)] minimum[\"c]1");
     }
 
     fn shown(rule: &Rule<'_>) -> String {

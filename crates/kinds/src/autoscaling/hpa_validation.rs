@@ -3,7 +3,7 @@
 
 use pintle_gates::Feature;
 use pintle_registry::StrategyContext;
-use pintle_value::{Errors, FieldPath, Quantity, Value};
+use pintle_value::{Errors, FieldPath, Value};
 
 use super::metrics_validation;
 use crate::declarative::Rules;
@@ -12,10 +12,7 @@ use crate::validation::reject_negative_fields;
 
 static REFERENCE: Rules = Rules::own("autoscaling/v2", "CrossVersionObjectReference");
 
-const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
-const POLICY_TYPES: [&str; 2] = ["Percent", "Pods"];
-const MAX_PERIOD: i64 = 1800;
-const MAX_STABILIZATION: i64 = 3600;
+static BEHAVIOR: Rules = Rules::own("autoscaling/v2", "HorizontalPodAutoscalerBehavior");
 
 /// Which API versions of references are tolerated.
 #[derive(Clone, Copy)]
@@ -64,12 +61,7 @@ pub(super) fn validate(context: &StrategyContext, object: &Value, old: Option<&V
     validate_reference(&mut errors, target, &target_path, options);
 
     metrics_validation::validate(&mut errors, spec, old, &path.child("metrics"));
-    for direction in ["scaleUp", "scaleDown"] {
-        if let Some(rules) = spec.at(&["behavior", direction]) {
-            let behavior = path.child("behavior");
-            validate_rules(&mut errors, rules, &behavior.child(direction));
-        }
-    }
+    BEHAVIOR.validate_part(&mut errors, &spec["behavior"], &path.child("behavior"));
     errors
 }
 
@@ -99,55 +91,6 @@ pub(super) fn version_error(reference: &Value, options: ReferenceOptions) -> Opt
         _ => return Some(format!("unexpected GroupVersion string: {text}")),
     };
     (group.is_empty() && !options.core_group).then(|| "apiVersion must specify API group".to_owned())
-}
-
-fn validate_rules(errors: &mut Errors, rules: &Value, path: &FieldPath<'_>) {
-    let window = "stabilizationWindowSeconds";
-    if let Some(seconds) = rules.int_at(&[window]) {
-        if seconds < 0 {
-            errors.invalid(&path.child(window), seconds, "must be greater than or equal to zero");
-        }
-        if seconds > MAX_STABILIZATION {
-            let text = format!("must be less than or equal to {MAX_STABILIZATION}");
-            errors.invalid(&path.child(window), seconds, text);
-        }
-    }
-    if let Some(policy) = rules.get("selectPolicy").and_then(Value::as_str)
-        && !SELECT_POLICIES.contains(&policy)
-    {
-        errors.not_supported(&path.child("selectPolicy"), policy, &SELECT_POLICIES);
-    }
-    let policies = rules.items_at(&["policies"]);
-    let policies_path = path.child("policies");
-    if policies.is_empty() {
-        errors.required(&policies_path, "must specify at least one Policy");
-    }
-    for (i, policy) in policies.iter().enumerate() {
-        validate_policy(errors, policy, &policies_path.index(i));
-    }
-    if let Some(Ok(tolerance)) = rules.get("tolerance").map(Quantity::from_value)
-        && tolerance.sign() < 0
-    {
-        let text = "must be greater than or equal to 0";
-        errors.invalid(&path.child("tolerance"), tolerance.canonical(), text);
-    }
-}
-
-fn validate_policy(errors: &mut Errors, policy: &Value, path: &FieldPath<'_>) {
-    let kind = policy.str_at(&["type"]);
-    if !POLICY_TYPES.contains(&kind) {
-        errors.not_supported(&path.child("type"), kind, &POLICY_TYPES);
-    }
-    for field in ["value", "periodSeconds"] {
-        let number = policy.int_at(&[field]).unwrap_or(0);
-        if number <= 0 {
-            errors.invalid(&path.child(field), number, "must be greater than zero");
-        }
-    }
-    if let Some(period) = policy.int_at(&["periodSeconds"]).filter(|period| *period > MAX_PERIOD) {
-        let text = format!("must be less than or equal to {MAX_PERIOD}");
-        errors.invalid(&path.child("periodSeconds"), period, text);
-    }
 }
 
 /// Validates an update of the status.

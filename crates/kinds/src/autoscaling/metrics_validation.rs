@@ -1,10 +1,15 @@
 //! Validates the metrics of an autoscaler: exactly one source, which matches the type, with a target of the right type
 //! (upstream: `validateMetrics` and its callees).
 
-use pintle_value::{Errors, FieldPath, Quantity, Value, names};
+use pintle_value::{Errors, FieldPath, Value};
 
 use super::hpa_validation::{ReferenceOptions, validate_reference, version_error};
-use crate::validation::invalid_each;
+use crate::declarative::Rules;
+
+static CONTAINER_RESOURCE: Rules = Rules::own("autoscaling/v2", "ContainerResourceMetricSource");
+static RESOURCE: Rules = Rules::own("autoscaling/v2", "ResourceMetricSource");
+static METRIC: Rules = Rules::own("autoscaling/v2", "MetricIdentifier");
+static TARGET: Rules = Rules::own("autoscaling/v2", "MetricTarget");
 
 const METRIC_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
@@ -82,16 +87,16 @@ fn validate_source(errors: &mut Errors, field: &str, source: &Value, path: &Fiel
     match field {
         "object" => {
             validate_reference(errors, &source["describedObject"], &path.child("describedObject"), options);
-            validate_identifier(errors, source, path);
-            validate_target(errors, target, &target_path);
+            METRIC.validate_part(errors, &source["metric"], &path.child("metric"));
+            TARGET.validate_part(errors, target, &target_path);
             if !has("value") && !has("averageValue") {
                 let text = "must set either a target value or averageValue";
                 errors.required(&target_path.child("averageValue"), text);
             }
         }
         "external" => {
-            validate_identifier(errors, source, path);
-            validate_target(errors, target, &target_path);
+            METRIC.validate_part(errors, &source["metric"], &path.child("metric"));
+            TARGET.validate_part(errors, target, &target_path);
             if !has("value") && !has("averageValue") {
                 let text = "must set either a target value for metric or a per-pod target";
                 errors.required(&target_path.child("averageValue"), text);
@@ -102,16 +107,17 @@ fn validate_source(errors: &mut Errors, field: &str, source: &Value, path: &Fiel
             }
         }
         "pods" => {
-            validate_identifier(errors, source, path);
-            validate_target(errors, target, &target_path);
+            METRIC.validate_part(errors, &source["metric"], &path.child("metric"));
+            TARGET.validate_part(errors, target, &target_path);
             if !has("averageValue") {
                 let text = "must specify a positive target averageValue";
                 errors.required(&target_path.child("averageValue"), text);
             }
         }
         _ => {
-            validate_resource(errors, field, source, path);
-            validate_target(errors, target, &target_path);
+            let rules = if field == "containerResource" { &CONTAINER_RESOURCE } else { &RESOURCE };
+            rules.validate_part(errors, source, path);
+            TARGET.validate_part(errors, target, &target_path);
             if !has("averageUtilization") && !has("averageValue") {
                 let text = "must set either a target raw value or a target utilization";
                 errors.required(&target_path.child("averageUtilization"), text);
@@ -121,55 +127,6 @@ fn validate_source(errors: &mut Errors, field: &str, source: &Value, path: &Fiel
                 errors.forbidden(&target_path.child("averageValue"), text);
             }
         }
-    }
-}
-
-fn validate_resource(errors: &mut Errors, field: &str, source: &Value, path: &FieldPath<'_>) {
-    let of_container = field == "containerResource";
-    let name = source.str_at(&["name"]);
-    if name.is_empty() {
-        errors.required(&path.child("name"), "must specify a resource name");
-    } else if of_container {
-        crate::core::pod::validate_container_resource_name(errors, name, &path.child("name"));
-    }
-    if of_container {
-        let container = source.str_at(&["container"]);
-        if container.is_empty() {
-            errors.required(&path.child("container"), "must specify a container");
-        } else {
-            invalid_each(errors, &path.child("container"), container, names::dns1123_label(container));
-        }
-    }
-}
-
-fn validate_identifier(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
-    let name = source.str_at(&["metric", "name"]);
-    let path = path.child("metric");
-    let path = path.child("name");
-    if name.is_empty() {
-        errors.required(&path, "must specify a metric name");
-    } else {
-        invalid_each(errors, &path, name, names::path_segment_name(name, false));
-    }
-}
-
-fn validate_target(errors: &mut Errors, target: &Value, path: &FieldPath<'_>) {
-    let kind = target.str_at(&["type"]);
-    if kind.is_empty() {
-        errors.required(&path.child("type"), "must specify a metric target type");
-    }
-    if !["Utilization", "Value", "AverageValue"].contains(&kind) {
-        errors.invalid(&path.child("type"), kind, "must be either Utilization, Value, or AverageValue");
-    }
-    for field in ["value", "averageValue"] {
-        if let Some(Ok(quantity)) = target.get(field).map(Quantity::from_value)
-            && quantity.sign() != 1
-        {
-            errors.invalid(&path.child(field), quantity.canonical(), "must be positive");
-        }
-    }
-    if let Some(percentage) = target.int_at(&["averageUtilization"]).filter(|percentage| *percentage < 1) {
-        errors.invalid(&path.child("averageUtilization"), percentage, "must be greater than 0");
     }
 }
 

@@ -1,8 +1,12 @@
 //! The formats of strings that rules name (upstream: `apimachinery/pkg/api/validate/strfmt.go`).
 
-use pintle_value::{Errors, FieldError, FieldPath, names};
+use pintle_value::{Errors, FieldError, FieldPath, metadata, names};
 
-use crate::validation::{invalid_each, validate_dns_label, validate_dns_subdomain};
+use crate::core::persistentvolume::validate_csi_driver_name;
+use crate::core::pod::file_paths::{validate_local_descending_path, validate_no_backsteps};
+use crate::core::pod::validate_container_resource_name;
+use crate::resource::validate_pool_name;
+use crate::validation::{invalid_each, validate_dns_label, validate_dns_subdomain, validate_object_name};
 
 /// Adds the errors of a string.
 pub(super) type Format = fn(&mut Errors, &FieldPath<'_>, &str);
@@ -15,8 +19,30 @@ const MAX_IDENTIFIER: usize = 32;
 pub(super) fn of(name: &str) -> Option<Format> {
     Some(match name {
         // Upstream's code has other texts than its tags for these.
+        "absolute-path" => |errors, path, text| {
+            if !text.starts_with('/') {
+                errors.invalid(path, text, "must be an absolute path");
+            }
+        },
+        "config-map-key" => |errors, path, text| invalid_each(errors, path, text, names::config_map_key(text)),
+        "container-resource-name" => |errors, path, text| validate_container_resource_name(errors, text, path),
+        "csi-driver-name" => |errors, path, text| validate_csi_driver_name(errors, text, path),
         "dns-label" => validate_dns_label,
         "dns-subdomain" => validate_dns_subdomain,
+        "label-name" => |errors, path, text| errors.append(metadata::validate_label_name(text, path)),
+        "local-path" => validate_local_descending_path,
+        "no-backsteps" => validate_no_backsteps,
+        "object-name" => validate_object_name,
+        "object-name-prefix" => {
+            |errors, path, text| invalid_each(errors, path, text, names::dns1123_subdomain_name(text, true))
+        }
+        "relaxed-env-var-name" => {
+            |errors, path, text| invalid_each(errors, path, text, names::relaxed_env_var_name(text))
+        }
+        "resource-pool-name" => |errors, path, text| validate_pool_name(errors, text, path),
+        "service-account-name" => {
+            |errors, path, text| invalid_each(errors, path, text, names::service_account_name(text, false))
+        }
         "k8s-extended-resource-name" => extended_resource_name,
         "k8s-label-key" => |errors, path, text| invalid_each(errors, path, text, names::label_key(text)),
         "k8s-label-value" => |errors, path, text| invalid_each(errors, path, text, names::label_value(text)),

@@ -3,6 +3,7 @@
 //! validates objects at the version of the request with its tags.
 
 mod formats;
+mod functions;
 mod program;
 mod run;
 

@@ -4,6 +4,7 @@
 use pintle_catalog::rules::{FieldRules, PackageRules, Rule, RuleValue, TypeRules};
 
 use super::formats::{self, Format};
+use super::functions::{self, Function};
 
 /// The compiled rules of a type and of the types that its fields lead to.
 #[derive(Debug)]
@@ -81,6 +82,11 @@ pub(super) struct Cohort {
 /// A check of a value.
 #[derive(Debug)]
 pub(super) enum Check {
+    /// Another check, whose errors have this detail.
+    Detailed(&'static str, Box<Check>),
+    /// A rule that only code can express.
+    Code(Function),
+    Port,
     Required,
     Forbidden,
     /// Fails without an error if the value is unset.
@@ -411,12 +417,17 @@ impl Compiler {
             "required" | "optional" | "forbidden" if place.shape == Shape::Struct => {
                 return Err(format!("{} of a struct", rule.name));
             }
-            "required" => return Ok(vec![Step::new(Check::Required, true)]),
-            "optional" => return Ok(vec![Step::new(Check::Optional, true)]),
+            "required" => Check::Required,
+            "optional" => Check::Optional,
             // Nothing is checked of a value that is neither allowed nor there.
-            "forbidden" => return Ok(vec![Step::new(Check::Forbidden, true), Step::new(Check::Optional, true)]),
-            "immutable" => return Ok(vec![Step::new(Check::Immutable, true)]),
-            "maxItems" => return Ok(vec![Step::new(Check::MaxItems(number(text)?), true)]),
+            "forbidden" => {
+                return Ok(vec![Step::new(detailed(rule, Check::Forbidden), true), Step::new(Check::Optional, true)]);
+            }
+            "immutable" => Check::Immutable,
+            "maxItems" => Check::MaxItems(number(text)?),
+            "nonEmpty" => Check::Required,
+            "port" => Check::Port,
+            "check" => Check::Code(functions::of(text).ok_or_else(|| format!("unknown function {text}"))?),
             "minItems" => Check::MinItems(number(text)?),
             "maxLength" => Check::MaxLength(number(text)?),
             "minLength" => Check::MinLength(number(text)?),
@@ -433,7 +444,8 @@ impl Compiler {
             }
             _ => return Ok(Vec::new()),
         };
-        Ok(vec![Step::new(check, false)])
+        let is_gate = GATES.contains(&rule.name);
+        Ok(vec![Step::new(detailed(rule, check), is_gate)])
     }
 
     /// The steps of a rule that applies another one.
@@ -564,6 +576,17 @@ impl Compiler {
         }
         found.sort_by_key(|(name, _)| *name);
         Ok(found.into_iter().map(|(_, check)| Check::Discriminated(check)).collect())
+    }
+}
+
+/// The rules after whose errors nothing else is checked.
+const GATES: [&str; 4] = ["immutable", "maxItems", "optional", "required"];
+
+/// A check with the detail of its rule, if there is one.
+fn detailed(rule: &Rule<'static>, check: Check) -> Check {
+    match rule.arguments.strip_prefix('"') {
+        Some(detail) => Check::Detailed(detail, Box::new(check)),
+        None => check,
     }
 }
 

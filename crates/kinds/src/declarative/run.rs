@@ -5,11 +5,13 @@ use std::collections::HashMap;
 
 use pintle_value::field::quote;
 use pintle_value::metadata::IMMUTABLE_TEXT;
-use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, ValueKey, repeated, same};
+use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, ValueKey, names, repeated, same};
 
 use super::program::{
     Check, Cohort, Discriminated, Field, Identity, MemberOf, Next, Program, Shape, Steps, Type, Union,
 };
+
+use crate::validation::invalid_each;
 
 static NULL: Value = Value::Null;
 
@@ -184,6 +186,25 @@ impl Run<'_> {
     fn fails(&self, check: &Check, pair: Pair<'_>, path: &FieldPath<'_>, errors: &mut Errors) -> bool {
         let before = errors.count();
         match check {
+            Check::Detailed(detail, check) => {
+                let mut found = Errors::new();
+                let failed = self.fails(check, pair, path, &mut found);
+                for error in found.iter_mut() {
+                    (*detail).clone_into(&mut error.detail);
+                    // A detail does not list the supported values.
+                    if error.kind == ErrorKind::NotSupported {
+                        error.kind = ErrorKind::Invalid;
+                    }
+                }
+                errors.append(found);
+                return failed;
+            }
+            Check::Code(function) => function(errors, pair.new.unwrap_or(&NULL), path),
+            Check::Port => {
+                if let Some(number) = pair.number() {
+                    invalid_each(errors, path, number, names::port_number(number));
+                }
+            }
             Check::Required if !pair.is_set() => errors.required(path, ""),
             Check::Forbidden if pair.is_set() => errors.forbidden(path, ""),
             Check::Optional => return !pair.is_set(),

@@ -6,6 +6,7 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::bootstrap::{flow_control_priority_levels, mandatory_spec};
 use super::validate_conditions;
+use crate::declarative::Rules;
 use crate::generic::{
     SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
     reset_fields_with_metadata, same, set_first_generation,
@@ -14,7 +15,10 @@ use crate::go_json::{self, GoType};
 
 const DEFAULT_SHARES: i64 = 30;
 const QUEUING_DEFAULTS: [(&str, i64); 3] = [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)];
-const MAX_QUEUES: i64 = 10_000_000;
+
+static EXEMPT: Rules = Rules::own("flowcontrol/v1", "ExemptPriorityLevelConfiguration");
+static LIMITED: Rules = Rules::own("flowcontrol/v1", "LimitedPriorityLevelConfiguration");
+static QUEUING: Rules = Rules::own("flowcontrol/v1", "QueuingConfiguration");
 
 /// The maximum entropy of dealing a hand, in bits (upstream: `shufflesharding.MaxHashBits`).
 const MAX_HASH_BITS: f64 = 60.0;
@@ -134,7 +138,7 @@ fn validate_spec(errors: &mut Errors, object: &Value) {
                 errors.forbidden(&limited_path, "must be nil if the type is not Limited");
             }
             if let Some(exempt) = spec.get("exempt") {
-                validate_shares(errors, exempt, &path.child("exempt"));
+                EXEMPT.validate_part(errors, exempt, &path.child("exempt"));
             }
         }
         "Limited" => {
@@ -167,15 +171,6 @@ fn validate_mandatory(errors: &mut Errors, object: &Value) {
     }
 }
 
-fn validate_shares(errors: &mut Errors, level: &Value, path: &FieldPath<'_>) {
-    if let Some(shares) = level.int_at(&["nominalConcurrencyShares"]).filter(|shares| *shares < 0) {
-        errors.invalid(&path.child("nominalConcurrencyShares"), shares, "must be a non-negative integer");
-    }
-    if let Some(percent) = level.int_at(&["lendablePercent"]).filter(|percent| !(0..=100).contains(percent)) {
-        errors.invalid(&path.child("lendablePercent"), percent, "must be between 0 and 100, inclusive");
-    }
-}
-
 fn validate_limited(errors: &mut Errors, limited: &Value, path: &FieldPath<'_>) {
     if let Some(shares) = limited.int_at(&["nominalConcurrencyShares"]).filter(|shares| *shares < 0) {
         errors.invalid(&path.child("nominalConcurrencyShares"), shares, "must be a non-negative integer");
@@ -195,27 +190,14 @@ fn validate_limited(errors: &mut Errors, limited: &Value, path: &FieldPath<'_>) 
         ("Reject", None) => {}
         _ => errors.not_supported(&response_path.child("type"), kind, &["Queue", "Reject"]),
     }
-    if let Some(percent) = limited.int_at(&["lendablePercent"]).filter(|percent| !(0..=100).contains(percent)) {
-        errors.invalid(&path.child("lendablePercent"), percent, "must be between 0 and 100, inclusive");
-    }
-    if let Some(percent) = limited.int_at(&["borrowingLimitPercent"]).filter(|percent| *percent < 0) {
-        let detail = "if specified, must be a non-negative integer";
-        errors.invalid(&path.child("borrowingLimitPercent"), percent, detail);
-    }
+    LIMITED.validate_part(errors, limited, path);
 }
 
 #[allow(clippy::cast_precision_loss)] // an estimate
 fn validate_queuing(errors: &mut Errors, queuing: &Value, path: &FieldPath<'_>) {
     let number = |field: &str| queuing.int_at(&[field]).unwrap_or(0);
     let (queues, hand) = (number("queues"), number("handSize"));
-    if number("queueLengthLimit") <= 0 {
-        errors.invalid(&path.child("queueLengthLimit"), number("queueLengthLimit"), "must be positive");
-    }
-    if queues <= 0 {
-        errors.invalid(&path.child("queues"), queues, "must be positive");
-    } else if queues > MAX_QUEUES {
-        errors.invalid(&path.child("queues"), queues, format!("must not be greater than {MAX_QUEUES}"));
-    }
+    QUEUING.validate_part(errors, queuing, path);
     let hand_path = path.child("handSize");
     if hand <= 0 {
         errors.invalid(&hand_path, hand, "must be positive");

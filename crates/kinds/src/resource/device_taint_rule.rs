@@ -4,13 +4,14 @@
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata};
 
-use super::identifiers::{validate_driver_name, validate_pool_name};
 use super::slice_validation::{validate_new_effect, validate_taint_key};
+use crate::declarative::Rules;
 use crate::generic::{
     SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
     reset_fields_with_metadata, same_at, set_first_generation,
 };
-use crate::validation::{str_field, validate_dns_label};
+
+static SELECTOR: Rules = Rules::own("resource/v1", "DeviceTaintSelector");
 
 const MAX_CONDITIONS: usize = 8;
 const TAINT: [&str; 2] = ["spec", "taint"];
@@ -79,18 +80,7 @@ fn set_default_time(context: &StrategyContext, object: &mut Value) {
 fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
-    if let Some(selector) = object.at(&["spec", "deviceSelector"]) {
-        let path = path.child("deviceSelector");
-        if let Some(driver) = str_field(selector, "driver") {
-            validate_driver_name(&mut errors, driver, &path.child("driver"));
-        }
-        if let Some(pool) = str_field(selector, "pool") {
-            validate_pool_name(&mut errors, pool, &path.child("pool"));
-        }
-        if let Some(device) = str_field(selector, "device") {
-            validate_dns_label(&mut errors, &path.child("device"), device);
-        }
-    }
+    SELECTOR.validate_part(&mut errors, &object["spec"]["deviceSelector"], &path.child("deviceSelector"));
     let path = path.child("taint");
     let taint = &object["spec"]["taint"];
     validate_taint_key(&mut errors, taint, &path);

@@ -18,7 +18,7 @@ const MAX_IDENTIFIER: usize = 32;
 pub(super) const MAX_QUALIFIED_NAME: usize = MAX_DOMAIN + 1 + MAX_IDENTIFIER;
 
 /// Validates the name of a pool: DNS subdomains separated by slashes.
-pub(super) fn validate_pool_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) {
+pub(crate) fn validate_pool_name(errors: &mut Errors, name: &str, path: &FieldPath<'_>) {
     if name.is_empty() {
         errors.required(path, "");
         return;

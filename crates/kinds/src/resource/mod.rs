@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use pintle_registry::Strategy;
 
+pub(crate) use self::identifiers::validate_pool_name;
 use self::v1beta1::ApiVersion;
 
 pub(crate) fn strategy(version: &str, plural: &str) -> Option<Arc<dyn Strategy>> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
+use pintle_value::{Errors, FieldError, FieldPath, Value, metadata};
 
 use super::capacity::validate_capacity;
 use super::claim_spec::{TAINT_EFFECTS, quoted_name};
@@ -15,10 +15,13 @@ use super::selectors::{MAX_ATTRIBUTE_LENGTH, MAX_ATTRIBUTE_VALUES, MAX_ATTRIBUTE
 use super::slice::{ATTRIBUTE_LISTS, is_list};
 use crate::core::pod::resources::{is_native, quantity};
 use crate::core::pod::scheduling::validate_node_selector;
+use crate::declarative::Rules;
 use crate::generic::{same, validate_immutable};
 use crate::go_json::{internal, invalid_pointer, print};
 use crate::semantic_version::SemanticVersion;
-use crate::validation::{invalid_each, require_one_of, str_field, strings_at, validate_dns_label};
+use crate::validation::{require_one_of, str_field, strings_at, validate_dns_label};
+
+static TAINT: Rules = Rules::own("resource/v1", "DeviceTaint");
 
 const MAX_DEVICES: usize = 128;
 /// The maximum number of devices if one has taints, counters or lists.
@@ -266,9 +269,7 @@ fn validate_taint(errors: &mut Errors, taint: &Value, path: &FieldPath<'_>) {
 
 /// Validates key and value of a taint.
 pub(super) fn validate_taint_key(errors: &mut Errors, taint: &Value, path: &FieldPath<'_>) {
-    errors.append(metadata::validate_label_name(taint.str_at(&["key"]), &path.child("key")));
-    let value = taint.str_at(&["value"]);
-    invalid_each(errors, &path.child("value"), value, names::label_value(value));
+    TAINT.validate_part(errors, taint, path);
 }
 
 /// Requires a known effect of a taint.

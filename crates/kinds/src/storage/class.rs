@@ -7,13 +7,14 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::node::deprecated_node_label;
+use crate::declarative::Rules;
 use crate::generic::{same_at, validate_immutable};
 use crate::validation::{MAX_REPEATED_ERRORS, invalid_each};
 
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETER_BYTES: usize = 256 * 1024;
-const BINDING_MODES: [&str; 2] = ["Immediate", "WaitForFirstConsumer"];
-const RECLAIM_POLICIES: [&str; 2] = ["Delete", "Retain"];
+
+static CLASS: Rules = Rules::own("storage/v1", "StorageClass");
 
 /// The strategy for StorageClass.
 pub(super) struct StorageClassStrategy;
@@ -28,16 +29,7 @@ impl Strategy for StorageClassStrategy {
         let mut errors = Errors::new();
         validate_provisioner(&mut errors, object, "provisioner");
         validate_parameters(&mut errors, object, true);
-        let policy = object.str_at(&["reclaimPolicy"]);
-        if !policy.is_empty() && !RECLAIM_POLICIES.contains(&policy) {
-            errors.not_supported(&FieldPath::new("reclaimPolicy"), policy, &RECLAIM_POLICIES);
-        }
-        let path = FieldPath::new("volumeBindingMode");
-        match object.get("volumeBindingMode").and_then(Value::as_str) {
-            None => errors.required(&path, ""),
-            Some(mode) if !BINDING_MODES.contains(&mode) => errors.not_supported(&path, mode, &BINDING_MODES),
-            Some(_) => {}
-        }
+        CLASS.validate_part(&mut errors, object, &FieldPath::root());
         validate_topologies(&mut errors, object.items_at(&["allowedTopologies"]));
         errors
     }

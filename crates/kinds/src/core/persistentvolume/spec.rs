@@ -3,23 +3,18 @@
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use super::validate_csi_driver_name;
-use crate::core::pod::file_paths::validate_no_backsteps;
 use crate::core::pod::legacy_volumes as legacy;
 use crate::core::pod::options::PodOptions;
 use crate::core::pod::resources::quantity;
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::core::pod::volumes;
 use crate::core::pod::volumes::SourceRule::{self, Code};
-use crate::declarative::Rules;
 use crate::validation::{invalid_each, require_fields, validate_object_name, validate_one_of};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const INLINE: &str = "in the context of inline volumes";
-
-static CSI: Rules = Rules::own("core/v1", "CSIPersistentVolumeSource");
 
 /// The maximum length of `<volume name>:<portal>` for iSCSI.
 const MAX_ISCSI_NAME: usize = 64;
@@ -54,11 +49,11 @@ const fn volume_source(field: &'static str, rule: SourceRule) -> VolumeSource {
 /// The sources in upstream's order.
 pub(super) static SOURCES: [VolumeSource; 22] = [
     volume_source("hostPath", Code(volumes::validate_host_path)),
-    volume_source("gcePersistentDisk", Code(legacy::validate_gce_disk)).with_path("persistentDisk"),
-    volume_source("awsElasticBlockStore", Code(legacy::validate_aws_disk)),
+    volume_source("gcePersistentDisk", SourceRule::data("GCEPersistentDiskVolumeSource")).with_path("persistentDisk"),
+    volume_source("awsElasticBlockStore", SourceRule::data("AWSElasticBlockStoreVolumeSource")),
     volume_source("glusterfs", Code(validate_glusterfs)),
     volume_source("flocker", Code(legacy::validate_flocker)),
-    volume_source("nfs", Code(volumes::validate_nfs)),
+    volume_source("nfs", SourceRule::data("NFSVolumeSource")),
     volume_source("rbd", SourceRule::data("RBDVolumeSource")),
     volume_source("quobyte", Code(legacy::validate_quobyte)),
     volume_source("cephfs", SourceRule::data("CephFSVolumeSource")).with_path_if_surplus("cephFS"),
@@ -72,9 +67,9 @@ pub(super) static SOURCES: [VolumeSource; 22] = [
     volume_source("portworxVolume", SourceRule::data("PortworxVolumeSource")),
     volume_source("azureDisk", Code(legacy::validate_azure_disk)),
     volume_source("scaleIO", SourceRule::data("ScaleIOVolumeSource")),
-    volume_source("local", Code(validate_local)),
+    volume_source("local", SourceRule::data("LocalVolumeSource")),
     volume_source("storageos", SourceRule::data("StorageOSPersistentVolumeSource")),
-    volume_source("csi", Code(validate_csi)),
+    volume_source("csi", SourceRule::data("CSIPersistentVolumeSource")),
 ];
 
 /// Validates the spec of the volume `name`.
@@ -241,16 +236,6 @@ fn validate_azure_file(errors: &mut Errors, source: &Value, path: &FieldPath<'_>
     if source.get("secretNamespace").is_some() {
         require_fields(errors, source, &["secretNamespace"], path);
     }
-}
-
-fn validate_local(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["path"], path);
-    validate_no_backsteps(errors, &path.child("path"), source.str_at(&["path"]));
-}
-
-fn validate_csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    validate_csi_driver_name(errors, source.str_at(&["driver"]), &path.child("driver"));
-    CSI.validate_part(errors, source, path);
 }
 
 fn validate_iscsi_source(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {

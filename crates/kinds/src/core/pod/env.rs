@@ -3,10 +3,14 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::file_paths::validate_no_backsteps;
-use crate::validation::{invalid_each, validate_dns_label, validate_object_name, validate_qualified_name};
+use crate::declarative::Rules;
+use crate::validation::{invalid_each, validate_qualified_name};
 
 /// The pod fields that environment variables may refer to.
+static KEY: Rules = Rules::own("core/v1", "ConfigMapKeySelector");
+static FILE_KEY: Rules = Rules::own("core/v1", "FileKeySelector");
+static ENV_SOURCE: Rules = Rules::own("core/v1", "ConfigMapEnvSource");
+
 const ENV_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -67,27 +71,12 @@ fn validate_value_from(errors: &mut Errors, source: &Value, has_value: bool, pat
     for name in ["configMapKeyRef", "secretKeyRef"] {
         if let Some(reference) = source.get(name) {
             sources += 1;
-            let path = path.child(name);
-            validate_object_name(errors, &path.child("name"), reference.str_at(&["name"]));
-            require_key(errors, reference, names::config_map_key, &path);
+            KEY.validate_part(errors, reference, &path.child(name));
         }
     }
     if let Some(file) = source.get("fileKeyRef") {
         sources += 1;
-        let path = path.child("fileKeyRef");
-        require_key(errors, file, names::relaxed_env_var_name, &path);
-        let volume = file.str_at(&["volumeName"]);
-        if volume.is_empty() {
-            errors.required(&path.child("volumeName"), "");
-        } else {
-            validate_dns_label(errors, &path.child("volumeName"), volume);
-        }
-        let target = file.str_at(&["path"]);
-        if target.is_empty() {
-            errors.required(&path.child("path"), "");
-        } else {
-            validate_no_backsteps(errors, &path.child("path"), target);
-        }
+        FILE_KEY.validate_part(errors, file, &path.child("fileKeyRef"));
     }
     if sources == 0 {
         errors.invalid(
@@ -99,15 +88,6 @@ fn validate_value_from(errors: &mut Errors, source: &Value, has_value: bool, pat
         errors.invalid(path, "", "may not be specified when `value` is not empty");
     } else if sources > 1 {
         errors.invalid(path, "", "may not have more than one field specified at a time");
-    }
-}
-
-fn require_key(errors: &mut Errors, reference: &Value, rule: fn(&str) -> Vec<String>, path: &FieldPath<'_>) {
-    let key = reference.str_at(&["key"]);
-    if key.is_empty() {
-        errors.required(&path.child("key"), "");
-    } else {
-        invalid_each(errors, &path.child("key"), key, rule(key));
     }
 }
 
@@ -123,15 +103,7 @@ pub(crate) fn validate_env_from(errors: &mut Errors, sources: &[Value], path: &F
         for name in ["configMapRef", "secretRef"] {
             let Some(reference) = source.get(name) else { continue };
             found += 1;
-            let reference_name = reference.str_at(&["name"]);
-            let path = item.child(name);
-            let path = path.child("name");
-            if reference_name.is_empty() {
-                errors.required(&path, "");
-            } else {
-                // Upstream validates the name as a prefix here.
-                invalid_each(errors, &path, reference_name, names::dns1123_subdomain_name(reference_name, true));
-            }
+            ENV_SOURCE.validate_part(errors, reference, &item.child(name));
         }
         // Upstream reports both errors at the list, not at the item.
         if found == 0 {

@@ -3,32 +3,16 @@
 
 use pintle_value::{Errors, FieldPath, Value};
 
-use super::file_paths::validate_local_descending_path;
 use super::options::PodOptions;
 use crate::declarative::Rules;
 use crate::validation::{require_fields, str_field};
 
 static AZURE_DISK: Rules = Rules::own("core/v1", "AzureDiskVolumeSource");
 
-pub(crate) fn validate_git_repo(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["repository"], path);
-    validate_local_descending_path(errors, &path.child("directory"), source.str_at(&["directory"]));
-}
-
-pub(crate) fn validate_gce_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["pdName"], path);
-    validate_byte_range(errors, source, "partition", 1, path);
-}
-
-pub(crate) fn validate_aws_disk(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["volumeID"], path);
-    validate_byte_range(errors, source, "partition", 1, path);
-}
-
-/// Rejects numbers outside of 0 to 255. The message about the lower bound differs between fields.
-fn validate_byte_range(errors: &mut Errors, source: &Value, field: &str, lowest: i64, path: &FieldPath<'_>) {
-    if let Some(number) = source.int_at(&[field]).filter(|n| !(0..=255).contains(n)) {
-        errors.invalid(&path.child(field), number, format!("must be between {lowest} and 255, inclusive"));
+/// Rejects a unit number outside of 0 to 255.
+fn validate_lun(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
+    if let Some(number) = source.int_at(&["lun"]).filter(|n| !(0..=255).contains(n)) {
+        errors.invalid(&path.child("lun"), number, "must be between 0 and 255, inclusive");
     }
 }
 
@@ -38,7 +22,7 @@ pub(crate) fn validate_iscsi(errors: &mut Errors, source: &Value, path: &FieldPa
     if !name.is_empty() {
         validate_iscsi_name(errors, &path.child("iqn"), name);
     }
-    validate_byte_range(errors, source, "lun", 0, path);
+    validate_lun(errors, source, path);
     let authenticates = source.bool_at(&["chapAuthDiscovery"]) || source.bool_at(&["chapAuthSession"]);
     if authenticates && source.get("secretRef").is_none() {
         errors.required(&path.child("secretRef"), "");
@@ -144,7 +128,7 @@ pub(crate) fn validate_fibre_channel(errors: &mut Errors, source: &Value, path: 
         if source.get("lun").is_none() {
             errors.required(&path.child("lun"), "lun is required if targetWWNs is specified");
         }
-        validate_byte_range(errors, source, "lun", 0, path);
+        validate_lun(errors, source, path);
     }
 }
 
@@ -233,7 +217,9 @@ mod tests {
             &["s.lun: Required value: lun is required if targetWWNs is specified"],
         );
         check(
-            validate_gce_disk,
+            |errors, source, path, _| {
+                Rules::own("core/v1", "GCEPersistentDiskVolumeSource").validate_part(errors, source, path)
+            },
             r#"{"pdName":"d","partition":-1}"#,
             &["s.partition: Invalid value: -1: must be between 1 and 255, inclusive"],
         );

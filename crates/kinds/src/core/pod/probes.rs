@@ -2,7 +2,11 @@
 
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use crate::validation::{invalid_each, reject_negative, require_fields, validate_one_of, validate_port_number_or_name};
+use crate::declarative::Rules;
+use crate::validation::{invalid_each, require_fields, validate_one_of, validate_port_number_or_name};
+
+static HTTP_GET: Rules = Rules::own("core/v1", "HTTPGetAction");
+static PROBE: Rules = Rules::own("core/v1", "Probe");
 
 /// Validates the lifecycle and the probes of a regular container or a sidecar.
 pub(crate) fn validate_lifecycle_and_probes(
@@ -35,12 +39,7 @@ pub(crate) fn validate_lifecycle_and_probes(
 
 fn validate_probe(errors: &mut Errors, probe: &Value, path: &FieldPath<'_>) {
     validate_handler(errors, probe, &["exec", "httpGet", "tcpSocket", "grpc"], None, path);
-    for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
-        reject_negative(errors, &path.child(field), probe.int_at(&[field]).unwrap_or(0));
-    }
-    if let Some(seconds) = probe.int_at(&["terminationGracePeriodSeconds"]).filter(|s| *s <= 0) {
-        errors.invalid(&path.child("terminationGracePeriodSeconds"), seconds, "must be greater than 0");
-    }
+    PROBE.validate_part(errors, probe, path);
 }
 
 fn validate_lifecycle(
@@ -114,9 +113,7 @@ fn validate_handler(errors: &mut Errors, handler: &Value, actions: &[&str], grac
 }
 
 fn validate_http_get(errors: &mut Errors, action: &Value, path: &FieldPath<'_>) {
-    require_fields(errors, action, &["path"], path);
-    validate_port_number_or_name(errors, &path.child("port"), action.get("port"));
-    validate_one_of(errors, &path.child("scheme"), Some(action.str_at(&["scheme"])), &["HTTP", "HTTPS"]);
+    HTTP_GET.validate_part(errors, action, path);
     for header in action.items_at(&["httpHeaders"]) {
         let name = header.str_at(&["name"]);
         invalid_each(errors, &path.child("httpHeaders"), name, names::http_header_name(name));

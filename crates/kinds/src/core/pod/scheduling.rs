@@ -7,8 +7,12 @@ use pintle_value::print::quote;
 use pintle_value::{Errors, FieldPath, Value, metadata, names};
 
 use super::options::{LabelKeyRules, PodOptions, has_no_errors};
+use crate::declarative::Rules;
 use crate::labels::{self, validate_selector};
 use crate::validation::{invalid_each, require_positive, strings_at, validate_one_of, validate_qualified_name};
+
+static SPREAD: Rules = Rules::own("core/v1", "TopologySpreadConstraint");
+static WEIGHT: Rules = Rules::own("core/v1", "WeightedPodAffinityTerm");
 
 /// Validates the keys and values of labels.
 pub(crate) fn validate_labels(errors: &mut Errors, labels: Option<&Value>, path: &FieldPath<'_>) {
@@ -31,16 +35,9 @@ pub(crate) fn validate_affinity(errors: &mut Errors, affinity: &Value, options: 
         for (i, weighted) in affinity.items_at(&["preferredDuringSchedulingIgnoredDuringExecution"]).iter().enumerate()
         {
             let path = list.index(i);
-            validate_weight(errors, weighted, &path);
+            WEIGHT.validate_part(errors, weighted, &path);
             validate_pod_affinity_term(errors, &weighted["podAffinityTerm"], options, &path.child("podAffinityTerm"));
         }
-    }
-}
-
-fn validate_weight(errors: &mut Errors, term: &Value, path: &FieldPath<'_>) {
-    let weight = term.int_at(&["weight"]).unwrap_or(0);
-    if !(1..=100).contains(&weight) {
-        errors.invalid(&path.child("weight"), weight, "must be in the range 1-100");
     }
 }
 
@@ -52,7 +49,7 @@ fn validate_node_affinity(errors: &mut Errors, affinity: &Value, options: &PodOp
     let list = path.child("preferredDuringSchedulingIgnoredDuringExecution");
     for (i, term) in affinity.items_at(&["preferredDuringSchedulingIgnoredDuringExecution"]).iter().enumerate() {
         let path = list.index(i);
-        validate_weight(errors, term, &path);
+        WEIGHT.validate_part(errors, term, &path);
         // Upstream always tolerated malformed label values in preferences.
         validate_node_selector_term(errors, &term["preference"], true, &path.child("preference"));
     }
@@ -217,12 +214,7 @@ pub(crate) fn validate_spread<'s>(errors: &mut Errors, spec: &'s Value, options:
     for (i, constraint) in constraints.iter().enumerate() {
         let path = list.index(i);
         let (key, action) = kind(constraint);
-        require_positive(errors, &path.child("maxSkew"), constraint.int_at(&["maxSkew"]).unwrap_or(0));
-        if key.is_empty() {
-            errors.required(&path.child("topologyKey"), "can not be empty");
-        }
-        let actions = &["DoNotSchedule", "ScheduleAnyway"];
-        validate_one_of(errors, &path.child("whenUnsatisfiable"), Some(action), actions);
+        SPREAD.validate_part(errors, constraint, &path);
         if last.get(&(key, action)).is_some_and(|last| *last > i) {
             errors.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), format!("{{{key}, {action}}}"));
         }

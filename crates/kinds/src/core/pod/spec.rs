@@ -14,10 +14,13 @@ use super::security::validate_pod_security_context;
 use super::visitor::visit_containers;
 use super::volumes::validate_volumes;
 use super::windows::{validate_host_processes, validate_os};
+use crate::declarative::Rules;
 use crate::validation::{
     invalid_each, require_one_of, str_field, validate_dns_label, validate_dns_subdomain, validate_object_name,
     validate_qualified_name,
 };
+
+static SPEC: Rules = Rules::own("core/v1", "PodSpec");
 
 /// The annotation of mirror pods: static pods of a node, which the API server only displays.
 pub(crate) const MIRROR_POD: &str = "kubernetes.io/config.mirror";
@@ -110,26 +113,7 @@ pub(crate) fn validate_pod_spec(
 
 /// Validates the fields at the end of upstream's list, each with a rule of its own.
 fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOptions, path: &FieldPath<'_>) {
-    let set = |field: &str| Some(spec.str_at(&[field])).filter(|value| !value.is_empty());
-    if let Some(name) = set("serviceAccountName") {
-        invalid_each(errors, &path.child("serviceAccountName"), name, names::service_account_name(name, false));
-    }
-    if let Some(name) = set("nodeName") {
-        validate_object_name(errors, &path.child("nodeName"), name);
-    }
-    if let Some(seconds) = spec.int_at(&["activeDeadlineSeconds"]) {
-        invalid_each(
-            errors,
-            &path.child("activeDeadlineSeconds"),
-            seconds,
-            names::in_range(seconds, 1, i64::from(i32::MAX)),
-        );
-    }
-    for field in ["hostname", "subdomain"] {
-        if let Some(name) = set(field) {
-            validate_dns_label(errors, &path.child(field), name);
-        }
-    }
+    SPEC.validate_part(errors, spec, path);
     validate_tolerations(errors, spec.items_at(&["tolerations"]), options, &path.child("tolerations"));
     let aliases = path.child("hostAliases");
     for (i, alias) in spec.items_at(&["hostAliases"]).iter().enumerate() {
@@ -140,7 +124,8 @@ fn validate_simple_fields(errors: &mut Errors, spec: &Value, options: &PodOption
             validate_dns_subdomain(errors, &list.index(j), name.as_str().unwrap_or_default());
         }
     }
-    if let Some(name) = set("priorityClassName") {
+    let name = spec.str_at(&["priorityClassName"]);
+    if !name.is_empty() {
         validate_object_name(errors, &path.child("priorityClassName"), name);
     }
     if let Some(name) = str_field(spec, "runtimeClassName") {

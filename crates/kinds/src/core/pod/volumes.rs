@@ -15,11 +15,10 @@ use super::legacy_volumes as legacy;
 use super::options::{PodOptions, has_no_errors};
 use super::resources::is_negative;
 use super::trust_bundle::validate_trust_bundle;
+use crate::core::persistentvolume::validate_csi_driver_name;
 use crate::core::persistentvolumeclaim::spec::validate_claim_template;
 use crate::declarative::Rules;
-use crate::validation::{
-    invalid_each, require_fields, require_one_of, validate_dns_label, validate_object_name, validate_one_of,
-};
+use crate::validation::{require_fields, require_one_of, validate_dns_label, validate_object_name, validate_one_of};
 
 const HOST_PATH_TYPES: &[&str] =
     &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
@@ -49,11 +48,16 @@ impl SourceRule {
 /// name. The first is for the error about more than one source, the second for the errors of the source itself.
 static SOURCES: [(&str, &str, &str, SourceRule); 29] = [
     ("hostPath", "hostPath", "hostPath", Code(validate_host_path)),
-    ("gitRepo", "gitRepo", "gitRepo", Code(legacy::validate_git_repo)),
-    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", Code(legacy::validate_gce_disk)),
-    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", Code(legacy::validate_aws_disk)),
+    ("gitRepo", "gitRepo", "gitRepo", SourceRule::data("GitRepoVolumeSource")),
+    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", SourceRule::data("GCEPersistentDiskVolumeSource")),
+    (
+        "awsElasticBlockStore",
+        "awsElasticBlockStore",
+        "awsElasticBlockStore",
+        SourceRule::data("AWSElasticBlockStoreVolumeSource"),
+    ),
     ("secret", "secret", "secret", Code(validate_secret)),
-    ("nfs", "nfs", "nfs", Code(validate_nfs)),
+    ("nfs", "nfs", "nfs", SourceRule::data("NFSVolumeSource")),
     ("iscsi", "iscsi", "iscsi", Code(legacy::validate_iscsi)),
     ("glusterfs", "glusterfs", "glusterfs", SourceRule::data("GlusterfsVolumeSource")),
     ("flocker", "flocker", "flocker", Code(legacy::validate_flocker)),
@@ -225,14 +229,6 @@ fn keys_to_paths<'v>(
     }
 }
 
-pub(crate) fn validate_nfs(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    require_fields(errors, source, &["server", "path"], path);
-    let target = source.str_at(&["path"]);
-    if !target.starts_with('/') {
-        errors.invalid(&path.child("path"), target, "must be an absolute path");
-    }
-}
-
 fn validate_downward_api(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
     for file in source.items_at(&["items"]) {
@@ -319,16 +315,7 @@ fn validate_projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>,
 }
 
 fn validate_csi(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    let driver = source.str_at(&["driver"]);
-    let driver_path = path.child("driver");
-    if driver.is_empty() {
-        errors.required(&driver_path, "");
-    } else {
-        if driver.len() > 63 {
-            errors.push(pintle_value::FieldError::too_long(&driver_path, 63));
-        }
-        invalid_each(errors, &driver_path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
-    }
+    validate_csi_driver_name(errors, source.str_at(&["driver"]), &path.child("driver"));
     if let Some(reference) = source.get("nodePublishSecretRef") {
         let name = reference.str_at(&["name"]);
         if name.is_empty() {
