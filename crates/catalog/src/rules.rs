@@ -66,7 +66,7 @@ const OUTER: [&str; 9] =
     ["alpha", "beta", "eachKey", "eachVal", "ifDisabled", "ifEnabled", "item", "member", "subfield"];
 
 /// The rules with a value.
-const WITH_VALUE: [&str; 18] = [
+const WITH_VALUE: [&str; 19] = [
     "check",
     "enum",
     "format",
@@ -82,6 +82,7 @@ const WITH_VALUE: [&str; 18] = [
     "minLength",
     "minimum",
     "neq",
+    "oneOf",
     "supportsSubresource",
     "unique",
     "update",

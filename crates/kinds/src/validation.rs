@@ -87,18 +87,6 @@ pub(crate) fn reject_negative(errors: &mut Errors, path: &FieldPath<'_>, value: 
     }
 }
 
-/// Rejects negative numbers in these fields.
-pub(crate) fn reject_negative_fields(
-    errors: &mut Errors,
-    path: &FieldPath<'_>,
-    object: Option<&Value>,
-    names: &[&str],
-) {
-    for name in names {
-        reject_negative(errors, &path.child(name), object.and_then(|o| o.int_at(&[name])));
-    }
-}
-
 /// Rejects status counters greater than `replicas`, and more available replicas than ready ones. `ready` is the name of
 /// the ready counter in the message.
 pub(crate) fn validate_replica_counts(errors: &mut Errors, object: &Value, counters: &[&str], ready: &str) {

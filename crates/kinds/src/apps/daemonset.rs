@@ -5,19 +5,21 @@ use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::{int_or_percent, selector_and_template, stored, template};
+use crate::declarative::Rules;
 use crate::generic::{
     StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, same_at, set_first_generation,
     set_if_empty,
 };
 use crate::go_json::{self, GoType};
 use crate::labels::{self, has_invalid_value, is_empty_selector, validate_selector};
-use crate::validation::{reject_negative, reject_negative_fields};
+use crate::validation::reject_negative;
 
 /// The annotation that replaces `spec.templateGeneration` of removed versions: the number of template changes.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const STRATEGY: GoType = GoType::Of("apps/v1.DaemonSetUpdateStrategy");
 
+static STATUS_RULES: Rules = Rules::own("apps/v1", "DaemonSetStatus");
 static STATUS: StatusStrategy =
     StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
 
@@ -165,19 +167,8 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
 }
 
 fn validate_status(object: &Value, old: &Value) -> Errors {
-    const COUNTERS: [&str; 9] = [
-        "currentNumberScheduled",
-        "numberMisscheduled",
-        "desiredNumberScheduled",
-        "numberReady",
-        "observedGeneration",
-        "updatedNumberScheduled",
-        "numberAvailable",
-        "numberUnavailable",
-        "collisionCount",
-    ];
     let mut errors = Errors::new();
-    reject_negative_fields(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
+    STATUS_RULES.validate_part(&mut errors, &object["status"], &FieldPath::new("status"));
     selector_and_template::validate_collision_count(&mut errors, object, old);
     errors
 }

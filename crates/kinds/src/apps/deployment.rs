@@ -5,17 +5,21 @@ use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrateg
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::{int_or_percent, selector_and_template, stored, template};
+use crate::declarative::Rules;
 use crate::gated::{GatedStatusStrategy, Part};
 use crate::generic::{
     StatusStrategy, increment_generation, keep_old, pod_name_warning, same_at, set_first_generation, set_if_empty,
 };
 use crate::go_json::{self, GoType};
-use crate::validation::{reject_negative, reject_negative_fields, validate_replica_counts};
+use crate::validation::{reject_negative, validate_replica_counts};
 
 /// The annotation that replaces `spec.rollbackTo` of removed versions.
 pub(super) const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
 const STRATEGY: GoType = GoType::Of("apps/v1.DeploymentStrategy");
+
+static SPEC_RULES: Rules = Rules::own("apps/v1", "DeploymentSpec");
+static STATUS_RULES: Rules = Rules::own("apps/v1", "DeploymentStatus");
 
 static STATUS: GatedStatusStrategy = GatedStatusStrategy {
     part: Part::Replicas,
@@ -134,7 +138,7 @@ fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>)
         &path,
     );
     validate_strategy(&mut errors, &spec["strategy"], &path.child("strategy"));
-    reject_negative_fields(&mut errors, &path, Some(spec), &["minReadySeconds", "revisionHistoryLimit"]);
+    SPEC_RULES.validate_part(&mut errors, spec, &path);
     let revision = object.annotation(ROLLBACK).and_then(|text| text.parse().ok());
     reject_negative(&mut errors, &FieldPath::new("spec.rollback.version"), revision);
     if let Some(deadline) = spec.int_at(&["progressDeadlineSeconds"]) {
@@ -176,18 +180,8 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
 }
 
 fn validate_status(object: &Value, old: &Value) -> Errors {
-    const COUNTERS: [&str; 8] = [
-        "observedGeneration",
-        "replicas",
-        "updatedReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "unavailableReplicas",
-        "terminatingReplicas",
-        "collisionCount",
-    ];
     let mut errors = Errors::new();
-    reject_negative_fields(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
+    STATUS_RULES.validate_part(&mut errors, &object["status"], &FieldPath::new("status"));
     let counters = ["updatedReplicas", "readyReplicas", "availableReplicas"];
     validate_replica_counts(&mut errors, object, &counters, "readyReplicas");
     selector_and_template::validate_collision_count(&mut errors, object, old);

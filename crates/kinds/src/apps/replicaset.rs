@@ -7,11 +7,15 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::deployment::warnings_of_replicas;
 use super::{selector_and_template, stored, template};
+use crate::declarative::Rules;
 use crate::gated::{GatedStatusStrategy, Part};
 use crate::generic::{
     StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation,
 };
-use crate::validation::{reject_negative_fields, validate_replica_counts};
+use crate::validation::validate_replica_counts;
+
+static SPEC_RULES: Rules = Rules::own("apps/v1", "ReplicaSetSpec");
+static STATUS_RULES: Rules = Rules::own("apps/v1", "ReplicaSetStatus");
 
 static STATUS: GatedStatusStrategy = GatedStatusStrategy {
     part: Part::Replicas,
@@ -68,7 +72,7 @@ fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>)
     let path = FieldPath::new("spec");
     let empty = Value::object();
     let spec = object.get("spec").unwrap_or(&empty);
-    reject_negative_fields(&mut errors, &path, Some(spec), &["replicas", "minReadySeconds"]);
+    SPEC_RULES.validate_part(&mut errors, spec, &path);
     // Upstream's message names the wrong kind.
     selector_and_template::require_selector(&mut errors, spec, "deployment", &path);
     selector_and_template::validate_selector_and_template(
@@ -82,16 +86,8 @@ fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>)
 }
 
 fn validate_status(object: &Value, _: &Value) -> Errors {
-    const COUNTERS: [&str; 6] = [
-        "replicas",
-        "fullyLabeledReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "observedGeneration",
-        "terminatingReplicas",
-    ];
     let mut errors = Errors::new();
-    reject_negative_fields(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
+    STATUS_RULES.validate_part(&mut errors, &object["status"], &FieldPath::new("status"));
     let counters = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
     validate_replica_counts(&mut errors, object, &counters, "readyReplicas");
     errors

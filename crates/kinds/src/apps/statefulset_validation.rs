@@ -7,13 +7,17 @@ use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::{int_or_percent, selector_and_template, template};
+use crate::declarative::Rules;
 use crate::generic::{keep_old, same};
 use crate::go_json::{self, GoType};
 use crate::labels;
-use crate::validation::{invalid_each, reject_negative, reject_negative_fields, validate_replica_counts};
+use crate::validation::{invalid_each, reject_negative, validate_replica_counts};
 
 const ROLLING_UPDATE: GoType = GoType::Of("apps/v1.RollingUpdateStatefulSetStrategy");
 const STRATEGY: GoType = GoType::Of("apps/v1.StatefulSetUpdateStrategy");
+
+static SPEC_RULES: Rules = Rules::own("apps/v1", "StatefulSetSpec");
+static STATUS_RULES: Rules = Rules::own("apps/v1", "StatefulSetStatus");
 
 /// The mutable fields of the spec.
 const MUTABLE: [&str; 7] = [
@@ -86,7 +90,7 @@ fn validate_spec(
             template::validate_claim_spec(&mut errors, &claim["spec"], &path.child("spec"));
         }
     }
-    reject_negative_fields(&mut errors, &path, Some(spec), &["replicas", "minReadySeconds"]);
+    SPEC_RULES.validate_part(&mut errors, spec, &path);
     reject_negative(&mut errors, &path.child("ordinals.start"), spec.int_at(&["ordinals", "start"]));
     let service = spec.str_at(&["serviceName"]);
     if !options.skip_immutable_fields && !service.is_empty() {
@@ -177,17 +181,8 @@ fn template_of_controller(spec: &Value) -> Value {
 
 /// Validates an update of the status.
 pub(super) fn validate_status(object: &Value, old: &Value) -> Errors {
-    const COUNTERS: [&str; 7] = [
-        "replicas",
-        "readyReplicas",
-        "currentReplicas",
-        "updatedReplicas",
-        "availableReplicas",
-        "observedGeneration",
-        "collisionCount",
-    ];
     let mut errors = Errors::new();
-    reject_negative_fields(&mut errors, &FieldPath::new("status"), object.get("status"), &COUNTERS);
+    STATUS_RULES.validate_part(&mut errors, &object["status"], &FieldPath::new("status"));
     let counters = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
     validate_replica_counts(&mut errors, object, &counters, "status.readyReplicas");
     selector_and_template::validate_collision_count(&mut errors, object, old);

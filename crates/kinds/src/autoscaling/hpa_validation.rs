@@ -8,10 +8,10 @@ use pintle_value::{Errors, FieldPath, Value};
 use super::metrics_validation;
 use crate::declarative::Rules;
 use crate::generic::same_at;
-use crate::validation::reject_negative_fields;
 
 static REFERENCE: Rules = Rules::own("autoscaling/v2", "CrossVersionObjectReference");
 
+static STATUS: Rules = Rules::own("autoscaling/v2", "HorizontalPodAutoscalerStatus");
 static BEHAVIOR: Rules = Rules::own("autoscaling/v2", "HorizontalPodAutoscalerBehavior");
 
 /// Which API versions of references are tolerated.
@@ -97,7 +97,7 @@ pub(super) fn version_error(reference: &Value, options: ReferenceOptions) -> Opt
 pub(super) fn validate_status(object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
-    reject_negative_fields(&mut errors, &path, object.get("status"), &["currentReplicas", "desiredReplicas"]);
+    STATUS.validate_part(&mut errors, &object["status"], &path);
     errors
 }
 

@@ -7,9 +7,9 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use super::job::{NAME_LABELS, UID_LABELS};
 use super::policies;
 use crate::apps::template;
+use crate::declarative::Rules;
 use crate::go_json;
 use crate::labels::{self, has_invalid_value, validate_selector};
-use crate::validation::reject_negative;
 
 const MAX_INDEXED_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
@@ -17,16 +17,7 @@ const MANY_COMPLETIONS: i64 = 100_000;
 const LIMIT_FOR_MANY_COMPLETIONS: i64 = 10_000;
 const MANAGED_BY_LENGTH: usize = 63;
 
-/// The integers of a spec that must not be negative, in upstream's order.
-const NONNEGATIVE: [&str; 7] = [
-    "parallelism",
-    "completions",
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
-];
+static SPEC: Rules = Rules::own("batch/v1", "JobSpec");
 
 /// Validates a job.
 pub(super) fn validate_job(context: &StrategyContext, job: &Value, old: Option<&Value>) -> Errors {
@@ -112,9 +103,7 @@ pub(super) fn validate_spec(
     path: &FieldPath<'_>,
 ) -> Errors {
     let mut errors = Errors::new();
-    for field in NONNEGATIVE {
-        reject_negative(&mut errors, &path.child(field), spec.int_at(&[field]));
-    }
+    SPEC.validate_part(&mut errors, spec, path);
     if spec.get("maxFailedIndexes").is_some() && spec.get("backoffLimitPerIndex").is_none() {
         errors.required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
     }

@@ -9,9 +9,11 @@ use pintle_value::time::Time;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::indexes;
+use crate::declarative::Rules;
 use crate::generic::same_at;
 use crate::go_json::{self, GoType};
-use crate::validation::reject_negative_fields;
+
+static STATUS: Rules = Rules::own("batch/v1", "JobStatus");
 
 const UNCOUNTED: GoType = GoType::Of("batch/v1.UncountedTerminatedPods");
 
@@ -89,7 +91,7 @@ fn refuse_conditions(errors: &mut Errors, path: &FieldPath<'_>, text: impl Into<
 }
 
 fn validate_numbers(errors: &mut Errors, job: &Value, path: &FieldPath<'_>) {
-    reject_negative_fields(errors, path, job.get("status"), &["active", "succeeded", "failed", "ready", "terminating"]);
+    STATUS.validate_part(errors, &job["status"], path);
     let path = path.child("uncountedTerminatedPods");
     let mut seen = HashSet::new();
     for list in ["succeeded", "failed"] {

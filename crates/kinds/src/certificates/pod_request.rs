@@ -6,7 +6,7 @@
 use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
 use pintle_value::metadata::IMMUTABLE_TEXT;
-use pintle_value::{Errors, FieldError, FieldPath, Str, Value, names};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use pintle_x509::{Curve, PublicKey};
 
 use super::pkcs10;
@@ -81,14 +81,6 @@ impl Strategy for PodCertificateRequestStrategy {
 
     fn selectable_field_names(&self) -> &[&'static str] {
         &SELECTABLE
-    }
-
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
-        let value = |path: &'static str| {
-            let field = path.split_once('.').map_or("", |(_, field)| field);
-            (path, object.str_at(&["spec", field]).into())
-        };
-        SELECTABLE.map(value).into()
     }
 
     fn indexed_field(&self) -> Option<&'static str> {

@@ -120,10 +120,6 @@ impl Strategy for CertificateSigningRequestStrategy {
     fn is_selectable_by_namespace(&self) -> bool {
         false
     }
-
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
-        vec![("spec.signerName", object.str_at(&["spec", "signerName"]).into())]
-    }
 }
 
 /// Which endpoint writes the object.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext};
-use pintle_value::{Errors, FieldError, FieldPath, Str, Value, names};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::generic::{same_at, validate_immutable};
@@ -60,10 +60,6 @@ impl Strategy for ClusterTrustBundleStrategy {
 
     fn selectable_field_names(&self) -> &[&'static str] {
         &[SIGNER_FIELD]
-    }
-
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
-        vec![(SIGNER_FIELD, object.str_at(&SIGNER).into())]
     }
 
     fn is_selectable_by_namespace(&self) -> bool {

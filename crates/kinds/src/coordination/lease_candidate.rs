@@ -2,7 +2,7 @@
 //! `pkg/apis/coordination/validation`, `pkg/registry/coordination/leasecandidate`).
 
 use pintle_registry::{Strategy, StrategyContext};
-use pintle_value::{Errors, FieldPath, Str, Value, names};
+use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::lease::{STRATEGIES, validate_strategy};
 use crate::generic::validate_immutable;
@@ -39,10 +39,6 @@ impl Strategy for LeaseCandidateStrategy {
 
     fn selectable_field_names(&self) -> &[&'static str] {
         &[LEASE_NAME]
-    }
-
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
-        vec![(LEASE_NAME, object.str_at(&["spec", "leaseName"]).into())]
     }
 }
 

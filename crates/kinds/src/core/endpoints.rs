@@ -7,11 +7,14 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::ip::ip_warnings;
 use pintle_value::{Errors, FieldPath, Value, names};
 
+use crate::declarative::Rules;
 use crate::generic::same_at;
 use crate::networking::address::{AddressRules, validate_endpoint_ip};
-use crate::validation::{invalid_each, require_one_of, str_field};
+use crate::validation::invalid_each;
 
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+static ADDRESS: Rules = Rules::own("core/v1", "EndpointAddress");
+static PORT: Rules = Rules::own("core/v1", "EndpointPort");
+
 const ADDRESS_LISTS: [&str; 2] = ["addresses", "notReadyAddresses"];
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
@@ -89,13 +92,7 @@ fn check_subset(rules: AddressRules, errors: &mut Errors, path: &FieldPath<'_>, 
 fn check_address(rules: AddressRules, errors: &mut Errors, path: &FieldPath<'_>, address: &Value) {
     let ip = address.str_at(&["ip"]);
     rules.validate_ip(errors, &path.child("ip"), ip, &BTreeSet::new());
-    let host = address.str_at(&["hostname"]);
-    if !host.is_empty() {
-        invalid_each(errors, &path.child("hostname"), host, names::dns1123_label(host));
-    }
-    if let Some(node) = str_field(address, "nodeName") {
-        invalid_each(errors, &path.child("nodeName"), node, names::dns1123_subdomain_name(node, false));
-    }
+    ADDRESS.validate_part(errors, address, path);
     validate_endpoint_ip(errors, &path.child("ip"), ip);
 }
 
@@ -106,12 +103,7 @@ fn check_port(errors: &mut Errors, path: &FieldPath<'_>, port: &Value, needs_nam
     } else if needs_name {
         errors.required(&path.child("name"), "");
     }
-    let number = port.int_at(&["port"]).unwrap_or(0);
-    invalid_each(errors, &path.child("port"), number, names::port_number(number));
-    require_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &PROTOCOLS);
-    if let Some(protocol) = str_field(port, "appProtocol") {
-        invalid_each(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
-    }
+    PORT.validate_part(errors, port, path);
 }
 
 #[cfg(test)]

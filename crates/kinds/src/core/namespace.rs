@@ -82,10 +82,6 @@ impl Strategy for NamespaceStrategy {
     fn is_selectable_by_namespace(&self) -> bool {
         false
     }
-
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
-        vec![("status.phase", object.str_at(&["status", "phase"]).into())]
-    }
 }
 
 impl TwoPhaseDeletion for NamespaceStrategy {

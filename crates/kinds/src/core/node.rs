@@ -9,6 +9,7 @@ use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
 use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::{quantity, validate_quantity};
+use crate::declarative::Rules;
 use crate::gated::{Part, drop_disabled};
 use crate::generic::{keep_old, same_at};
 use crate::go_json::{self, GoType};
@@ -18,6 +19,8 @@ use crate::validation::invalid_each;
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const MAX_FEATURE_NAME: usize = 253;
+
+static CONFIG: Rules = Rules::own("core/v1", "ConfigMapNodeConfigSource");
 
 /// The strategy for Node.
 pub(super) struct NodeStrategy;
@@ -291,13 +294,7 @@ fn validate_config_source(errors: &mut Errors, source: &Value, path: &FieldPath<
             _ => {}
         }
     }
-    let mut check = |field: &str, problems: fn(&str) -> Vec<String>| match map.str_at(&[field]) {
-        "" => errors.required(&path.child(field), format!("{field} must be set")),
-        value => invalid_each(errors, &path.child(field), value, problems(value)),
-    };
-    check("namespace", |name| names::namespace_name(name, false));
-    check("name", |name| names::dns1123_subdomain_name(name, false));
-    check("kubeletConfigKey", names::config_map_key);
+    CONFIG.validate_part(errors, map, &path);
 }
 
 fn add_cidr_immutable_error(errors: &mut Errors) {

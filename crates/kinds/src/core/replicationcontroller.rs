@@ -8,9 +8,10 @@ use super::pod::{
     PodOptions, drop_disabled_template_fields, set_generation, set_template_defaults, validate_pod_template_spec,
     warnings_for_pod_template,
 };
+use crate::declarative::Rules;
 use crate::generic::{StatusStrategy, keep_old, no_preparation, same_at, set_first_generation};
 use crate::validation::reject_negative;
-use crate::validation::{reject_negative_fields, validate_replica_counts};
+use crate::validation::validate_replica_counts;
 
 /// The annotation that marks fields that cannot be converted to this version.
 const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
@@ -18,6 +19,7 @@ const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 /// The strategy for ReplicationController.
 pub(crate) struct ReplicationControllerStrategy;
 
+static STATUS_RULES: Rules = Rules::own("core/v1", "ReplicationControllerStatus");
 static STATUS: StatusStrategy =
     StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
 
@@ -164,8 +166,7 @@ fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>)
 fn validate_status(object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
-    let fields = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
-    reject_negative_fields(&mut errors, &path, object.get("status"), &fields);
+    STATUS_RULES.validate_part(&mut errors, &object["status"], &path);
     let counters = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
     validate_replica_counts(&mut errors, object, &counters, "readyReplicas");
     errors

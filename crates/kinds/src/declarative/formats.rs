@@ -6,7 +6,9 @@ use crate::core::persistentvolume::validate_csi_driver_name;
 use crate::core::pod::file_paths::{validate_local_descending_path, validate_no_backsteps};
 use crate::core::pod::validate_container_resource_name;
 use crate::resource::validate_pool_name;
-use crate::validation::{invalid_each, validate_dns_label, validate_dns_subdomain, validate_object_name};
+use crate::validation::{
+    invalid_each, validate_dns_label, validate_dns_subdomain, validate_object_name, validate_qualified_name,
+};
 
 /// Adds the errors of a string.
 pub(super) type Format = fn(&mut Errors, &FieldPath<'_>, &str);
@@ -31,11 +33,13 @@ pub(super) fn of(name: &str) -> Option<Format> {
         "dns-subdomain" => validate_dns_subdomain,
         "label-name" => |errors, path, text| errors.append(metadata::validate_label_name(text, path)),
         "local-path" => validate_local_descending_path,
+        "namespace-name" => |errors, path, text| invalid_each(errors, path, text, names::namespace_name(text, false)),
         "no-backsteps" => validate_no_backsteps,
         "object-name" => validate_object_name,
         "object-name-prefix" => {
             |errors, path, text| invalid_each(errors, path, text, names::dns1123_subdomain_name(text, true))
         }
+        "qualified-name" => validate_qualified_name,
         "relaxed-env-var-name" => {
             |errors, path, text| invalid_each(errors, path, text, names::relaxed_env_var_name(text))
         }

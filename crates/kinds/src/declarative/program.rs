@@ -442,6 +442,7 @@ impl Compiler {
                 values.sort_unstable();
                 Check::Enum(values)
             }
+            "oneOf" => Check::Enum(text.split('|').collect()),
             _ => return Ok(Vec::new()),
         };
         let is_gate = GATES.contains(&rule.name);

@@ -7,12 +7,12 @@ use pintle_value::object;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::apps::int_or_percent;
+use crate::declarative::Rules;
 use crate::generic::{
     StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation,
 };
 use crate::go_json::{self, GoType};
 use crate::labels::{self, validate_selector};
-use crate::validation::reject_negative_fields;
 
 /// The label that represents the empty selector of `policy/v1beta1`.
 const EMPTY_SELECTOR_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
@@ -21,6 +21,7 @@ const EVICTION_POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
 
 const SPEC: GoType = GoType::Of("policy/v1.PodDisruptionBudgetSpec");
 
+static STATUS_RULES: Rules = Rules::own("policy/v1", "PodDisruptionBudgetStatus");
 static STATUS: StatusStrategy =
     StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
 
@@ -133,11 +134,10 @@ fn validate_spec(spec: &Value, any_selector_value: bool) -> Errors {
 }
 
 fn validate_status(object: &Value, _: &Value) -> Errors {
-    const COUNTERS: [&str; 4] = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     errors.append(validate_conditions(&object["status"]["conditions"], &path.child("conditions")));
-    reject_negative_fields(&mut errors, &path, object.get("status"), &COUNTERS);
+    STATUS_RULES.validate_part(&mut errors, &object["status"], &path);
     errors
 }
 

@@ -5,23 +5,25 @@ use pintle_registry::{EscalationCheck, Strategy, StrategyContext, UnservedVersio
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::GROUP;
+use crate::declarative::Rules;
 use crate::go_json::{self, GoType};
 use crate::validation::invalid_each;
 
 /// How a role reference prints.
 const ROLE_REF: GoType = GoType::Of("rbac/v1.RoleRef");
 
+static NAMESPACED: Rules = Rules::own("rbac/v1", "RoleBinding");
+static CLUSTER: Rules = Rules::own("rbac/v1", "ClusterRoleBinding");
+
 /// The strategy for RoleBinding and ClusterRoleBinding.
 pub(super) struct RoleBindingStrategy {
     namespaced: bool,
-    /// The kinds of roles that can be referenced.
-    role_kinds: &'static [&'static str],
+    /// The rules of the reference to a role.
+    rules: &'static Rules,
 }
 
-pub(super) const ROLE_BINDING: RoleBindingStrategy =
-    RoleBindingStrategy { namespaced: true, role_kinds: &["Role", "ClusterRole"] };
-pub(super) const CLUSTER_ROLE_BINDING: RoleBindingStrategy =
-    RoleBindingStrategy { namespaced: false, role_kinds: &["ClusterRole"] };
+pub(super) const ROLE_BINDING: RoleBindingStrategy = RoleBindingStrategy { namespaced: true, rules: &NAMESPACED };
+pub(super) const CLUSTER_ROLE_BINDING: RoleBindingStrategy = RoleBindingStrategy { namespaced: false, rules: &CLUSTER };
 
 /// The version whose subjects have an apiVersion instead of a group (upstream: `pkg/apis/rbac/v1alpha1`).
 const V1ALPHA1: UnservedVersion = UnservedVersion::read("rbac.authorization.k8s.io/v1alpha1", |binding| {
@@ -95,21 +97,7 @@ impl Strategy for RoleBindingStrategy {
 impl RoleBindingStrategy {
     fn check(&self, binding: &Value) -> Errors {
         let mut errors = Errors::new();
-        let role = FieldPath::new("roleRef");
-        let group = binding.str_at(&["roleRef", "apiGroup"]);
-        if group != GROUP {
-            errors.not_supported(&role.child("apiGroup"), group, &[GROUP]);
-        }
-        let kind = binding.str_at(&["roleRef", "kind"]);
-        if !self.role_kinds.contains(&kind) {
-            errors.not_supported(&role.child("kind"), kind, self.role_kinds);
-        }
-        let name = binding.str_at(&["roleRef", "name"]);
-        if name.is_empty() {
-            errors.required(&role.child("name"), "");
-        } else {
-            invalid_each(&mut errors, &role.child("name"), name, names::path_segment_name(name, false));
-        }
+        self.rules.validate_part(&mut errors, binding, &FieldPath::root());
         let subjects = FieldPath::new("subjects");
         for (i, subject) in binding.items_at(&["subjects"]).iter().enumerate() {
             self.check_subject(&mut errors, &subjects.index(i), subject);

@@ -16,12 +16,14 @@ use super::claim_spec::{
 };
 use super::collections::{validate_list, validate_set};
 use super::go_types::ALLOCATION;
-use super::identifiers::{validate_driver_name, validate_pool_name, validate_share_id};
+use super::identifiers::validate_share_id;
 use super::slice_validation::validate_binding_conditions;
 use crate::core::pod::scheduling::validate_node_selector;
+use crate::declarative::Rules;
 use crate::generic::{SPEC_AND_METADATA_PATHS, keep_old, same};
 use crate::go_json::{self, ordered};
-use crate::validation::{require_one_of, str_field, validate_dns_label};
+use crate::validation::{require_one_of, str_field};
+static DEVICE: Rules = Rules::own("resource/v1", "AllocatedDevice");
 
 const MAX_CONSUMERS: usize = 256;
 const MAX_CONDITIONS: usize = 8;
@@ -213,16 +215,10 @@ fn validate_allocation(errors: &mut Errors, allocation: &Value, names: &RequestN
 
 fn validate_result(errors: &mut Errors, result: &Value, names: &RequestNames<'_>, path: &FieldPath<'_>) {
     names.validate_reference(errors, result.str_at(&["request"]), &path.child("request"));
-    validate_device_id(errors, result, path);
+    DEVICE.validate_part(errors, result, path);
     validate_binding_conditions(errors, result, path);
     validate_tolerations(errors, result.items_at(&["tolerations"]), &path.child("tolerations"));
     validate_share(errors, result, path);
-}
-
-fn validate_device_id(errors: &mut Errors, device: &Value, path: &FieldPath<'_>) {
-    validate_driver_name(errors, device.str_at(&["driver"]), &path.child("driver"));
-    validate_pool_name(errors, device.str_at(&["pool"]), &path.child("pool"));
-    validate_dns_label(errors, &path.child("device"), device.str_at(&["device"]));
 }
 
 fn validate_share(errors: &mut Errors, device: &Value, path: &FieldPath<'_>) {
@@ -237,7 +233,7 @@ fn validate_device_status(
     allocated: &BTreeSet<DeviceId<'_>>,
     path: &FieldPath<'_>,
 ) {
-    validate_device_id(errors, device, path);
+    DEVICE.validate_part(errors, device, path);
     validate_share(errors, device, path);
     let id = DeviceId::of(device);
     if !allocated.contains(&id) {

@@ -3,7 +3,7 @@
 use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::print::quote;
-use pintle_value::{Errors, Object, Str, Value};
+use pintle_value::{Errors, Object, Value};
 
 use super::slice_validation::validate_slice_spec;
 use super::v1beta1::{self, ApiVersion};
@@ -87,13 +87,6 @@ impl Strategy for ResourceSliceStrategy {
 
     fn indexed_field(&self) -> Option<&'static str> {
         Some("spec.nodeName")
-    }
-
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
-        vec![
-            ("spec.nodeName", object.str_at(&["spec", "nodeName"]).into()),
-            ("spec.driver", object.str_at(&["spec", "driver"]).into()),
-        ]
     }
 }
 

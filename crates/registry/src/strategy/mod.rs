@@ -236,10 +236,11 @@ pub trait Strategy: Send + Sync {
 
     // Field selectors.
 
-    /// The selectable fields with the values of an object, without `metadata.name` and `metadata.namespace`.
-    /// Implemented together with [`Strategy::selectable_field_names`].
-    fn selectable_fields(&self, _object: &Value) -> Vec<(&'static str, Str)> {
-        Vec::new()
+    /// The selectable fields with the values of an object, without `metadata.name` and `metadata.namespace`. By
+    /// default, the names are the paths of strings.
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
+        let text = |name: &str| Str::from(object.str_at(&name.split('.').collect::<Vec<_>>()));
+        self.selectable_field_names().iter().map(|name| (*name, text(name))).collect()
     }
 
     /// The names of the selectable fields of a built-in kind, without `metadata.name` and `metadata.namespace`.

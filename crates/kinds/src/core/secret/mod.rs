@@ -6,7 +6,7 @@ mod key_pair;
 use pintle_codec::json;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_schema::base64;
-use pintle_value::{Errors, FieldError, FieldPath, Str, Value};
+use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::configmap::{MAX_DATA_BYTES, validate_key, validate_unchanged_if_immutable};
 use crate::generic::validate_immutable;
@@ -70,10 +70,6 @@ impl Strategy for SecretStrategy {
 
     fn selectable_field_names(&self) -> &[&'static str] {
         &["type"]
-    }
-
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
-        vec![("type", object.str_at(&["type"]).into())]
     }
 }
 

@@ -12,14 +12,16 @@ use super::accessors::{
     node_port, ports,
 };
 use super::cluster_ips;
+use crate::declarative::Rules;
 use crate::generic::same_at;
 use crate::networking::address::{AddressRules, validate_endpoint_ip};
 use crate::networking::load_balancer::LoadBalancerStatusStrategy;
-use crate::validation::{invalid_each, require_one_of, str_field, strings_at, validate_port_number_or_name};
+use crate::validation::{invalid_each, require_one_of, str_field, strings_at};
+
+static PORT: Rules = Rules::own("core/v1", "ServicePort");
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const AFFINITIES: [&str; 2] = ["ClientIP", "None"];
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const TRAFFIC_POLICIES: [&str; 2] = ["Cluster", "Local"];
 const TRAFFIC_DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 const IP_MODES: [&str; 2] = ["Proxy", "VIP"];
@@ -132,13 +134,7 @@ fn check_ports(errors: &mut Errors, path: &FieldPath<'_>, service: &Value) {
         } else if ports.len() > 1 {
             errors.required(&path.child("name"), "");
         }
-        let number = port.int_at(&["port"]).unwrap_or(0);
-        invalid_each(errors, &path.child("port"), number, names::port_number(number));
-        require_one_of(errors, &path.child("protocol"), port.str_at(&["protocol"]), &PROTOCOLS);
-        validate_port_number_or_name(errors, &path.child("targetPort"), port.get("targetPort"));
-        if let Some(protocol) = str_field(port, "appProtocol") {
-            invalid_each(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
-        }
+        PORT.validate_part(errors, port, &path);
     }
 }
 
