@@ -2,6 +2,7 @@
 //! `data/rules.txt` that upstream has as code. `docs/design/validation-rules.md` describes the format. Upstream
 //! validates objects at the version of the request with its tags.
 
+mod arguments;
 mod formats;
 mod functions;
 mod program;

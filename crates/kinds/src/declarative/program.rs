@@ -3,6 +3,7 @@
 
 use pintle_catalog::rules::{FieldRules, PackageRules, Rule, RuleValue, TypeRules};
 
+use super::arguments::{GATES, argument, named_arguments, number};
 use super::formats::{self, Format};
 use super::functions::{self, Function};
 
@@ -580,9 +581,6 @@ impl Compiler {
     }
 }
 
-/// The rules after whose errors nothing else is checked.
-const GATES: [&str; 4] = ["immutable", "maxItems", "optional", "required"];
-
 /// A check with the detail of its rule, if there is one.
 fn detailed(rule: &Rule<'static>, check: Check) -> Check {
     match rule.arguments.strip_prefix('"') {
@@ -598,18 +596,4 @@ fn union_of<'u>(unions: &'u mut Vec<Union>, name: &'static str, may_be_empty: bo
         unions.push(Union { name, may_be_empty, ..Union::default() });
     }
     &mut unions[index]
-}
-
-/// The value of a named argument of a rule, or an empty text.
-fn argument(rule: &Rule<'static>, name: &str) -> &'static str {
-    named_arguments(rule.arguments).iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
-}
-
-/// Parses `a:x,b:y`.
-fn named_arguments(text: &'static str) -> Vec<(&'static str, &'static str)> {
-    text.split(',').filter_map(|pair| pair.split_once(':')).collect()
-}
-
-fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{text} is not a number"))
 }
