@@ -128,9 +128,14 @@ pub(crate) fn run(selection: Selection) -> Result<(), String> {
     });
     let mut outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
     print_slowest(&mut outcomes);
-    let mut failed: Vec<String> =
-        outcomes.iter().filter(|outcome| !outcome.passed).map(|outcome| format!("cargo test -p {}", outcome.title)).collect();
-    if selection == Selection::All && run_command(&mut cargo(&["test", "--workspace", "--doc", "--no-fail-fast"])).is_err() {
+    let mut failed: Vec<String> = outcomes
+        .iter()
+        .filter(|outcome| !outcome.passed)
+        .map(|outcome| format!("cargo test -p {}", outcome.title))
+        .collect();
+    if selection == Selection::All
+        && run_command(&mut cargo(&["test", "--workspace", "--doc", "--no-fail-fast"])).is_err()
+    {
         failed.push("cargo test --workspace --doc".to_owned());
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("tests failed:\n  {}", failed.join("\n  "))) }
@@ -170,7 +175,10 @@ mod tests {
             )
         };
         let program = Program::of(&message(true, "test", r#""/t/rules-1""#)).expect("a program");
-        assert_eq!((program.title().as_str(), program.folder.as_path()), ("pintle-x --test rules", Path::new("/w/crates/x")));
+        assert_eq!(
+            (program.title().as_str(), program.folder.as_path()),
+            ("pintle-x --test rules", Path::new("/w/crates/x"))
+        );
         let library = Program::of(&message(true, "lib", r#""/t/x-1""#)).expect("a program");
         assert_eq!(library.title(), "pintle-x --lib");
         assert!(Program::of(&message(false, "lib", "null")).is_none());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pintle_cache::{Cache, Indexer, KeyRange, ObjectIndex, TooOld, WatchScope};
 use pintle_layered_store::{LayeredStore, StoreLayer};
-use pintle_store::{Change, ChangeBatch, ChangeFeed, Compare, Error, Key, MemoryStore, Revision, Store, StoreFuture};
+use pintle_store::{Change, ChangeBatch, ChangeFeed, Compare, Error, Key, Revision, Store, StoreFuture};
 use tokio::sync::watch;
 
 use self::common::{NullIndexer, load};

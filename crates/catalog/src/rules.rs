@@ -175,7 +175,9 @@ fn parse_rule(word: &str) -> Result<Rule<'_>, String> {
     let name = &word[..word.find(['(', '=']).unwrap_or(word.len())];
     let rest = &word[name.len()..];
     let (arguments, rest) = match rest.strip_prefix('(') {
-        Some(rest) => rest.split_once(if rest.starts_with('"') { "\")" } else { ")" }).ok_or_else(|| format!("no end of the arguments of {name}"))?,
+        Some(rest) => rest
+            .split_once(if rest.starts_with('"') { "\")" } else { ")" })
+            .ok_or_else(|| format!("no end of the arguments of {name}"))?,
         None => ("", rest),
     };
     let value = match rest.strip_prefix('=') {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_integration::{Cluster, Options};
 use pintle_layered_store::{LayeredStore, StoreLayer};
 use pintle_server::RecoveryTimes;
-use pintle_store::{ChangeBatch, ChangeFeed, Error, Revision, StoreFuture};
+use pintle_store::{ChangeBatch, ChangeFeed, Error, KeyInterval, Revision, Store as _, StoreFuture};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
