@@ -1,5 +1,5 @@
-//! Runs the test programs of the workspace: builds all of them, runs two at a time, and prints the slowest. Programs that
-//! mostly wait for processes and clocks run beside those that compute.
+//! Runs the test programs of the workspace: builds all of them, runs two at a time, and prints the slowest. A few programs
+//! mostly wait for processes and clocks. They run beside the other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

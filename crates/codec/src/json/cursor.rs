@@ -73,12 +73,16 @@ fn end_of_string(json: &[u8], start: usize) -> Option<usize> {
     let mut offset = start + 1;
     loop {
         let quote = find_quote(json, offset)?;
-        let backslashes = json[offset..quote].iter().rev().take_while(|byte| **byte == b'\\').count();
-        offset = quote + 1;
-        if backslashes % 2 == 0 {
-            return Some(offset);
+        if json[quote - 1] != b'\\' || !is_escaped(&json[offset..quote]) {
+            return Some(quote + 1);
         }
+        offset = quote + 1;
     }
+}
+
+/// True if the character after this text is escaped: if the text ends with an odd number of backslashes.
+fn is_escaped(text: &[u8]) -> bool {
+    text.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
 /// The offset behind the object or array that begins at an offset.

@@ -14,7 +14,7 @@ use crate::go_json;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GoStruct(pub(crate) &'static str);
 
-/// The structs that are not like those of the API.
+/// The structs that differ from the structs of the API.
 const TABLE: &str = include_str!("../../data/go_structs.txt");
 
 /// A line of the table: what it lists, a type, and words with their parts after an equals sign.
@@ -233,7 +233,7 @@ enum Entry<'v> {
     Plain(&'v Field, Option<&'v Value>),
 }
 
-/// The fields of a struct that JSON has, in order: those that are set or are never omitted.
+/// The fields of a struct in JSON, in order. A field is there if it is set or is never omitted.
 fn plain_fields<'v>(value: Option<&'v Value>, ty: &'v Struct) -> Vec<(&'v Field, Option<&'v Value>)> {
     let fields = ty.fields.iter().map(|field| (field, value.and_then(|value| value.get(&field.name))));
     fields.filter(|(field, value)| value.is_some() || field.omit == Omit::Never).collect()

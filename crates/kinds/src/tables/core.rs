@@ -75,7 +75,7 @@ pub(super) fn storage_class(o: &Value) -> &str {
     o.annotation("volume.beta.kubernetes.io/storage-class").unwrap_or_else(|| o.str_at(&["spec", "storageClassName"]))
 }
 
-/// What is used of the quotas for limits, or of the others.
+/// The used part of the quotas for limits, or of the others.
 pub(super) fn quotas(o: &Value, of_limits: bool) -> String {
     let quotas = o.entries_at(&["status", "hard"]).filter(|(name, _)| name.starts_with("limits.") == of_limits);
     let used = |name: &str| cells::quantity(o, &["status", "used", name]);

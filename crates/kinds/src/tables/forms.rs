@@ -5,7 +5,7 @@ use pintle_value::time::{self, Time};
 
 use super::{apps, autoscaling, batch, cells, core, networking, resource, services, small_groups, storage};
 
-/// What the cell of a row is made from.
+/// The sources of a cell.
 #[derive(Clone, Copy)]
 pub(super) struct Cell<'c> {
     pub(super) object: &'c Value,

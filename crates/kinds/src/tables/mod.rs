@@ -103,7 +103,7 @@ fn tables() -> &'static HashMap<&'static str, Arc<Table>> {
     })
 }
 
-/// What the line with the sources of a table begins with.
+/// The start of the line with the sources of a table.
 const READS: &str = "reads ";
 
 /// Parses the line of a column.

@@ -1,8 +1,15 @@
 //! Tables, as printed by `kubectl get` (upstream: `registry/rest/table.go` and the printers).
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pintle_catalog::Descriptions;
+use pintle_locks::Mutex;
 use pintle_registry::Column;
 use pintle_schema::Type;
-use pintle_value::{Object, Value, object};
+use pintle_value::{Object, Str, Value, object};
 
 use super::event::INITIAL_EVENTS_END;
 use super::{IncludeObject, ListHead, ResponseFormat, partial};
@@ -30,13 +37,19 @@ impl ResponseFormat {
     /// The column definitions.
     pub(crate) fn columns(&self) -> Value {
         let columns = self.hub.table.columns();
-        Value::Array(columns.iter().map(|column| self.column(column)).collect())
+        let all = OnceCell::new();
+        Value::Array(columns.iter().map(|column| self.column(column, &all)).collect())
     }
 
-    fn column(&self, column: &Column) -> Value {
-        let description = match column.description.strip_prefix('=') {
-            Some(field_path) => self.published_description(field_path),
-            None => column.description.to_string(),
+    /// A column definition. `all` keeps the published descriptions from the first column that needs them on.
+    fn column(&self, column: &Column, all: &OnceCell<Arc<Descriptions>>) -> Value {
+        let description = match &column.description {
+            Cow::Borrowed(text) => match text.strip_prefix('=') {
+                Some(field_path) => self.published_description(field_path, all),
+                None => Str::from(*text),
+            },
+            // The text of a CRD.
+            Cow::Owned(text) => Str::from(text.as_str()),
         };
         object! {
             "name": &*column.name,
@@ -47,14 +60,24 @@ impl ResponseFormat {
         }
     }
 
-    /// Returns the published description of a field such as `core/v1.PodSpec.nodeName`.
-    fn published_description(&self, field_path: &str) -> String {
-        let Some((owner, field)) = field_path.rsplit_once('.') else { return String::new() };
+    /// Returns the published description of a field such as `core/v1.PodSpec.nodeName`. It is kept, because the
+    /// descriptions of all types would have to be decompressed for each table.
+    fn published_description(&self, field_path: &'static str, all: &OnceCell<Arc<Descriptions>>) -> Str {
+        static KEPT: Mutex<BTreeMap<&'static str, Str>> = Mutex::new(BTreeMap::new());
+        if let Some(description) = KEPT.lock().get(field_path) {
+            return description.clone();
+        }
+        let all = all.get_or_init(pintle_catalog::descriptions);
+        let description = self.find_description(field_path, all).unwrap_or_default();
+        KEPT.lock().insert(field_path, description.clone());
+        description
+    }
+
+    fn find_description(&self, field_path: &str, all: &Descriptions) -> Option<Str> {
+        let (owner, field) = field_path.rsplit_once('.')?;
         let catalog = &self.cluster.served.catalog;
-        let Some(Type::Struct(owner)) = catalog.struct_type(owner).map(|id| catalog.types().get(id)) else {
-            return String::new();
-        };
-        pintle_catalog::descriptions().field(&owner.model, field).unwrap_or_default().to_owned()
+        let Type::Struct(owner) = catalog.types().get(catalog.struct_type(owner)?) else { return None };
+        all.field(&owner.model, field).map(Str::from)
     }
 
     /// Encodes a table with its rows. In JSON, upstream encodes the object of a row by its Go struct.
