@@ -47,7 +47,7 @@ pub(crate) fn gated_context(gates: &[(&str, bool)]) -> StrategyContext {
     StrategyContext { gates: Arc::new(gates), ..context() }
 }
 
-/// Compares the validation errors of an object after defaulting, or of an update from `old`.
+/// Compares the errors of validation with `expect`. Validates a new object after defaulting, or an update from `old`.
 #[track_caller]
 pub(crate) fn check_validation(rules: &dyn Strategy, new: &str, old: Option<&str>, expect: &[&str]) {
     check_validation_in(&context(), rules, new, old, expect);

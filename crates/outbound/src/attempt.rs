@@ -85,7 +85,7 @@ pub(crate) async fn send_http1(
 /// Sends a request on a stream of an HTTP/2 connection.
 ///
 /// # Errors
-/// The request has finally failed.
+/// The request has failed and is not sent again.
 pub(crate) async fn send_http2(
     permit: Arc<StreamPermit>,
     pool: &ConnectionPool,

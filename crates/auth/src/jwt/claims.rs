@@ -105,7 +105,7 @@ fn is_empty(audiences: &Audiences) -> bool {
     audiences.0.is_empty()
 }
 
-/// Texts that may be null, as Go reads them.
+/// Texts, each of which may be null, read as Go reads them.
 mod text {
     use super::{Deserialize, Deserializer, Serializer, Str};
 

@@ -634,7 +634,7 @@ impl RbacIndex {
         found.ok_or_else(|| ResolutionError::NotFound(role.clone()))?.rules().map(Iterator::collect)
     }
 
-    /// The subjects that may send a request, each once, and the errors of bindings that could not be considered
+    /// The subjects that may send a request, without duplicates, and the errors of bindings that could not be considered
     /// (`AllowedSubjects`). This reads all bindings of the cluster and of the namespace.
     #[must_use]
     pub fn allowed_subjects(&self, attributes: &AuthorizationAttributes<'_>) -> (Vec<Subject>, Vec<ResolutionError>) {

@@ -12,7 +12,7 @@ pub(super) fn from_half(bits: u16) -> f64 {
     }
 }
 
-/// The half-precision float with exactly this value, if there is one. Finite values only.
+/// The half-precision float with exactly this value, if there is one. The value must be finite.
 pub(super) fn to_half(value: f32) -> Option<u16> {
     let bits = value.to_bits();
     let sign = (bits >> 16) as u16 & 0x8000;

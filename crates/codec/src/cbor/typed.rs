@@ -49,7 +49,7 @@ pub fn decode_typed(bytes: &[u8], types: &Types, root: TypeId, limits: Limits) -
     }
 }
 
-/// Reads an object's type metadata, as upstream does first.
+/// Reads an object's type metadata. Upstream reads it before anything else of the object.
 ///
 /// # Errors
 /// Returns an error if the bytes are not a CBOR map, or if `apiVersion` or `kind` is not a string.

@@ -297,7 +297,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Decodes a named list, which is a message with its items in field 1.
+    /// Decodes a list of a Go type of its own, which is a message with its items in field 1.
     fn items(&mut self, list: &List, bytes: &[u8], value: &mut Value) -> Result<(), DecodeError> {
         value.or_array();
         let mut reader = WireReader::new(bytes);

@@ -1,5 +1,5 @@
-//! Server-side apply: field sets as JSON (`fieldsV1`), and applies to objects with managed fields. The input of an
-//! apply begins with the two bytes of the kind. A live object and a configuration follow, separated by a zero byte.
+//! Server-side apply: field sets as JSON (`fieldsV1`), and apply requests for objects with managed fields. The input of
+//! such a request begins with two bytes that choose the kind. A live object and a configuration follow, separated by a zero byte.
 
 use std::sync::LazyLock;
 

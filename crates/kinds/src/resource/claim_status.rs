@@ -131,7 +131,7 @@ impl<'v> DeviceId<'v> {
     }
 }
 
-/// Drops the status of devices that are not allocated any more, so that clients that do not know this status need not.
+/// Drops the status of devices that are not allocated any more. Clients that do not know this status need not drop it.
 fn drop_deallocated_devices(claim: &mut Value, old: &Value) {
     let allocated: BTreeSet<_> = allocation_results(claim).iter().map(DeviceId::of).collect();
     let is_deallocated = |id: &DeviceId<'_>| !allocated.contains(id);

@@ -1,6 +1,6 @@
 //! The activity of a connection, for its timeouts. The head of a request that has begun to arrive has a timeout (Go's
-//! `ReadHeaderTimeout`). So do a connection without requests (Go's `IdleTimeout`) and a response that its client does
-//! not read.
+//! `ReadHeaderTimeout`). A connection without requests (Go's `IdleTimeout`) and a response that its client does not read
+//! have timeouts, too.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -104,7 +104,7 @@ impl CreateOperation<'_> {
         writer.check_escalation(&hub, &object, None).await?;
         let is_generated = object.name().is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
         let attempt =
-            Attempt { writer, resource, hub: &hub, client: &client, given, resource_version: &resource_version };
+            CreateAttempt { writer, resource, hub: &hub, client: &client, given, resource_version: &resource_version };
         let mut attempts_left = if is_generated { MAX_NAME_GENERATION_ATTEMPTS } else { 1 };
         let before = pintle_budget::mark();
         loop {
@@ -124,7 +124,7 @@ impl CreateOperation<'_> {
 
 /// An attempt of a create. Each attempt generates a new name if the object has none.
 #[derive(Clone, Copy)]
-struct Attempt<'a> {
+struct CreateAttempt<'a> {
     writer: &'a Writer<'a>,
     resource: &'a Arc<Resource>,
     hub: &'a Arc<Resource>,
@@ -135,7 +135,7 @@ struct Attempt<'a> {
     resource_version: &'a str,
 }
 
-impl Attempt<'_> {
+impl CreateAttempt<'_> {
     /// Creates an object at the hub version, after mutating admission.
     async fn run(self, mut object: Value) -> Result<Arc<Object>, ApiError> {
         let Self { writer, hub, client, .. } = self;

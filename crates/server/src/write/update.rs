@@ -94,7 +94,7 @@ pub(crate) enum UpdateMode {
 }
 
 /// The outcome of one attempt of an update.
-enum Attempt {
+enum AttemptOutcome {
     /// Another request has changed the object since it was read.
     Conflict,
     /// The update is rejected before a commit.
@@ -105,7 +105,7 @@ enum Attempt {
     Committed(Result<Arc<Object>, ApiError>),
 }
 
-impl Attempt {
+impl AttemptOutcome {
     /// The end of the write for its reservations and allocations.
     fn write_end(&self, is_dry_run: bool) -> WriteEnd {
         match self {
@@ -266,13 +266,13 @@ impl<'a> GuaranteedUpdate<'a> {
                 continue;
             }
             let result = match self.attempt(&current, &mut compute).await {
-                Attempt::Conflict => {
+                AttemptOutcome::Conflict => {
                     turn = self.turn_after_conflict(turn).await;
                     continue;
                 }
-                Attempt::Committed(result) => return result,
-                Attempt::NotCommitted(object) => Ok(object),
-                Attempt::Rejected(error) => Err(error),
+                AttemptOutcome::Committed(result) => return result,
+                AttemptOutcome::NotCommitted(object) => Ok(object),
+                AttemptOutcome::Rejected(error) => Err(error),
             };
             if is_current {
                 return result;
@@ -355,8 +355,8 @@ impl<'a> GuaranteedUpdate<'a> {
         &self,
         current: &Arc<Object>,
         compute: &mut impl FnMut(&Value) -> Result<Value, ApiError>,
-    ) -> Attempt {
-        self.attempt_unless_rejected(current, compute).await.unwrap_or_else(Attempt::Rejected)
+    ) -> AttemptOutcome {
+        self.attempt_unless_rejected(current, compute).await.unwrap_or_else(AttemptOutcome::Rejected)
     }
 
     /// Makes one attempt. An error rejects the update before a commit.
@@ -364,7 +364,7 @@ impl<'a> GuaranteedUpdate<'a> {
         &self,
         current: &Arc<Object>,
         compute: &mut impl FnMut(&Value) -> Result<Value, ApiError>,
-    ) -> Result<Attempt, ApiError> {
+    ) -> Result<AttemptOutcome, ApiError> {
         let Self { writer, resource, .. } = self;
         let (cluster, context) = (writer.cluster, &writer.context);
         let hub = cluster.hub(resource);
@@ -422,7 +422,7 @@ impl<'a> GuaranteedUpdate<'a> {
             writer.recorder.trace.step(Step::Stored);
             stored
         };
-        let attempt = validated_and_stored.await.unwrap_or_else(Attempt::Rejected);
+        let attempt = validated_and_stored.await.unwrap_or_else(AttemptOutcome::Rejected);
         let end = attempt.write_end(context.dry_run);
         reservations.finish(&client, end).await;
         allocated.finish(&client, end).await;
@@ -503,7 +503,7 @@ impl<'a> GuaranteedUpdate<'a> {
         old: &Value,
         current: &Arc<Object>,
         client: &InternalClient,
-    ) -> Result<Attempt, ApiError> {
+    ) -> Result<AttemptOutcome, ApiError> {
         let (cluster, context, hub) = (self.writer.cluster, &self.writer.context, &view.hub);
         set_stored_defaults(self.resource, hub, &mut object);
         check_budget(&self.writer)?;
@@ -520,21 +520,21 @@ impl<'a> GuaranteedUpdate<'a> {
             // The object is not stored again, so it is not converted to its storage version.
             let last = cached_object(&key, current.revision, view.encode(&object, None))?;
             if context.dry_run {
-                return Ok(Attempt::NotCommitted(last));
+                return Ok(AttemptOutcome::NotCommitted(last));
             }
             return Ok(match commit(cluster, hub, &key, ObjectChange::delete(current.revision), None).await {
                 Ok(CommitOutcome::Committed(_)) => {
                     super::delete::release_allocations(self, hub, &key, old, client).await;
-                    Attempt::Committed(Ok(last))
+                    AttemptOutcome::Committed(Ok(last))
                 }
                 // As in upstream, an update that would have removed the object succeeds if another request has removed
                 // it.
                 Ok(CommitOutcome::Conflict | CommitOutcome::ConditionFailed) => match self.current() {
-                    Ok(None) => Attempt::Committed(Ok(last)),
-                    Ok(Some(_)) => Attempt::Conflict,
-                    Err(error) => Attempt::Committed(Err(error)),
+                    Ok(None) => AttemptOutcome::Committed(Ok(last)),
+                    Ok(Some(_)) => AttemptOutcome::Conflict,
+                    Err(error) => AttemptOutcome::Committed(Err(error)),
                 },
-                Err(error) => Attempt::Committed(Err(error)),
+                Err(error) => AttemptOutcome::Committed(Err(error)),
             });
         }
         // An update that changes nothing is not written, unless the stored value is stale (encrypted with an old key).
@@ -542,11 +542,11 @@ impl<'a> GuaranteedUpdate<'a> {
         let original = OriginalObject { value: old, text: &current.json };
         let json = view.encode_for_storage(&object, Some(original)).await?;
         if is_fresh && is_same_object(&json, &current.json) {
-            return Ok(Attempt::NotCommitted(current.clone()));
+            return Ok(AttemptOutcome::NotCommitted(current.clone()));
         }
         self.writer.check_memory_for_update(current.json.len(), json.len(), old.is_terminating())?;
         if context.dry_run {
-            return cached_object(&key, current.revision, json).map(Attempt::NotCommitted);
+            return cached_object(&key, current.revision, json).map(AttemptOutcome::NotCommitted);
         }
         let conditions = match self.mode {
             UpdateMode::AsLeader => cluster.conditions_of_leader()?,
@@ -555,10 +555,10 @@ impl<'a> GuaranteedUpdate<'a> {
         let change = ObjectChange { conditions, ..ObjectChange::update(current.revision, json.clone()) };
         Ok(match commit(cluster, hub, &key, change, Some(&object)).await {
             Ok(CommitOutcome::Committed(revision)) => {
-                Attempt::Committed(committed_object(cluster, hub, &key, revision, json))
+                AttemptOutcome::Committed(committed_object(cluster, hub, &key, revision, json))
             }
-            Ok(CommitOutcome::Conflict | CommitOutcome::ConditionFailed) => Attempt::Conflict,
-            Err(error) => Attempt::Committed(Err(error)),
+            Ok(CommitOutcome::Conflict | CommitOutcome::ConditionFailed) => AttemptOutcome::Conflict,
+            Err(error) => AttemptOutcome::Committed(Err(error)),
         })
     }
 }

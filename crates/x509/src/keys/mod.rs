@@ -134,7 +134,7 @@ impl PublicKey {
     }
 }
 
-/// The verification of `ring` for a curve and a hash function, if it has one.
+/// The algorithm in `ring` that verifies signatures with a curve and a hash function, if it has one.
 fn ring_ecdsa(curve: Curve, hash: Hash) -> Option<&'static EcdsaVerificationAlgorithm> {
     match (curve, hash) {
         (Curve::P256, Hash::Sha256) => Some(&ECDSA_P256_SHA256_ASN1),
