@@ -43,6 +43,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: BindingName}}
 	team, labelled := namespace.Labels[Label]
 	if !labelled {
+		err := r.Get(ctx, client.ObjectKeyFromObject(binding), binding)
+		if err != nil || !metav1.IsControlledBy(binding, namespace) {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, binding))
 	}
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, binding, func() error {

@@ -31,7 +31,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
     let path = root().join("deny.toml");
     let rules = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let rules = Rules { licences: list(&rules, "allow")?, registries: list(&rules, "allow-registry")? };
+    let rules =
+        Rules { licences: list(&rules, "licenses", "allow")?, registries: list(&rules, "sources", "allow-registry")? };
     let metadata = output(&mut cargo(&["metadata", "--format-version", "1", "--locked", "--all-features"]))?;
     let dependencies = dependencies(&metadata)?;
     for (name, versions) in duplicates(&dependencies) {
@@ -45,10 +46,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     Err(format!("not allowed by deny.toml:\n  {}", problems.join("\n  ")))
 }
 
-/// The strings of a list that `key = [` begins, and `]` ends.
-fn list(toml: &str, key: &str) -> Result<BTreeSet<String>, String> {
+/// The strings of a list in a table. `key = [` begins the list, and `]` ends it.
+fn list(toml: &str, table: &str, key: &str) -> Result<BTreeSet<String>, String> {
+    let table = toml.split_once(&format!("\n[{table}]")).map_or("", |(_, rest)| rest);
+    let table = table.split("\n[").next().unwrap_or_default();
     let begin = format!("\n{key} = [");
-    let (_, rest) = toml.split_once(&begin).ok_or_else(|| format!("deny.toml has no list {key}"))?;
+    let (_, rest) = table.split_once(&begin).ok_or_else(|| format!("deny.toml has no list {key}"))?;
     let (list, _) = rest.split_once(']').ok_or_else(|| format!("the list {key} of deny.toml has no end"))?;
     let lines = list.lines().filter(|line| !line.trim_start().starts_with('#'));
     Ok(lines.flat_map(|line| line.split('"').skip(1).step_by(2)).map(str::to_owned).collect())
@@ -154,7 +157,10 @@ allow-registry = ["https://example.com/index"]
 "#;
 
     fn rules() -> Rules {
-        Rules { licences: list(RULES, "allow").unwrap(), registries: list(RULES, "allow-registry").unwrap() }
+        Rules {
+            licences: list(RULES, "licenses", "allow").unwrap(),
+            registries: list(RULES, "sources", "allow-registry").unwrap(),
+        }
     }
 
     #[test]
@@ -162,7 +168,7 @@ allow-registry = ["https://example.com/index"]
         let rules = rules();
         assert_eq!(rules.licences, ["Apache-2.0 WITH LLVM-exception", "MIT"].map(str::to_owned).into());
         assert_eq!(rules.registries, ["https://example.com/index".to_owned()].into());
-        assert!(list(RULES, "deny").is_err());
+        assert!(list(RULES, "licenses", "deny").is_err());
     }
 
     #[test]

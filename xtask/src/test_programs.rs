@@ -79,22 +79,31 @@ impl Program {
     }
 
     /// Runs the program and prints its output when it has ended.
-    fn run(&self, output: &Mutex<()>) -> Result<Outcome, String> {
+    fn run(&self, output: &Mutex<()>) -> Outcome {
+        let title = self.title();
+        print_status(&format!("     Starting -p {title}\n"));
         let start = Instant::now();
         let result = Command::new(&self.executable)
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .stdin(Stdio::null())
-            .output()
-            .map_err(|error| format!("{}: {error}", self.executable.display()))?;
+            .output();
         let time = start.elapsed();
-        let title = self.title();
         let _guard = output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        print_status(&format!("\n     Running -p {title}\n"));
-        for bytes in [&result.stdout, &result.stderr] {
-            print_status(&String::from_utf8_lossy(bytes));
-        }
-        Ok(Outcome { title, passed: result.status.success(), time })
+        print_status(&format!("\n     Output of -p {title}\n"));
+        let passed = match result {
+            Ok(result) => {
+                for bytes in [&result.stdout, &result.stderr] {
+                    print_status(&String::from_utf8_lossy(bytes));
+                }
+                result.status.success()
+            }
+            Err(error) => {
+                print_status(&format!("{}: {error}\n", self.executable.display()));
+                false
+            }
+        };
+        Outcome { title, passed, time }
     }
 }
 
@@ -123,10 +132,10 @@ pub(crate) fn run(selection: Selection) -> Result<(), String> {
     let outcomes = std::thread::scope(|scope| {
         let beside = scope.spawn(|| lane(waiting));
         let mut outcomes = lane(computing);
-        outcomes.extend(beside.join().unwrap_or_else(|_| vec![Err("the thread of a lane panicked".to_owned())]));
-        outcomes
+        outcomes.extend(beside.join().map_err(|_| "the thread of a lane panicked")?);
+        Ok::<_, &str>(outcomes)
     });
-    let mut outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut outcomes = outcomes?;
     print_slowest(&mut outcomes);
     let mut failed: Vec<String> = outcomes
         .iter()

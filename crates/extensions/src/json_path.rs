@@ -3,11 +3,14 @@
 
 use std::cell::Cell;
 
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, print};
 
 /// The maximum number of values that one evaluation visits. Without a limit, each recursive descent of a path would
 /// multiply the work by the depth of the object, as it does upstream.
 const MAX_VISITS: usize = 1_000_000;
+
+/// The maximum number of fields that [`JsonPath::sources`] names. Each union multiplies their number.
+const MAX_SOURCES: usize = 16;
 
 /// A parsed JSONPath.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,14 +65,14 @@ impl JsonPath {
         self.walk(root, &Visits(Cell::new(MAX_VISITS))).unwrap_or_default()
     }
 
-    /// The paths of the fields that contain all values at this path, without names that contain a dot. Empty if only the
-    /// root does.
+    /// The paths of at most [`MAX_SOURCES`] fields that contain all values at this path. The names in them need no
+    /// escapes in JSON and contain no dot. Empty if only the root contains all values.
     #[must_use]
     pub fn sources(&self) -> Vec<String> {
         let mut sources = vec![String::new()];
         for step in &self.0 {
             let PathStep::Fields(names) = step else { break };
-            if names.iter().any(|name| name.contains('.') || name == "*") {
+            if !names.iter().all(is_plain_name) || sources.len() * names.len() > MAX_SOURCES {
                 break;
             }
             let below = |path: &String| names.iter().map(|name| format!("{path}.{name}")).collect::<Vec<_>>();
@@ -86,6 +89,11 @@ impl JsonPath {
         }
         Ok(found)
     }
+}
+
+/// True for a name that can stand in the path of a field.
+fn is_plain_name(name: &Str) -> bool {
+    print::is_plain_text_in_json(name.as_bytes()) && !name.contains('.') && name != "*"
 }
 
 /// A step cannot be taken from a value, or values cannot be compared. Then nothing is found.
@@ -382,9 +390,31 @@ impl<'t> Parser<'t> {
 
 #[cfg(test)]
 mod tests {
-    use pintle_value::{object, print};
+    use pintle_value::object;
 
     use super::*;
+
+    #[test]
+    fn the_sources_of_a_path_contain_its_values() {
+        for (path, expect) in [
+            (".spec.n", &["spec.n"][..]),
+            (".spec['n','list']", &["spec.n", "spec.list"]),
+            (".spec.list[1].a", &["spec.list"]),
+            (".status.conditions[?(@.type==\"Ready\")].status", &["status.conditions"]),
+            (".metadata.annotations.a\\.b/c", &["metadata.annotations"]),
+            (".spec['a<b'].c", &["spec"]),
+            (".spec['*'].c", &["spec"]),
+            (".spec[*].c", &["spec"]),
+            ("..c", &[]),
+            ("['a.b']", &[]),
+        ] {
+            assert_eq!(JsonPath::parse(path).expect(path).sources(), expect, "{path}");
+        }
+        let unions = "['a','b']".repeat(40);
+        let sources = JsonPath::parse(&unions).expect("a path").sources();
+        assert_eq!(sources.len(), MAX_SOURCES);
+        assert_eq!(sources.first().map(String::as_str), Some("a.a.a.a"));
+    }
 
     fn sample() -> Value {
         object! {

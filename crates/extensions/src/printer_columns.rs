@@ -9,6 +9,9 @@ use pintle_value::{Value, print};
 
 use crate::json_path::JsonPath;
 
+/// The maximum number of columns whose fields are selected. The rows of a table with more are made from whole objects.
+const MAX_SELECTING_COLUMNS: usize = 32;
+
 /// The table of a custom resource.
 pub(crate) struct PrinterColumns {
     columns: Vec<Column>,
@@ -49,7 +52,7 @@ impl PrinterColumns {
             table.paths.push(path);
         }
         let sources: Vec<Vec<String>> = table.paths.iter().map(JsonPath::sources).collect();
-        if sources.iter().all(|sources| !sources.is_empty()) {
+        if sources.len() <= MAX_SELECTING_COLUMNS && sources.iter().all(|sources| !sources.is_empty()) {
             table.sources = sources.into_iter().flatten().chain(["metadata.name".to_owned()]).collect();
         }
         Box::new(table)

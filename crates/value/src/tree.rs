@@ -408,6 +408,16 @@ impl Serialize for Value {
     }
 }
 
+/// The only key of a number that `serde_json` hands over as a map. Any crate of a program can make it do so, by the feature
+/// `arbitrary_precision`.
+const SERDE_JSON_NUMBER: &str = "$serde_json::private::Number";
+
+/// Parses a number as JSON writes it.
+fn parse_number(text: &str) -> Option<Value> {
+    let float = || text.parse().ok().filter(|float: &f64| float.is_finite()).map(Value::Float);
+    text.parse().ok().map(Value::Int).or_else(float)
+}
+
 impl<'de> serde::Deserialize<'de> for Value {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         struct Visitor;
@@ -461,6 +471,12 @@ impl<'de> serde::Deserialize<'de> for Value {
                 while let Some(entry) = map.next_entry::<Str, Value>()? {
                     entries.push(entry);
                 }
+                if let [(key, Value::String(text))] = &entries[..]
+                    && key == SERDE_JSON_NUMBER
+                    && let Some(number) = parse_number(text)
+                {
+                    return Ok(number);
+                }
                 Ok(Value::Object(Object::from_entries(entries)))
             }
         }
@@ -484,6 +500,15 @@ macro_rules! object {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_arbitrary_precision_are_numbers() {
+        let decode = |json: &str| serde_json::from_str::<Value>(json).expect("JSON");
+        let number = |text: &str| decode(&format!(r#"{{"a":{{"$serde_json::private::Number":"{text}"}}}}"#));
+        assert_eq!(number("-7"), object! { "a": -7 });
+        assert_eq!(number("2.5"), object! { "a": 2.5 });
+        assert_eq!(number("x"), object! { "a": object! { "$serde_json::private::Number": "x" } });
+    }
 
     #[test]
     fn last_of_duplicate_keys_wins() {

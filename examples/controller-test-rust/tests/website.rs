@@ -14,7 +14,7 @@ async fn start() -> (TestCluster, ServiceAccountUser) {
     let permissions = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
     let cluster = TestCluster::builder().crd::<Website>().manifest_file(permissions).start().await;
     let account = cluster.service_account("default", "website-controller");
-    tokio::spawn(run(account.client().await.unwrap()));
+    tokio::spawn(run(account.client().await.expect("a client")));
     (cluster, account)
 }
 

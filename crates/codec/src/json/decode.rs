@@ -42,11 +42,14 @@ pub struct DecodeOptions {
     /// The members of the outermost object in which objects are kept as text until they are used (`EncodedObject`).
     /// An object is kept so if it is written as this server writes it. Duplicate keys in it are not found.
     pub kept_as_text: &'static [&'static str],
+    /// The number of objects and arrays around the text in a stored object. Only the objects of a whole text are shared.
+    pub enclosing: usize,
 }
 
 impl DecodeOptions {
     /// The options for stored objects, whose field sets are in the form in which they are written.
-    pub const STORED: Self = Self { duplicates: false, infinities: false, stored: true, kept_as_text: &[] };
+    pub const STORED: Self =
+        Self { duplicates: false, infinities: false, stored: true, kept_as_text: &[], enclosing: 0 };
 }
 
 /// The result of [`decode`].
@@ -71,7 +74,8 @@ pub fn decode(text: &[u8], options: DecodeOptions) -> Result<Decoded, DecodeErro
     let mut parser = Parser {
         text: &valid,
         offset: 0,
-        depth: 0,
+        depth: options.enclosing,
+        shares: options.enclosing == 0,
         duplicates: false,
         overflow: None,
         unlike_text: 0,
@@ -179,6 +183,8 @@ struct Parser<'a> {
     text: &'a str,
     offset: usize,
     depth: usize,
+    /// Whether stored objects are shared.
+    shares: bool,
     duplicates: bool,
     /// The first number that does not fit a `float64`.
     overflow: Option<&'a str>,
@@ -324,7 +330,9 @@ impl<'a> Parser<'a> {
         }
         let is_like_text = self.unlike_text == unlike_text;
         match (u32::try_from(text_start), u32::try_from(self.offset)) {
-            (Ok(start), Ok(end)) if self.stored && is_like_text => Ok(Value::Object(object.into_shared(start..end))),
+            (Ok(start), Ok(end)) if self.stored && self.shares && is_like_text => {
+                Ok(Value::Object(object.into_shared(start..end)))
+            }
             _ => Ok(Value::Object(object)),
         }
     }

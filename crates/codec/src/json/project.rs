@@ -63,7 +63,7 @@ impl Projection {
     /// part of the text that is read is not well-formed, compact JSON.
     #[must_use]
     pub fn read(&self, json: &[u8]) -> Option<Value> {
-        self.value(&mut JsonCursor::new(json), true)
+        self.value(&mut JsonCursor::new(json), true, 0)
     }
 
     /// Decodes the selected fields of a stored object whose members begin behind the offset `from`, where another member
@@ -75,7 +75,7 @@ impl Projection {
             cursor.byte(b'}')?;
             return Some(Value::object());
         }
-        self.members(&mut cursor, true)
+        self.members(&mut cursor, true, 1)
     }
 
     /// Removes a member from the selection. Returns the selection below the member.
@@ -86,27 +86,28 @@ impl Projection {
 
     /// Decodes the selected fields of the value at a cursor and moves the cursor behind it.
     pub fn read_at(&self, cursor: &mut JsonCursor<'_>) -> Option<Value> {
-        self.value(cursor, false)
+        self.value(cursor, false, 0)
     }
 
-    /// Decodes a value. The cursor may stay within the value if it `is_last`: if nothing after it is read.
-    fn value(&self, cursor: &mut JsonCursor<'_>, is_last: bool) -> Option<Value> {
+    /// Decodes a value inside `enclosing` objects and arrays. The cursor may stay within the value if it `is_last`: if
+    /// nothing after it is read.
+    fn value(&self, cursor: &mut JsonCursor<'_>, is_last: bool, enclosing: usize) -> Option<Value> {
         match cursor.peek()? {
             b'{' if self.only_names => names(cursor),
             b'{' if !self.members.is_empty() => {
                 cursor.byte(b'{')?;
-                self.members(cursor, is_last)
+                self.members(cursor, is_last, enclosing + 1)
             }
-            b'[' if !self.members.is_empty() => self.array(cursor),
-            _ => Some(decode(cursor.value()?, DecodeOptions::STORED).ok()?.value),
+            b'[' if !self.members.is_empty() => self.array(cursor, enclosing + 1),
+            _ => Some(decode(cursor.value()?, DecodeOptions { enclosing, ..DecodeOptions::STORED }).ok()?.value),
         }
     }
 
-    fn array(&self, cursor: &mut JsonCursor<'_>) -> Option<Value> {
+    fn array(&self, cursor: &mut JsonCursor<'_>, enclosing: usize) -> Option<Value> {
         let mut elements = Vec::new();
         cursor.byte(b'[')?;
         while cursor.byte(b']').is_none() {
-            elements.push(self.value(cursor, false)?);
+            elements.push(self.value(cursor, false, enclosing)?);
             if cursor.byte(b',').is_none() {
                 cursor.byte(b']')?;
                 break;
@@ -116,7 +117,7 @@ impl Projection {
     }
 
     /// Decodes the members of an object that follow the cursor.
-    fn members(&self, cursor: &mut JsonCursor<'_>, is_last: bool) -> Option<Value> {
+    fn members(&self, cursor: &mut JsonCursor<'_>, is_last: bool, enclosing: usize) -> Option<Value> {
         let mut object = Object::new();
         while cursor.byte(b'}').is_none() {
             let name = cursor.name()?;
@@ -124,7 +125,7 @@ impl Projection {
                 Some((member, wanted)) => {
                     let is_first_of_name = !object.contains_key(member);
                     let is_last = is_last && is_first_of_name && object.len() + 1 == self.members.len();
-                    let value = wanted.value(cursor, is_last)?;
+                    let value = wanted.value(cursor, is_last, enclosing)?;
                     object.insert(member.clone(), value);
                     if is_last {
                         break;
@@ -197,6 +198,15 @@ mod tests {
         check(&["a", "a.b", "ab"], r#"{"a":{"b":1,"c":2},"ab":3,"b":4}"#, Some(r#"{"a":{"b":1,"c":2},"ab":3}"#));
         check(&["a.*"], r#"{"a":{"b":"}","c\n":[1]},"d":2}"#, Some(r#"{"a":{"b":null,"c\n":null}}"#));
         check(&["a.*", "b.*"], r#"{"a":[{"c":1}],"b":2}"#, Some(r#"{"a":[{"c":1}],"b":2}"#));
+    }
+
+    #[test]
+    fn field_sets_stay_text() {
+        let object = br#"{"kind":"A","metadata":{"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{"f:a":{}}}}]}}"#;
+        let metadata = Projection::of(["metadata"]).read(object).expect("an object");
+        let [entry] = metadata.items_at(&["metadata", "managedFields"]) else { panic!("{metadata:?}") };
+        let fields = entry.get("fieldsV1").and_then(Value::as_object).expect("a field set");
+        assert_eq!(fields.encoded().map(pintle_value::EncodedObject::text), Some(r#"{"f:spec":{"f:a":{}}}"#));
     }
 
     #[test]

@@ -15,12 +15,12 @@ pub trait SubresourceStrategy: Send + Sync {
         Errors::new()
     }
 
-    /// Runs the expensive validations; see [`Strategy::validate_expensive`].
+    /// Runs the expensive validations; see [`Strategy::validate_expensive`](super::Strategy::validate_expensive).
     fn validate_expensive(&self, _: &Value, _old: &Value, _errors: &mut Errors, _: CostBudget) -> Option<Vec<String>> {
         Some(Vec::new())
     }
 
-    /// The part of the validation that depends on the cluster; see [`Strategy::cluster_validation`].
+    /// The part of the validation that depends on the cluster; see [`Strategy::cluster_validation`](super::Strategy::cluster_validation).
     fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
         None
     }

@@ -6,11 +6,11 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use crate::declarative::Rules;
 use crate::validation::{invalid_each, validate_qualified_name};
 
-/// The pod fields that environment variables may refer to.
 static KEY: Rules = Rules::own("core/v1", "ConfigMapKeySelector");
 static FILE_KEY: Rules = Rules::own("core/v1", "FileKeySelector");
 static ENV_SOURCE: Rules = Rules::own("core/v1", "ConfigMapEnvSource");
 
+/// The pod fields that environment variables may refer to.
 const ENV_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
