@@ -408,7 +408,7 @@ impl WorkloadRun {
         let events = self.reflectors.iter().map(|running| running.checker.events).sum();
         let text = format!(
             "{}: {changes} changes, {events} checked events, {} reflectors, {} watches, {} lists, {} bookmarks, \
-             {} restarts (the longest start {} ms), {} acknowledged writes of crds, {} relists, {} expired lists, \
+             {} restarts (the longest start {} ms), {} acknowledged writes of CRDs, {} relists, {} expired lists, \
              {:.0} s, {} MB peak resident memory\n",
             self.scenario.name,
             self.reflectors.len(),

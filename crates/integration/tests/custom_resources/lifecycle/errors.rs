@@ -111,7 +111,7 @@ fn creates_fail_while_the_crd_is_terminating() {
             group["resources"][0]["verbs"].to_string()
         };
         while verbs().await != r#"["delete","deletecollection","get","list","watch"]"# {}
-        let refused = "widgets.example.com \"new\" is forbidden: create not allowed while custom resource crd is \
+        let refused = "widgets.example.com \"new\" is forbidden: create not allowed while custom resource definition is \
                        terminating";
         let new = widget("new", &json!({})).to_string();
         cluster.post(WIDGETS, new.clone()).await.expect_error(403, "Forbidden", refused);
