@@ -68,7 +68,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "cel", target: cel::expression, seeds: cel::expression_seeds },
     FuzzTarget { name: "pattern", target: cel::pattern, seeds: cel::pattern_seeds },
     FuzzTarget { name: "structural_schema", target: schema::schema, seeds: schema::schema_seeds },
-    FuzzTarget { name: "definition", target: schema::crd, seeds: schema::crd_seeds },
+    FuzzTarget { name: "crd", target: schema::crd, seeds: schema::crd_seeds },
     FuzzTarget { name: "request_head", target: request::request_head, seeds: request::seeds },
     FuzzTarget { name: "quantity", target: scalar::quantity, seeds: scalar::quantity_seeds },
     FuzzTarget { name: "time", target: scalar::time, seeds: scalar::time_seeds },

@@ -218,7 +218,7 @@ impl Requests {
     }
 
     fn crd(&mut self) -> HostileRequest {
-        let mut body = self.seed_of("definition");
+        let mut body = self.seed_of("crd");
         if let Ok(mut crd) = serde_json::from_slice::<Value>(&body) {
             if self.random.once_in(2) {
                 grow(&mut self.random, &mut crd);
