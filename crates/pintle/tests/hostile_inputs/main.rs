@@ -41,8 +41,8 @@ enum End {
     At(Instant),
 }
 
-/// The memory that a server under attack may take for caches, such as rules with compiled patterns, and for memory that the
-/// allocator keeps, in bytes. A short first part may not fill them.
+/// The memory of a server under attack that counts as caches, in bytes. Rules with compiled patterns and free memory of the
+/// allocator take it. A short first part may not fill them.
 const CACHES: usize = 300 << 20;
 
 /// The server under attack, and the counts of the run.
