@@ -65,7 +65,7 @@ impl JsonPath {
         self.walk(root, &Visits(Cell::new(MAX_VISITS))).unwrap_or_default()
     }
 
-    /// The paths of at most [`MAX_SOURCES`] fields that contain all values at this path. The names in them need no
+    /// The paths of at most `MAX_SOURCES` fields that contain all values at this path. The names in them need no
     /// escapes in JSON and contain no dot. Empty if only the root contains all values.
     #[must_use]
     pub fn sources(&self) -> Vec<String> {
