@@ -241,8 +241,8 @@ async fn writes_that_wait_for_a_lease_of_an_etcd_that_hangs_fail_together() {
     for write in writes {
         assert!(write.await.unwrap().is_err());
     }
-    // One call takes 10 seconds, and twenty calls one after the other take 200.
-    assert!(began.elapsed() < Duration::from_secs(100), "{:?}", began.elapsed());
+    // One call takes 10 seconds.
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
     etcd.resume();
     let change = Change::create("/events/last", "1").with_ttl(Duration::from_secs(60));
     store.commit(change).await.unwrap();
