@@ -172,7 +172,6 @@ impl<T: SortedEntry> SortedEntries<T> {
         // middle.
         let at = if index == found.next_index() { index } else { length / 2 };
         let rest = if at == length {
-            found.set_prefix();
             Chunk::new(entry, hash)
         } else {
             let mut rest = found.split_off(at);
