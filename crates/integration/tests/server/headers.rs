@@ -1,8 +1,13 @@
 //! Response headers: caching, audit ID, CORS, warnings and `Vary`.
 
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
 use pintle::Options;
 use pintle_integration::{Cluster, Response};
 use serde_json::json;
+
+use crate::metrics::Scrape;
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -103,6 +108,32 @@ fn vary_lists_the_headers_that_select_the_encoding() {
         check(CONFIGMAPS, "identity", &[]).await;
         check(CONFIGMAPS, "gzip", &["Accept-Encoding"]).await;
         check(&format!("{CONFIGMAPS}/large"), "gzip", &["Accept-Encoding"]).await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn compressed_lists_contain_what_lists_contain() {
+    pintle_integration::run(async {
+        let cluster = Cluster::start().await;
+        let kept = async || Scrape::of(&cluster, "/metrics").await.sum("pintle_compressed_blocks_bytes");
+        for number in 0..60 {
+            let text: String = (0..1_500).map(|line| format!("{} ", line * (number + 7))).collect();
+            let object = json!({"metadata": {"name": format!("m{number:02}")}, "data": {"k": text}}).to_string();
+            let _ = cluster.post(CONFIGMAPS, object).await.expect(201);
+        }
+        // Parts of a list are kept when it is sent for the second time, and used from the third time on.
+        for round in 0..4 {
+            let get = async |encoding: &str| {
+                cluster.request("GET", CONFIGMAPS).header("Accept-Encoding", encoding).send().await.expect(200)
+            };
+            let (plain, zipped) = (get("identity").await, get("gzip").await);
+            assert_eq!(zipped.header("content-encoding"), "gzip");
+            let mut unzipped = Vec::new();
+            GzDecoder::new(&zipped.body[..]).read_to_end(&mut unzipped).expect("a gzip stream");
+            assert!(unzipped == plain.body, "round {round}");
+            assert_eq!(kept().await > 0.0, round > 0, "round {round}");
+        }
         cluster.stop().await;
     });
 }

@@ -1,19 +1,17 @@
 //! Compression of large responses, with kube-apiserver's parameters: gzip at its fastest level for gets and lists of at
 //! least 128 KiB.
 
-use std::io::{self, Write};
-use std::task::{Context, Poll, ready};
+use std::io;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 
 use pintle_gates::Feature;
 
 use crate::context::RequestContext;
-use crate::http::{Body, BodySource, PullBody, Response};
+use crate::http::{Body, BodySource, GzipStream, PullBody, Response};
 
 /// The size below which responses are not compressed, in bytes.
 const THRESHOLD: usize = 128 * 1024;
@@ -40,8 +38,7 @@ pub(crate) fn compress_from(threshold: usize, request: &RequestContext, mut resp
             return response;
         }
     };
-    let encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    let gzip = Gzip { inner, encoder: Some(encoder) };
+    let gzip = Gzip { inner, stream: Some(GzipStream::new(request.cluster.compressed_blocks.clone())) };
     *response.body_mut() = Body::Pull(PullBody::new(None, Box::new(gzip), &request.cluster.limits.cpu_permits));
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
@@ -64,27 +61,32 @@ impl BodySource for Single {
 
 struct Gzip {
     inner: Box<dyn BodySource>,
-    encoder: Option<GzEncoder<Vec<u8>>>,
+    /// `None` after the end of the stream.
+    stream: Option<GzipStream>,
 }
 
 impl BodySource for Gzip {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
-        let Some(encoder) = self.encoder.as_mut() else { return Poll::Ready(None) };
-        loop {
-            let chunk = match ready!(self.inner.poll_next(cx)) {
-                Some(Ok(chunk)) => chunk,
-                Some(Err(error)) => {
-                    self.encoder = None;
-                    return Poll::Ready(Some(Err(error)));
+        let Some(mut stream) = self.stream.take() else { return Poll::Ready(None) };
+        let mut out = Vec::new();
+        let compressed = loop {
+            match self.inner.poll_next(cx) {
+                Poll::Pending => {
+                    self.stream = Some(stream);
+                    return Poll::Pending;
                 }
-                None => return Poll::Ready(self.encoder.take().map(|encoder| encoder.finish().map(Bytes::from))),
-            };
-            if let Err(error) = encoder.write_all(&chunk) {
-                return Poll::Ready(Some(Err(error)));
+                Poll::Ready(Some(Ok(chunk))) => match stream.write(&chunk, &mut out) {
+                    Ok(()) if out.is_empty() => {}
+                    Ok(()) => {
+                        self.stream = Some(stream);
+                        break Ok(());
+                    }
+                    Err(error) => break Err(error),
+                },
+                Poll::Ready(Some(Err(error))) => break Err(error),
+                Poll::Ready(None) => break stream.finish(&mut out),
             }
-            if !encoder.get_ref().is_empty() {
-                return Poll::Ready(Some(Ok(std::mem::take(encoder.get_mut()).into())));
-            }
-        }
+        };
+        Poll::Ready(Some(compressed.map(|()| out.into())))
     }
 }

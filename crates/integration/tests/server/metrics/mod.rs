@@ -9,7 +9,7 @@ use pintle_integration::{Cluster, Protocol, run};
 use pintle_server::RequestLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use scrape::Scrape;
+pub(crate) use scrape::Scrape;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 

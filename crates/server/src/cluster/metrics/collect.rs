@@ -145,6 +145,11 @@ impl Cluster {
                 "Size of the cache of encodings other than JSON, in bytes.",
                 self.stores.cache.encoding_cache().size() as f64,
             ),
+            (
+                "pintle_compressed_blocks_bytes",
+                "Size of the parts of compressed responses that are kept for later responses, in bytes.",
+                self.compressed_blocks.size() as f64,
+            ),
         ] {
             out.family(name, Kind::Gauge, Stability::Alpha, help).value(&[], value);
         }
