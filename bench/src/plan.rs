@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     /// long.
     pub(crate) many_objects: Option<u64>,
     /// The number of CRDs.
-    pub(crate) definitions: u64,
+    pub(crate) crds: u64,
     /// The number of objects in an ordinary list.
     pub(crate) listed_objects: u64,
     /// The number of pods in the large list.
@@ -60,7 +60,7 @@ impl Plan {
         test_clusters: (20, 100),
         stored_objects: 300_000,
         many_objects: Some(1_000_000),
-        definitions: 800,
+        crds: 800,
         listed_objects: 10_000,
         pods: 100_000,
         deletes_per_client: 500,
@@ -82,7 +82,7 @@ impl Plan {
         test_clusters: (5, 20),
         stored_objects: 20_000,
         many_objects: None,
-        definitions: 400,
+        crds: 400,
         listed_objects: 10_000,
         pods: 10_000,
         deletes_per_client: 50,
@@ -105,7 +105,7 @@ impl Plan {
         test_clusters: (1, 2),
         stored_objects: 10,
         many_objects: Some(10),
-        definitions: 4,
+        crds: 4,
         listed_objects: 100,
         pods: 100,
         deletes_per_client: 2,

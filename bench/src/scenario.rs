@@ -9,9 +9,9 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    access, admission, apply, beside_large, big_list, cascading_delete, clusters, codecs, contention, conversion,
-    create, custom_objects, definitions, delete, etcd, fanout, filtered_watches, get, growth, hostile, instructions,
-    lease_renewals, list, memory, million, mixed, open_loop, pods, start, start_loaded, update,
+    access, admission, apply, beside_large, big_list, cascading_delete, clusters, codecs, contention, conversion, crds,
+    create, custom_objects, delete, etcd, fanout, filtered_watches, get, growth, hostile, instructions, lease_renewals,
+    list, memory, million, mixed, open_loop, pods, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target};
 
@@ -39,7 +39,7 @@ pub(crate) const ALL: &[Scenario] = &[
     start::SCENARIO,
     start_loaded::SCENARIO,
     clusters::SCENARIO,
-    definitions::SCENARIO,
+    crds::SCENARIO,
     memory::SCENARIO,
     million::SCENARIO,
     get::SCENARIO,

@@ -14,7 +14,7 @@ use crate::target::ProcessMeter;
 pub(crate) const COMMAND: &str = "test-clusters";
 
 /// The content of a prepared cluster.
-const DEFINITION: &str = "
+const CRD: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: gadgets.example.com}
@@ -78,7 +78,7 @@ async fn numbers(single: usize, parallel: usize) -> Result<Value> {
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let (mut starts, mut forks, mut stops) = (Vec::new(), Vec::new(), Vec::new());
     // The first start loads the data that all clusters share.
-    let prepared = TestCluster::builder().manifests(DEFINITION).start().await;
+    let prepared = TestCluster::builder().manifests(CRD).start().await;
     for _ in 0..single {
         let start = Instant::now();
         let cluster = TestCluster::start().await;

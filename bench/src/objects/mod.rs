@@ -2,7 +2,7 @@
 //! settings. The same name and seed produce the same object in every run.
 
 mod config_map;
-pub(crate) mod definition;
+pub(crate) mod crd;
 mod deployment;
 mod lease;
 mod pod;

@@ -14,7 +14,7 @@ use super::conversion::{self, wait_until_served};
 use crate::Result;
 use crate::client::{get, with_body};
 use crate::load::{Load, Workload};
-use crate::objects::definition::{DEFINITIONS, group};
+use crate::objects::crd::{CRDS, group};
 use crate::objects::{config_map, config_maps_path, create, fill};
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::Server;
@@ -74,9 +74,9 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
 /// Creates the objects that large requests read, and returns the large requests.
 async fn prepare(server: &Server, namespace: &str, maps: &str, listed: u64) -> Result<Vec<Large>> {
     let mut connection = server.connect().await?;
-    let definitions = [conversion::definition(), free_definition(), compared_definition()];
-    for definition in definitions {
-        connection.execute(with_body(Method::POST, DEFINITIONS, definition.to_string()), StatusCode::CREATED).await?;
+    let crds = [conversion::crd(), free_crd(), compared_crd()];
+    for crd in crds {
+        connection.execute(with_body(Method::POST, CRDS, crd.to_string()), StatusCode::CREATED).await?;
     }
     let converted = |version: &str| format!("/apis/bench.example.com/{version}/namespaces/{namespace}/conversions");
     let [free, compared] =
@@ -139,23 +139,23 @@ fn deep_spec() -> String {
 }
 
 /// A CRD whose objects may have any spec.
-fn free_definition() -> Value {
+fn free_crd() -> Value {
     let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    custom_definition("frees", "Free", spec)
+    custom_crd("frees", "Free", spec)
 }
 
 /// A CRD with a rule that compares each item of a list with each other item.
-fn compared_definition() -> Value {
+fn compared_crd() -> Value {
     let items = json!({"type": "array", "maxItems": COMPARED_ITEMS, "items": {"type": "string", "maxLength": 20}});
     let rule = json!({"rule": "self.items.all(one, self.items.all(other, one == other || one != other))"});
-    custom_definition(
+    custom_crd(
         "compareds",
         "Compared",
         json!({"type": "object", "properties": {"items": items}, "x-kubernetes-validations": [rule]}),
     )
 }
 
-fn custom_definition(plural: &str, kind: &str, spec: Value) -> Value {
+fn custom_crd(plural: &str, kind: &str, spec: Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

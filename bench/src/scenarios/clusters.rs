@@ -34,7 +34,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let report = &mut bench.report;
     report.section("clusters in the process of a test");
     report.row("start", median(starts), "ms").at_most(10.0);
-    report.row("fork of a cluster with a definition", median(forks), "ms").at_most(10.0);
+    report.row("fork of a cluster with a CRD", median(forks), "ms").at_most(10.0);
     report.row("stop", median(stops), "ms").at_most(20.0);
     report
         .row(format!("{parallel} clusters at once, until all are ready"), median(ready), "ms")

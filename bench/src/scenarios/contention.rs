@@ -8,12 +8,12 @@ use http::{Method, StatusCode};
 
 use super::access::{bind, credentials};
 use super::conversion::wait_until_served;
+use super::crds::create_crd;
 use super::create::create_workload;
-use super::definitions::create_definition;
 use crate::Result;
 use crate::client::{HttpRequest, Protocol, get, patch, plain, with_body};
 use crate::load::{Load, Workload, median_round};
-use crate::objects::definition::{custom_object, custom_objects_path};
+use crate::objects::crd::{custom_object, custom_objects_path};
 use crate::objects::{config_map, config_maps_path, create, fill, pod, pods_path};
 use crate::report::LockHolds;
 use crate::scenario::{Scenario, ScenarioContext};
@@ -102,7 +102,7 @@ async fn prepare(server: &Server) -> Result<()> {
     let mut connection = server.connect().await?;
     bind(&mut connection).await?;
     for collection in 0..COLLECTIONS {
-        create_definition(&mut connection, collection, 0).await?;
+        create_crd(&mut connection, collection, 0).await?;
         let path = custom_objects_path(collection, NAMESPACE);
         wait_until_served(&mut connection, &path).await?;
         for object in 0..CLIENTS as u64 {

@@ -24,13 +24,13 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     run: |bench| Box::pin(run(bench)),
 };
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/conversions.bench.example.com";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/conversions.bench.example.com";
 /// The timeout until the version of a CRD is served.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A CRD with the storage version v1. The version v1beta1 has the same schema, and v2 has an additional field.
-pub(super) fn definition() -> Value {
+pub(super) fn crd() -> Value {
     let version = |name: &str, more: Option<&str>| {
         let mut properties = json!({ "settings": { "type": "string" } });
         if let Some(name) = more {
@@ -68,8 +68,8 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let namespace = target.namespace("conversion").await?;
     let path = |version: &str| format!("/apis/bench.example.com/{version}/namespaces/{namespace}/conversions");
     let mut connection = target.server.connect().await?;
-    let body = definition().to_string();
-    connection.execute(with_body(Method::POST, DEFINITIONS, body), StatusCode::CREATED).await?;
+    let body = crd().to_string();
+    connection.execute(with_body(Method::POST, CRDS, body), StatusCode::CREATED).await?;
     wait_until_served(&mut connection, &path("v1")).await?;
     fill(&target.server, &path("v1"), count, object).await?;
     let size = connection.execute(get(path("v1")), StatusCode::OK).await? as f64;
@@ -94,7 +94,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     if !bench.is_on_go_api_server() {
         convert_by_webhook(bench, &target.server, &mut connection, &path("v2")).await?;
     }
-    connection.execute(plain(Method::DELETE, DEFINITION), StatusCode::OK).await?;
+    connection.execute(plain(Method::DELETE, CRD), StatusCode::OK).await?;
     target.tear_down().await
 }
 
@@ -115,7 +115,7 @@ async fn convert_by_webhook(
             "webhook": { "clientConfig": webhook.client_config, "conversionReviewVersions": reviews },
         });
         let change = json!({ "spec": { "conversion": conversion } }).to_string();
-        connection.execute(patch(DEFINITION, "application/merge-patch+json", change), StatusCode::OK).await?;
+        connection.execute(patch(CRD, "application/merge-patch+json", change), StatusCode::OK).await?;
         let before = webhook.converted();
         while webhook.converted() == before {
             uncached.discard_last();

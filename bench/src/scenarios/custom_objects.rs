@@ -5,12 +5,12 @@ use std::sync::Arc;
 use http::StatusCode;
 
 use super::conversion::wait_until_served;
-use super::definitions::create_definition;
+use super::crds::create_crd;
 use crate::Result;
 use crate::client::{HttpRequest, get, patch};
 use crate::load::{Load, Workload, median_round};
+use crate::objects::crd::{custom_object, custom_objects_path};
 use crate::objects::create;
-use crate::objects::definition::{custom_object, custom_objects_path};
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::Server;
 
@@ -36,7 +36,7 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         let number = number as u64;
         let collection = custom_objects_path(number, &namespace);
         let mut connection = target.server.connect().await?;
-        create_definition(&mut connection, number, rules).await?;
+        create_crd(&mut connection, number, rules).await?;
         wait_until_served(&mut connection, &collection).await?;
         fill(&target.server, number, &collection, bench.plan.listed_objects.min(LISTED)).await?;
         let made = collection.clone();

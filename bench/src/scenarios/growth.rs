@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::access::{bind, credentials};
 use super::admission::{binding, policy, rule};
+use super::crds::create_crd;
 use super::create::create_workload;
-use super::definitions::create_definition;
 use crate::Result;
 use crate::callgrind::{Callgrind, PROFILE};
 use crate::client::{HttpRequest, Protocol, get, with_body};
@@ -73,7 +73,7 @@ enum Things {
     /// Dependents of one object.
     Dependents,
     /// A CRD. The scenario waits until it is established.
-    Definitions,
+    Crds,
     /// A watch of other objects.
     Watches,
 }
@@ -81,7 +81,7 @@ enum Things {
 const DIMENSIONS: [Dimension; 9] = [
     Dimension { name: "objects", count: 1000, things: Things::Objects(&[other_object]) },
     Dimension { name: "namespaces", count: 20, things: Things::Objects(&[namespace]) },
-    Dimension { name: "definitions", count: 8, things: Things::Definitions },
+    Dimension { name: "CRDs", count: 8, things: Things::Crds },
     Dimension { name: "watches of other things", count: 20, things: Things::Watches },
     Dimension { name: "role bindings of others", count: 100, things: Things::Objects(&[role_binding]) },
     Dimension { name: "webhooks for other resources", count: 10, things: Things::Objects(&[webhook]) },
@@ -393,10 +393,10 @@ impl Dimension {
                 create_all(server, to - from, move |number| dependent(from + number, &uid)).await?;
                 Ok(None)
             }
-            Things::Definitions => {
+            Things::Crds => {
                 let mut connection = server.connect().await?;
                 for number in from..to {
-                    create_definition(&mut connection, number, 0).await?;
+                    create_crd(&mut connection, number, 0).await?;
                 }
                 Ok(None)
             }

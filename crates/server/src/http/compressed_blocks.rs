@@ -68,8 +68,8 @@ impl Kept {
         std::mem::replace(&mut self.remembered[place], hash) == hash
     }
 
-    /// Keeps a block. Removes any other blocks if there is no room: to remove the oldest would remove every block of a
-    /// list that is larger than the room, each time just before it is needed.
+    /// Keeps a block. If there is no room, any other blocks are removed. A list may be larger than the room: if its
+    /// oldest block were removed, the next list would need just this block.
     fn insert(&mut self, hash: u64, block: Block) {
         self.remove(hash);
         self.bytes += block.size();

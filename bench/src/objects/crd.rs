@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 /// The collection path of CRDs.
-pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// The number of CRDs in one API group.
 const PER_GROUP: u64 = 10;
@@ -19,8 +19,8 @@ pub(crate) fn group(number: u64) -> String {
 }
 
 /// The path of the n-th CRD.
-pub(crate) fn definition_path(number: u64) -> String {
-    format!("{DEFINITIONS}/things{number}.{}", group(number))
+pub(crate) fn crd_path(number: u64) -> String {
+    format!("{CRDS}/things{number}.{}", group(number))
 }
 
 /// The collection path of custom objects of the n-th CRD.
@@ -30,7 +30,7 @@ pub(crate) fn custom_objects_path(number: u64, namespace: &str) -> String {
 
 /// The n-th CRD, of about 30 KB. It has a status, printer columns, lists with map keys, and `rules` CEL validation
 /// rules.
-pub(crate) fn definition(number: u64, rules: usize) -> Value {
+pub(crate) fn crd(number: u64, rules: usize) -> Value {
     let rule = |at: usize| {
         json!({
             "rule": format!("!has(self.count1) || self.count1 <= {} || self.name4.size() > 0", 1_000 + at),

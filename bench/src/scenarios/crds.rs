@@ -12,12 +12,12 @@ use super::start::StartTimes;
 use crate::Result;
 use crate::client::{Connection, HttpRequest, get, get_as, with_body};
 use crate::load::{Percentiles, median};
-use crate::objects::definition::{DEFINITIONS, custom_objects_path, definition, definition_path};
+use crate::objects::crd::{CRDS, crd, crd_path, custom_objects_path};
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::{Server, ServerProcess};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "definitions",
+    name: "crds",
     description: "many CustomResourceDefinitions: time until established, memory, discovery, start time",
     requires_binary: true,
     on_go_api_server: false,
@@ -31,14 +31,14 @@ const MAX_ESTABLISHED_MS: f64 = 50.0;
 /// The pause between two checks whether a CRD is established.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The memory budget of a CRD in addition to its own bytes, in KB.
-const MAX_KB_PER_DEFINITION: f64 = 40.0;
+const MAX_KB_PER_CRD: f64 = 40.0;
 /// The budget for the additional start time with all CRDs, in milliseconds.
 const MAX_EXTRA_START_MS: f64 = 100.0;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
-    let (binary, folder, count) = (bench.binary()?, bench.scratch().join("definitions"), bench.plan.definitions);
+    let (binary, folder, count) = (bench.binary()?, bench.scratch().join("crds"), bench.plan.crds);
     // The first start generates certificates, so it is not measured.
     ServerProcess::pintle(&binary, &folder).await?.stop().await?;
     let empty = ServerProcess::pintle(&binary, &folder).await?;
@@ -46,8 +46,8 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let server = empty.server.clone();
     let before = server.settled_memory(&bench.plan).await?;
 
-    let sequential = create_definitions(&server, 0..count / 2, 1).await?;
-    let concurrent = create_definitions(&server, count / 2..count, CLIENTS).await?;
+    let sequential = create_crds(&server, 0..count / 2, 1).await?;
+    let concurrent = create_crds(&server, count / 2..count, CLIENTS).await?;
     let after = server.settled_memory(&bench.plan).await?;
     let follow_ups = measure_follow_up_requests(&server, count).await?;
     empty.stop().await?;
@@ -58,9 +58,9 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
         starts.add(&process);
         process.stop().await?;
     }
-    let definition_kb = definition(0, 0).to_string().len() as f64 / 1e3;
+    let crd_kb = crd(0, 0).to_string().len() as f64 / 1e3;
     let report = &mut bench.report;
-    report.section(format!("{count} definitions of {definition_kb:.0} KB"));
+    report.section(format!("{count} CRDs of {crd_kb:.0} KB"));
     for (name, durations) in [("sequentially", sequential), ("16 concurrently", concurrent)] {
         let Percentiles { p50, p99, .. } = durations;
         report.row(format!("create until established, {name}: p50"), p50, "ms").at_most(MAX_ESTABLISHED_MS);
@@ -68,19 +68,19 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     }
     if let Some((before, after)) = before.zip(after) {
         let each = after.saturating_sub(before) as f64 / count.max(1) as f64 / 1e3;
-        let note = format!("{definition_kb:.0} KB are its own bytes, counted twice while it is in the history");
-        report.row("memory per definition", each, "KB").at_most(MAX_KB_PER_DEFINITION + 2.0 * definition_kb).note(note);
+        let note = format!("{crd_kb:.0} KB are its own bytes, counted twice while it is in the history");
+        report.row("memory per CRD", each, "KB").at_most(MAX_KB_PER_CRD + 2.0 * crd_kb).note(note);
     }
     for (name, durations) in follow_ups {
         report.row(name, durations, "ms");
     }
-    starts.report("start with all definitions", without + MAX_EXTRA_START_MS, report);
+    starts.report("start with all CRDs", without + MAX_EXTRA_START_MS, report);
     std::fs::remove_dir_all(folder)?;
     Ok(())
 }
 
 /// Creates CRDs, and measures the time until each is established.
-async fn create_definitions(server: &Server, numbers: std::ops::Range<u64>, clients: usize) -> Result<Percentiles> {
+async fn create_crds(server: &Server, numbers: std::ops::Range<u64>, clients: usize) -> Result<Percentiles> {
     let next = Arc::new(AtomicU64::new(numbers.start));
     let work = |mut connection: Connection| {
         let (next, end) = (next.clone(), numbers.end);
@@ -92,7 +92,7 @@ async fn create_definitions(server: &Server, numbers: std::ops::Range<u64>, clie
                     return Ok::<_, Box<dyn std::error::Error + Send + Sync>>(durations);
                 }
                 let started = Instant::now();
-                create_definition(&mut connection, number, 0).await?;
+                create_crd(&mut connection, number, 0).await?;
                 durations.push(u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX));
             }
         })
@@ -110,11 +110,11 @@ async fn create_definitions(server: &Server, numbers: std::ops::Range<u64>, clie
 }
 
 /// Creates a CRD and waits until it is established.
-pub(super) async fn create_definition(connection: &mut Connection, number: u64, rules: usize) -> Result<()> {
-    let body = definition(number, rules).to_string();
-    connection.execute(with_body(Method::POST, DEFINITIONS, body), StatusCode::CREATED).await?;
+pub(super) async fn create_crd(connection: &mut Connection, number: u64, rules: usize) -> Result<()> {
+    let body = crd(number, rules).to_string();
+    connection.execute(with_body(Method::POST, CRDS, body), StatusCode::CREATED).await?;
     loop {
-        let body = connection.fetch(get(definition_path(number)), StatusCode::OK).await?;
+        let body = connection.fetch(get(crd_path(number)), StatusCode::OK).await?;
         let found: Value = serde_json::from_slice(&body)?;
         let conditions = found["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
         if conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True") {
@@ -131,7 +131,7 @@ async fn measure_follow_up_requests(server: &Server, count: u64) -> Result<Vec<(
     let mut connection = server.connect().await?;
     let mut found: [Vec<f64>; 3] = Default::default();
     for number in count..count + 5 {
-        create_definition(&mut connection, number, 0).await?;
+        create_crd(&mut connection, number, 0).await?;
         let requests: [HttpRequest; 3] =
             [get_as("/apis", AGGREGATED), get("/openapi/v3"), get(custom_objects_path(number, "default"))];
         for (times, request) in found.iter_mut().zip(requests) {
@@ -140,10 +140,7 @@ async fn measure_follow_up_requests(server: &Server, count: u64) -> Result<Vec<(
             times.push(started.elapsed().as_secs_f64() * 1e3);
         }
     }
-    let names = [
-        "discovery after one more definition",
-        "OpenAPI v3 index after one more definition",
-        "LIST of its kind after one more definition",
-    ];
+    let names =
+        ["discovery after one more CRD", "OpenAPI v3 index after one more CRD", "LIST of its kind after one more CRD"];
     Ok(names.into_iter().zip(found.into_iter().map(median)).collect())
 }
