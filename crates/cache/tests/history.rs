@@ -55,13 +55,14 @@ impl History {
     }
 
     /// Makes all events so far old enough to be packed. A write packs the first events; the others are packed because
-    /// nothing else happens. Waits until no more events are packed.
+    /// nothing else happens. Waits until no more events are packed: the runtime has one thread, so the cache packs a batch
+    /// at each turn of its task.
     async fn pack(&self) {
         self.clock.advance(Duration::from_secs(11));
         self.write("others/x", Some("x")).await;
         let (mut retained, mut unchanged) = (0, 0);
         while unchanged < 20 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::task::yield_now().await;
             let now = self.cache.history_stats().retained_bytes;
             unchanged = if now == retained { unchanged + 1 } else { 0 };
             retained = now;

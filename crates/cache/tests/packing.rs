@@ -101,10 +101,10 @@ async fn what_was_indexed_again_keeps_its_index_when_it_is_packed() {
     indexer.0.store(true, Ordering::Relaxed);
     cache.reindex("pods").await.expect("a store");
     clock.advance(Duration::from_secs(11));
+    // Each write packs two of the due events before it is visible.
     for _ in 0..20 {
         put("others/x", "x").await;
     }
-    tokio::time::sleep(Duration::from_millis(20)).await;
     let pods = cache.watch_cache("pods").expect("a watch cache");
     for (revision, field) in [(red, "R"), (blue, "B")] {
         let object = pods.get("a", Some(revision)).expect("a state").expect("an object");
