@@ -21,6 +21,7 @@ mod client;
 mod cluster;
 mod costly_requests;
 mod etcd;
+mod eventually;
 mod generic_admission;
 mod https_server;
 mod instance;
@@ -37,6 +38,7 @@ pub use client::{Client, ConnectionError, Protocol, RequestBuilder, Response, Re
 pub use cluster::{Cluster, Socket};
 pub use costly_requests::{COSTLY_REQUESTS, CostlyRequest};
 pub use etcd::Etcd;
+pub use eventually::{eventually, expect_waiting};
 pub use generic_admission::generic_admission;
 pub use https_server::{HttpsServer, ReceivedRequest, SentBody, SentResponse};
 pub use kubelet::{Kubelet, POD_ADDRESS};

@@ -1,8 +1,6 @@
 //! Requests that would cost a server without limits gigabytes or minutes (`pintle_integration::COSTLY_REQUESTS`). This
 //! is a separate test program because it measures its process.
 
-use std::time::Duration;
-
 use pintle_integration::{COSTLY_REQUESTS, Cluster, CostlyRequest, ProcessMemory, run};
 
 /// The maximum memory that the process may use for a request, in bytes. Two such requests at once would fit into a
@@ -18,9 +16,7 @@ async fn set_up(cluster: &Cluster, request: &CostlyRequest) {
         let _ = cluster.post(path, object.to_string()).await.expect(201);
     }
     let collection = request.path.split('?').next().unwrap_or_default();
-    while cluster.get(collection).await.status != 200 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    cluster.get_until_status(collection, 200).await;
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle::Options;
-use pintle_integration::{ATTACKS, Attack, AttackEnd, Cluster, ProcessMemory, Protocol, manual_clock};
+use pintle_integration::{ATTACKS, Attack, AttackEnd, Cluster, ProcessMemory, Protocol, eventually, manual_clock};
 use pintle_server::RequestLimits;
 use pintle_server::http::ListenerOptions;
 use serde_json::json;
@@ -156,15 +156,14 @@ fn a_watch_whose_client_does_not_read_ends() {
         let target = cluster.attack_target(MAPS, LARGE);
         let attack = tokio::spawn(async move { unread.run(&target).await });
         let mut reading = cluster.watch(&format!("{MAPS}?watch=1&timeoutSeconds=36000")).await;
-        while metric(&cluster, running).await != 101.0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually("all watches run", || async { metric(&cluster, running).await == 101.0 }).await;
         let _ = cluster.post(MAPS, r#"{"metadata": {"name": "a"}}"#).await.expect(201);
         reading.expect("ADDED", "a").await;
-        while metric(&cluster, terminated).await != 100.0 {
+        let have_ended = || async {
             clock.advance(Duration::from_secs(5));
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+            metric(&cluster, terminated).await == 100.0
+        };
+        eventually("the watches that nobody reads end", have_ended).await;
         assert_eq!(metric(&cluster, running).await, 1.0);
         // The watch whose client reads goes on.
         let _ = cluster.post(MAPS, r#"{"metadata": {"name": "b"}}"#).await.expect(201);

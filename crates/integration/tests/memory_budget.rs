@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use pintle::{MemoryBudget, MemoryUsage, Options};
-use pintle_integration::{Cluster, run};
+use pintle_integration::{Cluster, eventually, run};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
@@ -46,9 +45,8 @@ impl ShortOfMemory {
     /// Sets the memory in use and waits until the server has reached a level.
     async fn use_memory(&self, percent: u64, level: f64) {
         self.usage.0.store(percent, Ordering::Relaxed);
-        while self.metric("pintle_memory_pressure_level").await != level {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let reached = || async { self.metric("pintle_memory_pressure_level").await == level };
+        eventually(&format!("level {level}"), reached).await;
     }
 
     async fn create(&self, name: &str, text: &str) -> u16 {
@@ -84,9 +82,7 @@ fn encodings_are_given_up_first_then_history_and_both_come_back() {
         let mut watch = server.cluster.watch(&format!("{MAPS}?watch=1")).await;
         watch.expect("ADDED", "a").await;
         server.use_memory(86, 2.0).await;
-        while server.cluster.get(&exact).await.status != 410 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        server.cluster.get_until_status(&exact, 410).await;
         let expired = "The resourceVersion for the provided list is too old.";
         server.cluster.get(&exact).await.expect_error(410, "Expired", expired);
         // Watches and writes go on, and the newest history is available.
@@ -163,9 +159,7 @@ fn writes_that_add_memory_are_refused_last_and_reads_deletes_and_watches_go_on()
         let _ = cluster.patch(&held, "merge", r#"{"metadata":{"finalizers":null}}"#).await.expect(200);
         watch.expect("DELETED", "held").await;
         let _ = cluster.delete("/api/v1/namespaces/n").await.expect(200);
-        while cluster.get("/api/v1/namespaces/n").await.status != 404 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        cluster.get_until_status("/api/v1/namespaces/n", 404).await;
         let _ = cluster.get("/readyz").await.expect(200);
 
         // The server leaves a level well below its threshold.
@@ -182,17 +176,12 @@ fn writes_that_add_memory_are_refused_last_and_reads_deletes_and_watches_go_on()
 fn memory_that_cannot_be_measured_fails_readiness_until_it_can() {
     run(async {
         let server = ShortOfMemory::start().await;
-        let is_ready = async || server.cluster.get("/readyz").await.status == 200;
         server.usage.0.store(u64::MAX, Ordering::Relaxed);
-        while is_ready().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        server.cluster.get_until_status("/readyz", 500).await;
         let check = server.cluster.get("/readyz/memory-budget").await.expect(500).text();
         assert!(check.contains("failed to measure the memory in use: a fault"), "{check}");
         server.usage.0.store(0, Ordering::Relaxed);
-        while !is_ready().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        server.cluster.get_until_status("/readyz", 200).await;
         server.cluster.stop().await;
     });
 }

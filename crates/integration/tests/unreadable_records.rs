@@ -73,9 +73,7 @@ fn crd(plural: &str) -> String {
 /// Waits until the objects of a CRD are served.
 async fn wait_until_served(cluster: &Cluster, plural: &str) {
     let path = format!("/apis/example.com/v1/{plural}");
-    while cluster.get(&path).await.status != 200 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    cluster.get_until_status(&path, 200).await;
 }
 
 #[test]

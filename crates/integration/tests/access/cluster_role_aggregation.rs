@@ -68,13 +68,8 @@ async fn rules_of(cluster: &Cluster, name: &str) -> Vec<Value> {
 /// Waits until the controller has failed to aggregate a role and will retry.
 async fn wait_for_retry(cluster: &Cluster) {
     let retries = "workqueue_retries_total{name=\"ClusterRoleAggregator\"} ";
-    loop {
-        let metrics = cluster.get("/metrics").await.expect(200).text();
-        if metrics.lines().find_map(|line| line.strip_prefix(retries)).expect("the metric") != "0" {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
+    let is_retried = |text: &str| text.lines().find_map(|line| line.strip_prefix(retries)).expect("the metric") != "0";
+    cluster.get_until("/metrics", |metrics| is_retried(&metrics.text())).await;
 }
 
 #[test]

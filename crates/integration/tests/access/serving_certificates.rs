@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pintle::{CertificateFiles, ManualClock, NamedCertificate, RequestHeaderNames, Timestamp, TlsOptions};
-use pintle_integration::{AccessOptions, Cluster, Options, Protocol, bootstrapped, run};
+use pintle_integration::{AccessOptions, Cluster, Options, Protocol, bootstrapped, eventually, run};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -125,12 +125,6 @@ async fn list_status(cluster: &Cluster, client: &(String, String)) -> String {
     response.expect("a response").split(' ').nth(1).expect("a status").to_owned()
 }
 
-/// Waits before the next of at most 400 attempts.
-async fn pause(attempt: usize) {
-    assert!(attempt < 400, "nothing has changed");
-    tokio::time::sleep(Duration::from_millis(50)).await;
-}
-
 #[test]
 fn certificates_are_chosen_by_name_and_read_again_when_they_change() {
     run(async {
@@ -163,10 +157,8 @@ fn certificates_are_chosen_by_name_and_read_again_when_they_change() {
         std::fs::write(folder.path().join("default.crt"), &changed.0).expect("the file is written");
         assert!(is_served(&cluster, &first.pem(), "127.0.0.1").await);
         std::fs::write(folder.path().join("default.key"), &changed.1).expect("the file is written");
-        let mut attempts = 0..;
-        while !is_served(&cluster, &second.pem(), "127.0.0.1").await {
-            pause(attempts.next().expect("a number")).await;
-        }
+        let authority = second.pem();
+        eventually("the new pair is in use", || is_served(&cluster, &authority, "127.0.0.1")).await;
         assert!(!is_served(&cluster, &first.pem(), "127.0.0.1").await);
         cluster.stop().await;
     });
@@ -231,20 +223,18 @@ fn own_certificates_are_renewed_while_the_server_runs() {
         let _ = cluster.get("/readyz/certificates").await.expect(200);
         assert_eq!(file("admin.kubeconfig"), kubeconfig);
         clock.advance(behind);
-        let mut attempts = 0..;
-        while file("admin.kubeconfig") == kubeconfig {
+        let is_renewed = || async {
             // The server may not have looked at the clock yet.
             clock.advance(Duration::from_secs(3600));
-            pause(attempts.next().expect("a number")).await;
-        }
+            file("admin.kubeconfig") != kubeconfig
+        };
+        eventually("the certificates are renewed", is_renewed).await;
         for (part, before) in parts.iter().zip(&before) {
             assert_ne!(&file(&format!("pki/{part}.crt")), before, "{part}");
         }
         assert_eq!(file("pki/ca.key"), ca_key);
         // The server serves clients of the old and of the new authority, with old and new certificates.
-        while !presents_stored_certificate(&cluster).await {
-            pause(attempts.next().expect("a number")).await;
-        }
+        eventually("the renewed certificate is in use", || presents_stored_certificate(&cluster)).await;
         assert!(is_served(&cluster, &authority, "localhost").await);
         assert!(is_served(&cluster, &file("pki/ca.crt"), "localhost").await);
         let renewed = (file("pki/admin.crt"), file("pki/admin.key"));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pintle_admission::AdmissionConfiguration;
 use pintle_gates::FeatureGatesFlag;
-use pintle_integration::{Cluster, Options, run};
+use pintle_integration::{Cluster, Options, eventually, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -59,9 +59,8 @@ async fn create(cluster: &Cluster, key: &str) -> (u16, String) {
 
 /// Waits until objects with the key are refused, or until they are accepted again.
 async fn wait_until_refused(cluster: &Cluster, key: &str, is_refused: bool) {
-    while (create(cluster, key).await.0 == 422) != is_refused {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    let reached = || async { (create(cluster, key).await.0 == 422) == is_refused };
+    eventually(&format!("{key}: refused: {is_refused}"), reached).await;
 }
 
 #[test]
@@ -100,9 +99,7 @@ fn policies_of_files_are_enforced_and_follow_them() {
                     && line.contains("status=\"failure\"")
             })
         };
-        while !failure(&cluster.get("/metrics").await.expect(200).text()) {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+        cluster.get_until("/metrics", |metrics| failure(&metrics.text())).await;
         assert_eq!(create(&cluster, "a").await.0, 422);
         assert_eq!(create(&cluster, "c").await.0, 201);
         std::fs::remove_file(folder.path().join("a.yaml")).expect("a file");
@@ -161,9 +158,7 @@ fn the_server_starts_although_files_refuse_its_own_objects() {
         std::fs::remove_file(folder.path().join("a.yaml")).expect("a file");
         let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/view";
         for path in [class, "/api/v1/namespaces/default", role] {
-            while cluster.get(path).await.status.as_u16() != 200 {
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
+            cluster.get_until_status(path, 200).await;
         }
         cluster.stop().await;
     });

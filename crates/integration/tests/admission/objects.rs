@@ -66,13 +66,9 @@ async fn wait_until_gone(cluster: &Cluster, collection: &str, name: &str) {
 /// Waits until a controller has retried an item.
 async fn wait_for_retry(cluster: &Cluster, queue: &str) {
     let retries = format!("workqueue_retries_total{{name=\"{queue}\"}} ");
-    loop {
-        let metrics = cluster.get("/metrics").await.expect(200).text();
-        if metrics.lines().find_map(|line| line.strip_prefix(&*retries)).is_some_and(|count| count != "0") {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
+    let is_retried =
+        |text: &str| text.lines().find_map(|line| line.strip_prefix(&*retries)).is_some_and(|count| count != "0");
+    cluster.get_until("/metrics", |metrics| is_retried(&metrics.text())).await;
 }
 
 #[test]

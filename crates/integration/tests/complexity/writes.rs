@@ -86,9 +86,7 @@ impl Writer<'_> {
 
 /// Waits until the kind of custom resources is served.
 async fn wait_until_served(cluster: &Cluster) {
-    while cluster.get(CUSTOM.collection).await.status != 200 {
-        tokio::task::yield_now().await;
-    }
+    cluster.get_until_status(CUSTOM.collection, 200).await;
 }
 
 /// The operations of a JSON patch that sets all fields and all metadata of an object.
@@ -179,9 +177,7 @@ async fn remove(cluster: &Cluster, path: &str) {
     let nothing = json!({"metadata": {"finalizers": null}}).to_string();
     let _ = cluster.request("PATCH", path).body("application/merge-patch+json", nothing).send().await;
     let _ = cluster.request("DELETE", &format!("{path}?gracePeriodSeconds=0")).send().await;
-    while cluster.get(path).await.status == 200 {
-        tokio::task::yield_now().await;
-    }
+    cluster.get_until(path, |found| found.status != 200).await;
 }
 
 /// Checks all rows in one cluster. Custom resources have this schema.

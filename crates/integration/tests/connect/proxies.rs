@@ -1,6 +1,6 @@
 //! Requests that are proxied to pods, services and nodes.
 
-use pintle_integration::{Cluster, Kubelet, Options, POD_ADDRESS, Protocol, run};
+use pintle_integration::{Cluster, Kubelet, Options, POD_ADDRESS, Protocol, eventually, run};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -162,9 +162,8 @@ fn a_body_without_an_end_is_streamed_and_ends_with_its_client_or_the_server() {
             drop(stream);
             drop(client);
             // The server notices the end of the client.
-            while long_running(&cluster).await.as_deref() != Some("0") {
-                tokio::task::yield_now().await;
-            }
+            let has_ended = || async { long_running(&cluster).await.as_deref() == Some("0") };
+            eventually("the request ends", has_ended).await;
         }
         cluster.stop().await;
     });

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt as _, StreamExt as _};
-use pintle_integration::{Cluster, HttpsServer, Kubelet, Options, Socket, run};
+use pintle_integration::{Cluster, HttpsServer, Kubelet, Options, Socket, eventually, run};
 use serde_json::{Value, json};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -185,9 +185,7 @@ fn a_client_that_goes_away_ends_its_connection() {
         }
         assert_eq!(open_connections(&cluster).await.as_deref(), Some("1"));
         drop(socket);
-        while open_connections(&cluster).await.as_deref() != Some("0") {
-            tokio::task::yield_now().await;
-        }
+        wait_until_closed(&cluster).await;
         cluster.stop().await;
     });
 }
@@ -211,15 +209,16 @@ fn a_client_that_goes_away_before_the_kubelet_answers_ends_its_connection() {
         let _ = cluster.post("/api/v1/namespaces/default/pods", pod.to_string()).await.expect(201);
         let mut socket = exec(&cluster, "command=cat&stdin=true&stdout=true").await;
         assert_eq!(socket.next().await.expect("a message").expect("no error"), Message::Binary(vec![1].into()));
-        while silent.connection_count() == 0 {
-            tokio::task::yield_now().await;
-        }
+        eventually("the server connects", || async { silent.connection_count() > 0 }).await;
         drop(socket);
-        while open_connections(&cluster).await.as_deref() != Some("0") {
-            tokio::task::yield_now().await;
-        }
+        wait_until_closed(&cluster).await;
         cluster.stop().await;
     });
+}
+
+async fn wait_until_closed(cluster: &Cluster) {
+    let is_closed = || async { open_connections(cluster).await.as_deref() == Some("0") };
+    eventually("the connection is closed", is_closed).await;
 }
 
 /// The number of connections for exec.

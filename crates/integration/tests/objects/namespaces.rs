@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use pintle::Options;
@@ -198,12 +197,7 @@ fn a_burst_of_deletions_beyond_the_history_removes_all_namespaces() {
         drop(join_all(creates).await);
         drop(join_all(paths.iter().map(|path| async { cluster.delete(path).await.expect(200) })).await);
         for path in &paths {
-            let wait = async {
-                while cluster.get(path).await.status != 404 {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            };
-            tokio::time::timeout(Duration::from_secs(60), wait).await.expect("the namespace is removed");
+            cluster.get_until_status(path, 404).await;
         }
         cluster.stop().await;
     });

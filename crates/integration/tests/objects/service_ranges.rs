@@ -221,7 +221,7 @@ fn services_change_between_one_and_two_families() {
         let _ = cluster.get(&address).await.expect(200);
         let back = patch(json!({"ipFamilyPolicy": "SingleStack"})).await;
         assert_eq!((&back["ipFamilies"], &back["clusterIPs"]), (&json!(["IPv4"]), &single["spec"]["clusterIPs"]));
-        while cluster.get(&address).await.status != 404 {}
+        cluster.get_until_status(&address, 404).await;
         let v6 = create(&cluster, SERVICES, service("b", json!({"ipFamilies": ["IPv6"]}))).await;
         assert!(v6["spec"]["clusterIP"].as_str().expect("an address").starts_with("fd00::"));
         cluster.stop().await;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pintle_integration::{Cluster, Engine, Etcd, Options, ServiceNetwork};
+use pintle_integration::{Cluster, Engine, Etcd, Options, ServiceNetwork, eventually};
 use pintle_layered_store::LayeredStore;
 use pintle_store::{MemoryStore, Store};
 use serde_json::{Value, json};
@@ -31,16 +31,7 @@ async fn replica(etcd: &Etcd, number: u8) -> Cluster {
 
 /// Gets an object until a condition holds.
 async fn get_until(cluster: &Cluster, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    loop {
-        let found = cluster.get(path).await;
-        if found.status == 200 {
-            let found = found.json();
-            if holds(&found) {
-                return found;
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    cluster.get_until(path, |found| found.status == 200 && holds(&found.json())).await.json()
 }
 
 fn crd(plural: &str, kind: &str) -> Value {
@@ -95,14 +86,11 @@ fn nothing_is_created_in_a_namespace_that_another_server_deletes() {
                     })
                 })
                 .collect();
-            while created.load(Ordering::Relaxed) == 0 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            eventually("an object is created", || async { created.load(Ordering::Relaxed) > 0 }).await;
+            // Each round deletes the namespace at another moment.
             tokio::time::sleep(Duration::from_millis(7 * round)).await;
             let _ = first.delete(&format!("{NAMESPACES}/{namespace}")).await.expect(200);
-            while first.get(&format!("{NAMESPACES}/{namespace}")).await.status != 404 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            first.get_until_status(&format!("{NAMESPACES}/{namespace}"), 404).await;
             is_over.store(true, Ordering::Relaxed);
             for writer in writers {
                 writer.await.expect("a writer");
@@ -135,9 +123,7 @@ fn a_server_that_lags_behind_creates_nothing_in_what_is_terminating() {
         let object = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a"}}"#;
         // Both servers know the namespace and the CRD.
         let _ = lagging.get(&namespace).await.expect(200);
-        while lagging.get(things).await.status != 200 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        lagging.get_until_status(things, 200).await;
         // A finalizer keeps the existing objects, and so the namespace and the CRD stay terminating.
         let kept = |kind: &str| format!(r#"{{{kind}"metadata":{{"name":"kept","finalizers":["example.com/f"]}}}}"#);
         let _ = prompt.post(&path, kept("")).await.expect(201);
@@ -204,9 +190,7 @@ fn two_crds_never_get_the_same_names() {
             for cluster in [&first, &second] {
                 get_until(cluster, &path, |found| condition(found, "Established") == Some("True")).await;
                 let objects = format!("/apis/example.com/v1/namespaces/default/{plural}");
-                while cluster.get(&objects).await.status != 200 {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
+                cluster.get_until_status(&objects, 200).await;
             }
         }
     });
@@ -236,9 +220,7 @@ fn another_server_takes_over_from_one_that_stops() {
         get_until(&second, &path, |found| condition(found, "Established") == Some("True")).await;
         let _ = second.post(NAMESPACES, r#"{"metadata":{"name":"gone"}}"#).await.expect(201);
         let _ = second.delete(&format!("{NAMESPACES}/gone")).await.expect(200);
-        while second.get(&format!("{NAMESPACES}/gone")).await.status != 404 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        second.get_until_status(&format!("{NAMESPACES}/gone"), 404).await;
         second.stop().await;
     });
 }

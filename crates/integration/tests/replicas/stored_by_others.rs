@@ -1,8 +1,6 @@
 //! Values in etcd that other programs have written. The server accepts any spelling that upstream reads, and serves the
 //! values as if a server had written them. Its own writes have the same bytes as upstream's.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use pintle_integration::{Cluster, Etcd};
 use pintle_store::{Change, EtcdOptions, EtcdStore, Store as _};
@@ -45,9 +43,7 @@ async fn server_with_things(etcd: &Etcd, number: u8) -> Cluster {
     let server = replica(etcd, number).await;
     let created = server.post(CRDS, things().to_string()).await;
     assert!(matches!(created.status.as_u16(), 201 | 409), "{}", created.text());
-    while server.get(THINGS).await.status != 200 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    server.get_until_status(THINGS, 200).await;
     server
 }
 

@@ -18,9 +18,7 @@ fn path(name: &str) -> String {
 }
 
 async fn ready(cluster: &Cluster) {
-    while cluster.get("/readyz/autoregister-completion").await.text() != "ok" {
-        tokio::task::yield_now().await;
-    }
+    cluster.get_until("/readyz/autoregister-completion", |found| found.text() == "ok").await;
 }
 
 async fn get(cluster: &Cluster, name: &str) -> Value {

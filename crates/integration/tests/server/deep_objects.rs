@@ -2,7 +2,6 @@
 //! whatever the stack size of the caller's thread.
 
 use std::future::Future;
-use std::time::Duration;
 
 use pintle_integration::Cluster;
 
@@ -53,13 +52,7 @@ async fn create_crd(cluster: &Cluster, schema: &str) {
     assert_eq!(created.status, 201, "{:.300}", created.text());
     // The text is not decoded, because serde_json accepts only 128 levels.
     let established = r#""type":"Established","status":"True""#;
-    for _ in 0..400 {
-        if cluster.get(&format!("{CRDS}/deeps.example.com")).await.text().contains(established) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the CRD is not established");
+    cluster.get_until(&format!("{CRDS}/deeps.example.com"), |found| found.text().contains(established)).await;
 }
 
 /// An object with this many levels.

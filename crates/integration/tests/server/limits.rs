@@ -1,9 +1,9 @@
 //! The limits of requests and connections: time, requests in flight, streams, and how a server stops.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pintle::{AccessOptions, Options};
-use pintle_integration::{Cluster, Watch, run};
+use pintle_integration::{Cluster, Watch, eventually, expect_waiting, run};
 use pintle_server::RequestLimits;
 use pintle_server::http::ListenerOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -93,9 +93,7 @@ fn requests_beyond_the_limit_are_refused_except_those_of_administrators() {
         // If an earlier connection still had the slot, the server refused this connection, too.
         let _ = socket.write_all(MAP.as_bytes()).await;
         drop(socket);
-        while create("after").await.status != 201 {
-            tokio::task::yield_now().await;
-        }
+        eventually("the slot is free", || async { create("after").await.status == 201 }).await;
         cluster.stop().await;
     });
 }
@@ -131,9 +129,7 @@ fn bodies_beyond_the_limit_are_refused_and_only_bytes_that_arrived_count() {
             let held = metrics.lines().find_map(|line| line.strip_prefix("pintle_request_body_bytes "));
             held.expect("the metric").parse::<f64>().expect("a number")
         };
-        while held().await < 3_400_000.0 {
-            tokio::task::yield_now().await;
-        }
+        eventually("the bodies are received", || async { held().await >= 3_400_000.0 }).await;
         let large = body("refused", 900_000);
         let refused = cluster.post(MAPS, large.clone()).await.expect(429);
         assert_eq!(refused.text(), "Too many requests, please try again later.\n");
@@ -141,9 +137,8 @@ fn bodies_beyond_the_limit_are_refused_and_only_bytes_that_arrived_count() {
         // Small bodies are still accepted.
         let _ = cluster.post(MAPS, body("small", 10_000)).await.expect(201);
         drop(announced);
-        while cluster.post(MAPS, large.clone()).await.status != 201 {
-            tokio::task::yield_now().await;
-        }
+        let accepted = || async { cluster.post(MAPS, large.clone()).await.status == 201 };
+        eventually("large bodies are accepted", accepted).await;
         let metrics = cluster.get("/metrics").await.expect(200).text();
         let dropped = metrics.lines().find(|line| {
             line.starts_with("apiserver_request_terminations_total{code=\"429\"") && line.contains("configmaps")
@@ -196,6 +191,7 @@ fn the_head_of_a_request_has_less_time_than_an_idle_connection() {
         let idle = async {
             let request = "GET /version HTTP/1.1\r\nhost: x\r\n\r\n";
             let mut socket = cluster.connect().await;
+            // The connection is idle for longer than a head may take.
             for wait in [head_timeout * 2, Duration::ZERO] {
                 socket.write_all(request.as_bytes()).await.expect("the request is sent");
                 let mut answer = Vec::new();
@@ -250,19 +246,10 @@ fn connections_beyond_the_limit_wait_until_one_is_closed() {
         let listener = ListenerOptions { max_connections: 2, ..ListenerOptions::default() };
         let cluster = Cluster::with_options(Options { listener, ..Options::default() }).await;
         let (first, second) = (cluster.connect().await, cluster.connect().await);
-        let closes = async {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let closed_at = Instant::now();
-            drop(first);
-            closed_at
-        };
-        let connects = async {
-            drop(cluster.connect().await);
-            Instant::now()
-        };
-        let (closed_at, connected_at) = tokio::join!(closes, connects);
-        assert!(connected_at > closed_at);
-        drop(second);
+        let mut third = Box::pin(cluster.connect());
+        expect_waiting("the third connection", &mut third).await;
+        drop(first);
+        drop((second, third.await));
         let _ = cluster.get(MAPS).await.expect(200);
         cluster.stop().await;
     });
@@ -277,9 +264,7 @@ fn a_server_that_stops_is_not_ready_and_still_serves() {
         tokio::select! {
             () = cluster.stop_server() => panic!("the server stops although its delay is not over"),
             () = async {
-                while cluster.get("/readyz").await.status != 500 {
-                    tokio::task::yield_now().await;
-                }
+                cluster.get_until_status("/readyz", 500).await;
                 let readiness = cluster.get("/readyz").await.expect(500).text();
                 assert!(readiness.contains("[-]shutdown failed: reason withheld\n"), "{readiness}");
                 let _ = cluster.get("/livez").await.expect(200);

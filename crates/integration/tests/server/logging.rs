@@ -159,7 +159,7 @@ fn requests_are_logged_and_slow_ones_with_their_steps() {
         drop(watch);
         log.wait_for(&[("message", "HTTP"), ("verb", "WATCH"), ("resp", "200")]).await;
 
-        // This client sends its body slowly.
+        // This client sends its body slowly: requests of more than half a second are logged as slow.
         let body = r#"{"metadata":{"name":"slow"}}"#;
         let mut socket = cluster.connect().await;
         let head = format!(

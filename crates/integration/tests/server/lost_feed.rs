@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_integration::{Cluster, Options};
+use pintle_integration::{Cluster, Options, eventually};
 use pintle_layered_store::{LayeredStore, StoreLayer};
 use pintle_server::RecoveryTimes;
 use pintle_store::{ChangeBatch, ChangeFeed, Error, KeyInterval, Revision, Store as _, StoreFuture};
@@ -79,9 +79,7 @@ async fn start_with_options(options: Options) -> (Arc<Cluster>, Arc<FaultyStore>
 }
 
 async fn wait_for_health(cluster: &Cluster, code: u16) {
-    while cluster.get("/readyz/informer-sync").await.status != code {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    cluster.get_until_status("/readyz/informer-sync", code).await;
 }
 
 fn configmap(name: &str) -> String {
@@ -108,15 +106,11 @@ async fn fail_and_recover(cluster: &Arc<Cluster>, store: &FaultyStore, end: Feed
         let cluster = cluster.clone();
         async move { cluster.post(CONFIGMAPS, configmap("during")).await }
     });
-    while store
-        .range(KeyInterval::prefix("/registry/configmaps/default/during"), None, None)
-        .await
-        .expect("a read")
-        .records
-        .is_empty()
-    {
-        tokio::task::yield_now().await;
-    }
+    let written = || async {
+        let interval = KeyInterval::prefix("/registry/configmaps/default/during");
+        !store.range(interval, None, None).await.expect("a read").records.is_empty()
+    };
+    eventually("the store has the object", written).await;
     store.layer.0.send_replace(end);
     let _ = write.await.expect("a response").expect(201);
     wait_for_health(cluster, 200).await;
@@ -153,13 +147,7 @@ fn a_lost_feed_makes_watches_list_again() {
 
 /// Waits until a health endpoint passes or fails.
 async fn wait_for_endpoint(cluster: &Cluster, endpoint: &str, code: u16) -> String {
-    loop {
-        let response = cluster.get(&format!("/{endpoint}?verbose")).await;
-        if response.status == code {
-            return response.text();
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    cluster.get_until_status(&format!("/{endpoint}?verbose"), code).await.text()
 }
 
 #[test]

@@ -157,9 +157,7 @@ fn a_version_is_served_without_its_hub() {
         let in_namespace = path.replace("default", "n");
         let _ = cluster.post(&in_namespace, candidate.to_string()).await.expect(201);
         let _ = cluster.delete("/api/v1/namespaces/n").await.expect(200);
-        while cluster.get("/api/v1/namespaces/n").await.status.as_u16() != 404 {
-            tokio::task::yield_now().await;
-        }
+        cluster.get_until_status("/api/v1/namespaces/n", 404).await;
         assert_eq!(cluster.get(&in_namespace).await.expect(200).json()["items"], json!([]));
         cluster.stop().await;
     });

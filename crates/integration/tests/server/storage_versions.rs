@@ -21,9 +21,7 @@ fn options(gates: &str, is_served: bool) -> Options {
 }
 
 async fn recorded(cluster: &Cluster) {
-    while cluster.get(CHECK).await.text() != "ok" {
-        tokio::task::yield_now().await;
-    }
+    cluster.get_until(CHECK, |found| found.text() == "ok").await;
 }
 
 async fn server_id(cluster: &Cluster) -> String {

@@ -1,11 +1,10 @@
 //! Tokens of issuers that flags or the configuration file name.
 
 use std::path::Path;
-use std::time::Duration;
 
 use pintle::{AccessOptions, AuthenticationOptions, AuthorizationMode, OidcOptions};
 use pintle_auth::jwt::write_jwks;
-use pintle_integration::{Cluster, Options, advance_clock_until, manual_clock, run};
+use pintle_integration::{Cluster, Options, advance_clock_until, eventually, manual_clock, run};
 use serde_json::{Value, json};
 
 use super::issuer::{Issuer, new_key};
@@ -314,15 +313,13 @@ fn the_configuration_is_reloaded() {
             (configuration(&second, &json!({}), &json!({"anonymous": {"enabled": true}})), 2),
         ] {
             write(folder.path(), "config", &text);
-            while metric(&cluster, reloads, &[("status", "failure")]).await < failures {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            let failed = || async { metric(&cluster, reloads, &[("status", "failure")]).await >= failures };
+            eventually("the reload fails", failed).await;
             assert_eq!(whoami(&cluster, &first.token(json!({}))).await["username"], json!("jane"));
         }
         write(folder.path(), "config", &configuration(&second, &json!({}), &json!({})));
-        while metric(&cluster, reloads, &[("status", "success")]).await < 1 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let succeeded = || async { metric(&cluster, reloads, &[("status", "success")]).await == 1 };
+        eventually("the reload succeeds", succeeded).await;
         // The new configuration is in use, and its issuer is ready.
         assert_eq!(whoami(&cluster, &second.token(json!({}))).await["username"], json!("jane"));
         check_refused(&cluster, &first.token(json!({})), "").await;

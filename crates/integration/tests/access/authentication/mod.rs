@@ -9,7 +9,7 @@ mod program;
 mod token_webhook;
 
 use pintle::{AccessOptions, Options, ServiceAccountOptions, TokenCacheTtl};
-use pintle_integration::{Cluster, Response};
+use pintle_integration::{Cluster, Response, eventually};
 use serde_json::{Value, json};
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -42,9 +42,7 @@ async fn review(cluster: &Cluster, token: &str, audiences: &[&str]) -> Value {
 /// Waits until the server has read the discovery document of a token's issuer.
 async fn initialized(cluster: &Cluster, token: &str) {
     let error = "[invalid bearer token, oidc: authenticator not initialized]";
-    while review(cluster, token, &[]).await["error"] == error {
-        tokio::task::yield_now().await;
-    }
+    eventually("the issuer is ready", || async { review(cluster, token, &[]).await["error"] != error }).await;
 }
 
 /// Checks that a token is refused, as the token of a request and in a review. The reason is empty if no authenticator

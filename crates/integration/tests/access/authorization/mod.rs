@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pintle_integration::{
     AccessOptions, AuthorizationMode, AuthorizationOptions, Cluster, Options, Response, advance_clock_until,
-    manual_clock, run,
+    eventually, manual_clock, run,
 };
 use serde_json::{Value, json};
 
@@ -313,9 +313,8 @@ fn a_changed_configuration_file_is_used_and_a_broken_one_is_not() {
         let authorization = AuthorizationOptions { config_file: Some(file), ..AuthorizationOptions::default() };
         let cluster = Cluster::with_options(options(&[], authorization)).await;
         let until = async |code: u16| {
-            while get_as(&cluster, "alice", MAPS).await.status != code {
-                tokio::task::yield_now().await;
-            }
+            let answered = || async { get_as(&cluster, "alice", MAPS).await.status == code };
+            eventually(&format!("Alice gets {code}"), answered).await;
         };
         let reloads = async |status: &str| {
             let name = "apiserver_authorization_config_controller_automatic_reloads_total";
@@ -335,9 +334,7 @@ fn a_changed_configuration_file_is_used_and_a_broken_one_is_not() {
             config("[{type: RBAC, name: rbac}, {type: Node, name: node}]"),
         ]) {
             files.write("config.yaml", &broken);
-            while reloads("failure").await != failures {
-                tokio::task::yield_now().await;
-            }
+            eventually("the reload fails", || async { reloads("failure").await == failures }).await;
             let _ = get_as(&cluster, "alice", MAPS).await.expect(200);
         }
         files.write("config.yaml", &denying);

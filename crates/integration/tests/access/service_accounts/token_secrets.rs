@@ -3,23 +3,14 @@
 use std::time::Duration;
 
 use pintle::Options;
-use pintle_integration::{Cluster, manual_clock, run};
+use pintle_integration::{Cluster, eventually, manual_clock, run};
 use serde_json::{Value, json};
 
 use super::{ACCOUNTS, ISSUER, PODS, SECRETS, check_refused, claims, create, review, start, whoami, with_token};
 
 /// Waits until an object meets a condition, and returns it.
 async fn wait_for(cluster: &Cluster, path: &str, condition: impl Fn(&Value) -> bool) -> Value {
-    let reached = async {
-        loop {
-            let object = cluster.get(path).await.json();
-            if condition(&object) {
-                return object;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), reached).await.unwrap_or_else(|_| panic!("{path}: not reached"))
+    cluster.get_until(path, |found| condition(&found.json())).await.json()
 }
 
 fn data(secret: &Value, key: &str) -> String {
@@ -143,10 +134,11 @@ fn token_secrets_of_a_corrupt_service_account_are_kept() {
             let retries = "workqueue_retries_total{name=\"serviceaccount_tokens_service\"} ";
             metrics.lines().find_map(|line| line.strip_prefix(retries)).expect("the metric") != "0"
         };
-        while !is_retried(cluster.get("/metrics").await.expect(200).text()) {
+        let is_retried = || async {
             let _ = cluster.get(&path).await.expect(200);
-            tokio::task::yield_now().await;
-        }
+            is_retried(cluster.get("/metrics").await.expect(200).text())
+        };
+        eventually("the controller tries again", is_retried).await;
         let metadata = json!({"name": "robot", "namespace": "default", "uid": "1"});
         let mended = json!({"kind": "ServiceAccount", "apiVersion": "v1", "metadata": metadata});
         cluster.write_to_store(key, mended.to_string()).await;

@@ -349,12 +349,8 @@ fn failed_conversions_are_failures_of_the_policy() {
         let widget = |name: &str| {
             json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}}).to_string()
         };
-        loop {
-            match cluster.post(path, widget("first")).await {
-                response if response.status == 404 => tokio::task::yield_now().await,
-                response => break drop(response.expect(201)),
-            }
-        }
+        cluster.get_until_status(path, 200).await;
+        let _ = cluster.post(path, widget("first")).await.expect(201);
         let policy = |failure_policy: &str| {
             let label = applies("Object{metadata: Object.metadata{labels: {'a': 'b'}}}");
             let rules = writes("example.com", "v2", "widgets");

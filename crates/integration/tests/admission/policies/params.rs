@@ -106,12 +106,8 @@ fn params_can_be_custom_resources() {
         let _ = cluster.post(crds, crd.to_string()).await.expect(201);
         let limit = json!({"apiVersion": "example.com/v1", "kind": "Limit", "metadata": {"name": "strict"}, "data": {"max": "8"}});
         let path = "/apis/example.com/v1/limits";
-        loop {
-            match cluster.post(path, limit.to_string()).await {
-                response if response.status == 404 => tokio::task::yield_now().await,
-                response => break drop(response.expect(201)),
-            }
-        }
+        cluster.get_until_status(path, 200).await;
+        let _ = cluster.post(path, limit.to_string()).await.expect(201);
         let _ = cluster.post(SECRETS, secret("s", 3)).await.expect(201);
         let why = "strict allows 8 in Limit";
         cluster.post(SECRETS, secret("t", 30)).await.expect_error(422, "Invalid", &message("t", why));

@@ -118,13 +118,9 @@ fn a_status_that_lacks_a_limit_refuses_writes() {
 /// Waits until the count of a quota is tried again.
 async fn wait_for_retry(cluster: &Cluster) {
     let retries = "workqueue_retries_total{name=\"resourcequota_primary\"} ";
-    loop {
-        let metrics = cluster.get("/metrics").await.expect(200).text();
-        if metrics.lines().find_map(|line| line.strip_prefix(retries)).is_some_and(|count| count != "0") {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
+    let is_retried =
+        |text: &str| text.lines().find_map(|line| line.strip_prefix(retries)).is_some_and(|count| count != "0");
+    cluster.get_until("/metrics", |metrics| is_retried(&metrics.text())).await;
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pintle_integration::{Cluster, HttpsServer, Options, SentResponse, advance_clock_until, manual_clock, run};
+use pintle_integration::{
+    Cluster, HttpsServer, Options, SentResponse, advance_clock_until, eventually, manual_clock, run,
+};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -260,9 +262,7 @@ fn validating_webhooks_are_called_at_the_same_time() {
         let create = cluster.post(CONFIGMAPS, config_map("c"));
         let release = async {
             // The server calls the second webhook although the first has not answered.
-            while two.take().is_empty() {
-                tokio::task::yield_now().await;
-            }
+            eventually("the second webhook is called", || async { !two.take().is_empty() }).await;
             permits.add_permits(1);
         };
         let (created, ()) = tokio::join!(create, release);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pintle_integration::{Cluster, run};
-use serde_json::{Value, json};
+use pintle_integration::{Cluster, eventually, run};
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::webhook::{Behavior, VALIDATING, Webhook, allow, configure, rule};
@@ -52,11 +52,12 @@ fn concurrent_calls_share_an_http2_connection() {
         });
         let creates: Vec<_> = creates.collect();
         // All calls are in progress before the first one is answered.
-        let mut reviews: Vec<Value> = Vec::new();
-        while reviews.len() < CALLS {
-            reviews.extend(webhook.take());
-            tokio::task::yield_now().await;
-        }
+        let mut count = 0;
+        let all_called = || {
+            count += webhook.take().len();
+            std::future::ready(count == CALLS)
+        };
+        eventually("all creates call the webhook", all_called).await;
         permits.add_permits(CALLS);
         for create in creates {
             let _ = create.await.expect("a created object");

@@ -278,9 +278,7 @@ fn custom_resources_are_converted_pruned_and_defaulted() {
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let _ = cluster.post(crds, crd().to_string()).await.expect(201);
         let things = "/apis/example.com/v2/namespaces/default/things";
-        while cluster.get(things).await.status.as_u16() != 200 {
-            tokio::task::yield_now().await;
-        }
+        cluster.get_until_status(things, 200).await;
         let rules = [json!({
             "operations": ["*"], "apiGroups": ["example.com"], "apiVersions": ["v1"],
             "resources": ["things", "things/status"]})];

@@ -1,7 +1,7 @@
 //! Tokens of an OpenID provider, as its users pass them to kubectl.
 
 use pintle::{AccessOptions, AuthenticationOptions, OidcOptions};
-use pintle_integration::{AccessServices, Cluster, Options, bootstrapped};
+use pintle_integration::{AccessServices, Cluster, Options, bootstrapped, eventually};
 use serde_json::json;
 
 use super::client::Kubectl;
@@ -9,9 +9,7 @@ use super::client::Kubectl;
 /// Waits until a token is valid: before that, the server has to read the issuer's discovery document.
 async fn wait_for_issuer(cluster: &Cluster, token: &str) {
     let get = || cluster.request("GET", "/version").anonymous().header("authorization", &format!("Bearer {token}"));
-    while get().send().await.status != 200 {
-        tokio::task::yield_now().await;
-    }
+    eventually("the token is valid", || async { get().send().await.status == 200 }).await;
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn owners_at_unserved_versions_are_kept() {
         let _ = apply(&cluster, "v2", "old", &json!({"hue": "red", "size": 3}), "").await.expect(201);
         let hidden = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
         let _ = cluster.patch(CRD, "json", hidden.to_string()).await.expect(200);
-        while cluster.get(&widgets_path("v2")).await.status != 404 {}
+        cluster.get_until_status(&widgets_path("v2"), 404).await;
         let refused = apply(&cluster, "v1", "new", &json!({"colour": "blue"}), "").await.expect(409).json();
         assert_eq!(refused["message"], "Apply failed with 1 conflict: conflict with \"old\": .spec.hue");
         let forced = apply(&cluster, "v1", "new", &json!({"colour": "blue"}), "&force=true").await.expect(200).json();
@@ -89,7 +89,7 @@ fn apply_fails_if_an_owner_has_a_removed_version() {
         let _ = apply(&cluster, "v2", "old", &json!({"hue": "red"}), "").await.expect(201);
         let removed = json!([{"op": "remove", "path": "/spec/versions/1"}]);
         let _ = cluster.patch(CRD, "json", removed.to_string()).await.expect(200);
-        while cluster.get(&widgets_path("v2")).await.status != 404 {}
+        cluster.get_until_status(&widgets_path("v2"), 404).await;
         let why = "request to convert CR to an invalid group/version: example.com/v2";
         apply(&cluster, "v1", "new", &json!({"size": 3}), "").await.expect_error(500, "", why);
         // Other writes succeed, and clear the managed fields.

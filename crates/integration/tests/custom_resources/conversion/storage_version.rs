@@ -169,10 +169,10 @@ fn the_storage_version_need_not_be_served() {
         // The objects still exist if no version is served.
         let none = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": false}]);
         let _ = cluster.patch(CRD, "json", none.to_string()).await.expect(200);
-        while cluster.get(&widgets_path("v2")).await.status != 404 {}
+        cluster.get_until_status(&widgets_path("v2"), 404).await;
         let again = json!([{"op": "replace", "path": "/spec/versions/1/served", "value": true}]);
         let _ = cluster.patch(CRD, "json", again.to_string()).await.expect(200);
-        while cluster.get(&widgets_path("v2")).await.status != 200 {}
+        cluster.get_until_status(&widgets_path("v2"), 200).await;
         assert_eq!(cluster.get(&widget_path("v2", "a")).await.expect(200).json()["spec"]["hue"], "red");
         cluster.stop().await;
     });
@@ -190,7 +190,7 @@ fn objects_stored_at_a_removed_version_cannot_be_read() {
         let _ = cluster.patch(&format!("{CRD}/status"), "merge", moved).await.expect(200);
         let removed = json!([{"op": "remove", "path": "/spec/versions/0"}]);
         let _ = cluster.patch(CRD, "json", removed.to_string()).await.expect(200);
-        while cluster.get(&widgets_path("v1")).await.status != 404 {}
+        cluster.get_until_status(&widgets_path("v1"), 404).await;
         let why = "request to convert CR from an invalid group/version: example.com/v1";
         for path in [format!("{}?limit=1", widgets_path("v2")), widget_path("v2", "a")] {
             cluster.get(&path).await.expect_error(500, "", why);
@@ -199,7 +199,7 @@ fn objects_stored_at_a_removed_version_cannot_be_read() {
         cluster.get(&widgets_path("v2")).await.expect_error(429, "TooManyRequests", &unready);
         cluster.delete(&widget_path("v2", "a")).await.expect_error(500, "", why);
         let _ = cluster.delete(CRD).await.expect(200);
-        while cluster.get(CRD).await.status != 404 {}
+        cluster.get_until_status(CRD, 404).await;
         cluster.stop().await;
     });
 }
@@ -217,7 +217,7 @@ fn a_crd_can_be_deleted_while_its_webhook_fails() {
         let _ = cluster.post(&widgets_path("v2"), widget_v2("b", "red").to_string()).await.expect(201);
         webhook.set_behavior(WebhookBehavior::RespondWithHeader(500, "Content-Type: text/plain", "broken"));
         let _ = cluster.delete(CRD).await.expect(200);
-        while cluster.get(CRD).await.status != 404 {}
+        cluster.get_until_status(CRD, 404).await;
         cluster.stop().await;
     });
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_integration::Cluster;
+use pintle_integration::{Cluster, expect_waiting};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -53,9 +53,7 @@ fn a_write_that_takes_too_long_goes_on_after_its_timeout() {
         response.expect_error(504, "Timeout", message);
         let _ = cluster.get(&widget_path("v1", "b")).await.expect(404);
         permits.add_permits(Semaphore::MAX_PERMITS);
-        while cluster.get(&widget_path("v1", "b")).await.status != 200 {
-            tokio::task::yield_now().await;
-        }
+        cluster.get_until_status(&widget_path("v1", "b"), 200).await;
         cluster.stop().await;
     });
 }
@@ -67,15 +65,10 @@ fn a_server_stops_only_after_the_writes_whose_clients_have_gone() {
         let path = format!("{}?timeout=200ms", widgets_path("v2"));
         let _ = cluster.post(&path, widget_v2("b", "red").to_string()).await.expect(504);
         assert!(webhook.request_count() > 0);
-        let stop = async {
-            cluster.stop_server().await;
-            assert!(permits.available_permits() > 0, "the server did not wait");
-        };
-        let allow = async {
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-            permits.add_permits(Semaphore::MAX_PERMITS / 2);
-        };
-        tokio::join!(stop, allow);
+        let mut stop = std::pin::pin!(cluster.stop_server());
+        expect_waiting("the stop of the server", &mut stop).await;
+        permits.add_permits(Semaphore::MAX_PERMITS);
+        stop.await;
         cluster.start_server().await;
         let _ = cluster.get(&widget_path("v1", "b")).await.expect(200);
         cluster.stop().await;

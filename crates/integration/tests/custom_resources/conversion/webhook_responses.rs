@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle::Options;
-use pintle_integration::{Cluster, advance_clock_until, manual_clock};
+use pintle_integration::{Cluster, advance_clock_until, eventually, manual_clock};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -246,7 +246,7 @@ fn services_of_webhooks_are_resolved() {
             cluster.patch("/api/v1/namespaces/default/services/hooks", "merge", outside.to_string()).await.expect(200);
         let port = json!([{"op": "replace", "path": "/spec/conversion/webhook/clientConfig/service/port", "value": webhook.port()}]);
         let _ = cluster.patch(CRD, "json", port.to_string()).await.expect(200);
-        while cluster.get(&widget_path("v2", "a")).await.status != 200 {}
+        cluster.get_until_status(&widget_path("v2", "a"), 200).await;
         let (head, _) = webhook.last_request();
         let host = format!("host: hooks.default.svc:{}", webhook.port());
         assert!(head.lines().any(|line| line == host), "{head}");
@@ -268,9 +268,7 @@ fn slow_webhooks_delay_only_their_requests_and_time_out() {
         let (v2_path, list) = (widget_path("v2", "a"), widgets_path("v2"));
         let waiting = futures_util::future::join(cluster.get(&v2_path), cluster.get(&list));
         let meanwhile = async {
-            while webhook.request_count() < 2 {
-                tokio::task::yield_now().await;
-            }
+            eventually("both reads call the webhook", || async { webhook.request_count() >= 2 }).await;
             for _ in 0..3 {
                 let _ = cluster.get(&widget_path("v1", "a")).await.expect(200);
                 let change = r#"{"spec": {"colour": "green"}}"#;
@@ -285,9 +283,7 @@ fn slow_webhooks_delay_only_their_requests_and_time_out() {
         webhook.set_behavior(WebhookBehavior::RespondWithHeader(429, "Retry-After: 1", ""));
         let _ = webhook.take_requests();
         let recovers = async {
-            while webhook.request_count() == 0 {
-                tokio::task::yield_now().await;
-            }
+            eventually("the webhook is called", || async { webhook.request_count() > 0 }).await;
             webhook.set_behavior(WebhookBehavior::ConvertAll(convert));
         };
         let asking = futures_util::future::join(advance_clock_until(&clock, cluster.get(&v2_path)), recovers);

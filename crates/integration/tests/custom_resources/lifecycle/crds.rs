@@ -1,7 +1,6 @@
 //! The life cycle of CRDs, and of the kinds that they define.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use pintle::Options;
@@ -43,16 +42,6 @@ fn names_are_accepted_and_served() {
     });
 }
 
-/// Waits until a request for a path gets a response.
-async fn wait_for(cluster: &Cluster, path: &str, is_expected: impl Fn(&Response) -> bool) {
-    let wait = async {
-        while !is_expected(&cluster.get(path).await) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("no such response: {path}"));
-}
-
 #[test]
 fn a_burst_of_crds_beyond_the_history_is_established_and_cleaned_up() {
     pintle_integration::run(async {
@@ -74,8 +63,8 @@ fn a_burst_of_crds_beyond_the_history_is_established_and_cleaned_up() {
             drop(join_all(creates).await);
             for plural in &names {
                 let is_established = |found: &Response| found.text().contains("InitialNamesAccepted");
-                wait_for(&cluster, &format!("{CRDS}/{plural}.example.com"), is_established).await;
-                wait_for(&cluster, &format!("/apis/example.com/v1/{plural}"), |found| found.status == 200).await;
+                cluster.get_until(&format!("{CRDS}/{plural}.example.com"), is_established).await;
+                cluster.get_until_status(&format!("/apis/example.com/v1/{plural}"), 200).await;
             }
             let deletes = names.iter().map(|plural| {
                 let cluster = &cluster;
@@ -83,7 +72,7 @@ fn a_burst_of_crds_beyond_the_history_is_established_and_cleaned_up() {
             });
             drop(join_all(deletes).await);
             for plural in &names {
-                wait_for(&cluster, &format!("{CRDS}/{plural}.example.com"), |found| found.status == 404).await;
+                cluster.get_until_status(&format!("{CRDS}/{plural}.example.com"), 404).await;
             }
         }
         cluster.stop().await;
@@ -139,7 +128,7 @@ fn deletion_of_a_crd_waits_for_its_objects() {
         watch.expect("DELETED", "held").await;
         assert_eq!(watch.next().await, None, "a watch ends with its kind");
         let _ = cluster.get(WIDGETS).await.expect(404);
-        while cluster.get(&path).await.status != 404 {}
+        cluster.get_until_status(&path, 404).await;
         // The same names can be defined again. The new kind has no objects.
         let cluster = start_with_widgets(cluster).await;
         assert_eq!(cluster.get(WIDGETS).await.expect(200).json()["items"], json!([]));
@@ -224,7 +213,7 @@ fn a_slow_watch_gets_every_event_before_it_ends_with_its_kind() {
         let mut initial = slow("sendInitialEvents=true&resourceVersionMatch=NotOlderThan").await;
         let path = format!("{CRDS}/widgets.example.com");
         let _ = cluster.delete(&path).await.expect(200);
-        while cluster.get(&path).await.status != 404 {}
+        cluster.get_until_status(&path, 404).await;
 
         for watch in [&mut watch, &mut initial] {
             for i in 0..OBJECTS {
@@ -303,7 +292,7 @@ fn deletion_of_a_crd_of_a_built_in_kind_keeps_its_objects() {
         let _ = cluster.post(&format!("{leases}?fieldValidation=Strict"), refused).await.expect(400);
         let path = format!("{CRDS}/leases.coordination.k8s.io");
         let _ = cluster.delete(&path).await.expect(200);
-        while cluster.get(&path).await.status != 404 {}
+        cluster.get_until_status(&path, 404).await;
         assert_eq!(cluster.get(&format!("{leases}/held")).await.expect(200).json()["spec"]["holderIdentity"], "me");
         cluster.stop().await;
     });
@@ -339,7 +328,7 @@ fn a_crd_of_a_built_in_group_is_not_served() {
             let _ = cluster.get("/apis/coordination.k8s.io/v1/leases").await.expect(200);
             let path = format!("{CRDS}/widgets.coordination.k8s.io");
             let _ = cluster.delete(&path).await.expect(200);
-            while cluster.get(&path).await.status != 404 {}
+            cluster.get_until_status(&path, 404).await;
         }
         cluster.stop().await;
     });

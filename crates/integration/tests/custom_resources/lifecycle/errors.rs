@@ -1,7 +1,7 @@
 //! Errors of requests for custom resources. The messages are the same as in upstream's handler
 //! (`apiextensions-apiserver`).
 
-use pintle_integration::Cluster;
+use pintle_integration::{Cluster, eventually};
 use serde_json::{Value, json};
 
 use super::{CRDS, WIDGETS, start_with_widgets, wait_for_condition, widget};
@@ -110,7 +110,8 @@ fn creates_fail_while_the_crd_is_terminating() {
             let group = cluster.get("/apis/example.com/v1").await.expect(200).json();
             group["resources"][0]["verbs"].to_string()
         };
-        while verbs().await != r#"["delete","deletecollection","get","list","watch"]"# {}
+        let left = r#"["delete","deletecollection","get","list","watch"]"#;
+        eventually("creates are not served", || async { verbs().await == left }).await;
         let refused = "widgets.example.com \"new\" is forbidden: create not allowed while custom resource definition is \
                        terminating";
         let new = widget("new", &json!({})).to_string();
@@ -146,7 +147,7 @@ fn no_create_is_accepted_after_a_client_has_seen_the_crd_terminate() {
             let (created, applied) = tokio::join!(cluster.post(WIDGETS, new.clone()), apply.send());
             assert!(created.status == 403 && applied.status == 403, "{} {}", created.status, applied.status);
             let _ = cluster.patch(&format!("{WIDGETS}/held"), "merge", r#"{"metadata": {"finalizers": null}}"#).await;
-            while cluster.get(&path).await.status != 404 {}
+            cluster.get_until_status(&path, 404).await;
         }
         cluster.stop().await;
     });
@@ -169,16 +170,17 @@ fn no_create_outlives_the_crd_that_is_deleted_at_the_same_time() {
                     }
                 }
             };
+            // Each round deletes the CRD at another moment.
             let delete = async {
                 tokio::time::sleep(std::time::Duration::from_millis(round)).await;
                 let _ = cluster.delete(&path).await.expect(200);
             };
             tokio::join!(delete, create_until_refused(0), create_until_refused(1), create_until_refused(2));
-            while cluster.get(&path).await.status != 404 {}
+            cluster.get_until_status(&path, 404).await;
             cluster = start_with_widgets(cluster).await;
             assert_eq!(cluster.get(WIDGETS).await.expect(200).json()["items"], json!([]), "round {round}");
             let _ = cluster.delete(&path).await.expect(200);
-            while cluster.get(&path).await.status != 404 {}
+            cluster.get_until_status(&path, 404).await;
         }
         cluster.stop().await;
     });

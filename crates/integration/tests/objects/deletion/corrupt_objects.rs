@@ -203,7 +203,7 @@ fn corrupt_custom_resources_have_their_own_messages() {
         let mut scenario = Scenario::start().await;
         let crds = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         scenario.run_steps(&[(crds, crd, 201, any())]).await;
-        while scenario.cluster.get("/apis/example.com/v1/widgets").await.status != 200 {}
+        scenario.cluster.get_until_status("/apis/example.com/v1/widgets", 200).await;
         scenario.run_steps(&[("POST example.com/v1/widgets", widget, 201, any())]).await;
         scenario.cluster.write_to_store("/registry/example.com/widgets/default/b", TRUNCATED).await;
         scenario
@@ -231,7 +231,7 @@ fn custom_resources_without_a_kind_or_version_are_corrupt() {
         let mut scenario = Scenario::with_options(Options { gates: gates(true), ..Options::default() }).await;
         let crds = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         scenario.run_steps(&[(crds, crd, 201, any())]).await;
-        while scenario.cluster.get("/apis/example.com/v1/widgets").await.status != 200 {}
+        scenario.cluster.get_until_status("/apis/example.com/v1/widgets", 200).await;
         for (missing, why) in [
             ("kind", "Object 'Kind' is missing in '"),
             ("apiVersion", "request to convert CR from an invalid group/version: "),
@@ -322,7 +322,7 @@ fn controllers_treat_a_corrupt_object_as_existing() {
         let dependent = owned("kept", reference("b", &owner["metadata"]["uid"]));
         let _ = cluster.post(CONFIGMAPS, dependent).await.expect(201);
         let _ = cluster.post(CONFIGMAPS, owned("orphan", reference("nobody", &json!("1")))).await.expect(201);
-        while cluster.get(&format!("{CONFIGMAPS}/orphan")).await.status != 404 {}
+        cluster.get_until_status(&format!("{CONFIGMAPS}/orphan"), 404).await;
         let _ = cluster.get(&format!("{CONFIGMAPS}/kept")).await.expect(200);
 
         let namespace = "/api/v1/namespaces/n";
@@ -339,7 +339,7 @@ fn controllers_treat_a_corrupt_object_as_existing() {
         let text = message.as_str().expect("a text");
         assert!(text.contains("failed to read one or more configmaps from the storage"), "{text}");
         let _ = cluster.delete(&format!("{namespace}/configmaps/b?{OPTION}=true")).await.expect(200);
-        while cluster.get(namespace).await.status != 404 {}
+        cluster.get_until_status(namespace, 404).await;
         cluster.stop().await;
     });
 }

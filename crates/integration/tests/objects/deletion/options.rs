@@ -218,7 +218,7 @@ fn options_are_accepted_in_every_encoding() {
         let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let _ = cluster.post(crds, crd.to_string()).await.expect(201);
-        while cluster.get(widgets).await.status != 200 {}
+        cluster.get_until_status(widgets, 200).await;
         for (collection, object) in [(CONFIGMAPS, configmap("a").to_string()), (widgets, widget)] {
             for (media_type, body) in [
                 ("application/json", &br#"{"propagationPolicy":"Orphan"}"#[..]),
@@ -233,7 +233,7 @@ fn options_are_accepted_in_every_encoding() {
                 let request = if media_type.is_empty() { request.raw(body) } else { request.body(media_type, body) };
                 let response = request.send().await.expect(200).json();
                 assert_eq!(response["metadata"]["finalizers"], json!(["orphan"]), "{path} {media_type}");
-                while cluster.get(&path).await.status != 404 {}
+                cluster.get_until_status(&path, 404).await;
             }
             let path = format!("{collection}/a");
             let error = cluster.request("DELETE", &path).body("text/plain", "x").send().await.expect(415).json();

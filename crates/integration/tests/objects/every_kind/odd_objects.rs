@@ -237,9 +237,7 @@ fn crd() -> Value {
 async fn store_custom_resources(odd: &mut OddObjects) {
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let _ = odd.cluster.post(crds, crd().to_string()).await.expect(201);
-    while odd.cluster.get("/apis/example.com/v2/odds").await.status != 200 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    odd.cluster.get_until_status("/apis/example.com/v2/odds", 200).await;
     let kind = ServedKind {
         group: "example.com".to_owned(),
         version: "v1".to_owned(),

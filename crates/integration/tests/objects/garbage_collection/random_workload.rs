@@ -95,7 +95,7 @@ impl Round {
     /// Waits until the kinds of deleted CRDs are no longer served.
     async fn wait_for_removed_kinds(&self) {
         for kind in self.requests.kinds.iter().filter(|kind| self.state.is_not_served(**kind)) {
-            while self.cluster.get(&KINDS[*kind].path("")).await.status != 404 {}
+            self.cluster.get_until_status(&KINDS[*kind].path(""), 404).await;
         }
     }
 

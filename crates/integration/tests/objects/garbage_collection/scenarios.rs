@@ -126,7 +126,7 @@ fn references_to_owners_that_never_existed_are_dangling() {
         let configmaps_in_n = "/api/v1/namespaces/n/configmaps";
         let _ = cluster.post(configmaps_in_n, dependent_in_n).await.expect(201);
         wait_for_names(&cluster, &["a", "of-a-widget"]).await;
-        while cluster.get(&format!("{configmaps_in_n}/far")).await.status != 404 {}
+        cluster.get_until_status(&format!("{configmaps_in_n}/far"), 404).await;
         cluster.stop().await;
     });
 }

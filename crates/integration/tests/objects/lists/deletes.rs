@@ -72,7 +72,7 @@ fn rejected_deletecollections_delete_nothing() {
         let old = create_configmaps(&cluster, &["a"]).await;
         let now = create_configmaps(&cluster, &["b", "c"]).await;
         let exact = format!("{CONFIGMAPS}?resourceVersion={old}&resourceVersionMatch=Exact");
-        while cluster.get(&exact).await.status != 410 {}
+        cluster.get_until_status(&exact, 410).await;
         for (query, code, reason, message) in [
             (
                 format!("resourceVersion={old}&resourceVersionMatch=Exact"),

@@ -135,7 +135,7 @@ fn an_expired_revision_is_rejected() {
 
         // The history is discarded shortly after the response to the write.
         let exact = format!("{CONFIGMAPS}?resourceVersion={at}&resourceVersionMatch=Exact");
-        while cluster.get(&exact).await.status != 410 {}
+        cluster.get_until_status(&exact, 410).await;
         let old = cluster.get(&exact).await;
         old.expect_error(410, "Expired", "The resourceVersion for the provided list is too old.");
         let expired = cluster.get(&format!("{CONFIGMAPS}?limit=2&continue={token}")).await.expect(410).json();

@@ -1,7 +1,5 @@
 //! The option `shardSelector` (KEP-5866): parts of a collection in lists, watches and deletions, by ranges of hashes.
 
-use std::time::Duration;
-
 use pintle_gates::FeatureGatesFlag;
 use pintle_integration::{Cluster, Options, run};
 use serde_json::{Value, json};
@@ -136,9 +134,7 @@ fn custom_resources_have_parts_too() {
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let _ = cluster.post(crds, crd.to_string()).await.expect(201);
         let widgets = "/apis/example.com/v1/namespaces/n/widgets";
-        while cluster.get(widgets).await.status != 200 {
-            tokio::task::yield_now().await;
-        }
+        cluster.get_until_status(widgets, 200).await;
         let mut expect = [Vec::new(), Vec::new()];
         for n in 0..12 {
             let name = format!("w{n:02}");
@@ -190,12 +186,7 @@ fn watches_have_the_events_of_the_part() {
 /// other watch's client has received it.
 async fn expect_filtered_events(cluster: &Cluster, expect: usize) {
     let expect = format!("apiserver_watch_filtered_events_total{{group=\"\",resource=\"configmaps\"}} {expect}\n");
-    let reached = async {
-        while !cluster.get("/metrics").await.expect(200).text().contains(&expect) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), reached).await.unwrap_or_else(|_| panic!("not reached: {expect}"));
+    cluster.get_until("/metrics", |metrics| metrics.text().contains(&expect)).await;
 }
 
 #[test]

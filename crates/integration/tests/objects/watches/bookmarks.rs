@@ -244,7 +244,7 @@ fn history_is_kept_for_its_duration() {
         // The next change removes expired history.
         create(&cluster, "d", "red").await;
         let exact = format!("{CONFIGMAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
-        while cluster.get(&exact).await.status != 410 {}
+        cluster.get_until_status(&exact, 410).await;
         let old =
             open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={a}")).await.next().await.expect("an event");
         assert_eq!((&old["type"], &old["object"]["code"]), (&json!("ERROR"), &json!(410)));

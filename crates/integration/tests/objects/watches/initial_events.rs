@@ -88,7 +88,7 @@ fn initial_events_accept_an_expired_revision() {
         let a = create(&cluster, "a", "red").await;
         let b = create(&cluster, "b", "red").await;
         let exact = format!("{CONFIGMAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
-        while cluster.get(&exact).await.status != 410 {}
+        cluster.get_until_status(&exact, 410).await;
         // Changes since an expired revision are unavailable, but the current state is not.
         let query = "resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1";
         let old = collect_events(

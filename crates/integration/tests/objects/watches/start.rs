@@ -67,7 +67,7 @@ fn a_watch_of_an_expired_revision_ends_with_an_error() {
         let b = create(&cluster, "b", "red").await;
         // The history is discarded shortly after the response to the write.
         let exact = format!("{CONFIGMAPS}?resourceVersion={a}&resourceVersionMatch=Exact");
-        while cluster.get(&exact).await.status != 410 {}
+        cluster.get_until_status(&exact, 410).await;
         let mut events = collect_events(open_watch(&cluster, CONFIGMAPS, &format!("resourceVersion={a}")).await).await;
         let event = events.pop().expect("an error");
         assert_eq!(events, Vec::<Value>::new());

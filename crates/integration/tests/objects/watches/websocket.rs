@@ -1,10 +1,8 @@
 //! Watches over WebSockets, with a third-party client.
 
-use std::time::{Duration, Instant};
-
 use futures_util::{SinkExt, StreamExt};
 use http::{HeaderValue, Request, StatusCode};
-use pintle_integration::{Cluster, Options, Socket, advance_clock_until};
+use pintle_integration::{Cluster, Options, Socket, advance_clock_until, eventually, expect_waiting};
 use pintle_server::http::ListenerOptions;
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -107,9 +105,7 @@ fn a_watch_is_counted_when_its_websocket_ends() {
         check(&mut socket, &[format!("ADDED a {a}")]).await;
         assert!(!counted().await);
         drop(socket);
-        while !counted().await {
-            tokio::task::yield_now().await;
-        }
+        eventually("the watch is counted", || async { counted().await }).await;
     });
 }
 
@@ -119,22 +115,13 @@ fn a_websocket_counts_as_an_open_connection() {
         let listener = ListenerOptions { max_connections: 1, ..ListenerOptions::default() };
         let cluster = Cluster::with_options(Options { listener, ..Options::default() }).await;
         let socket = open_websocket(&cluster, "/api/v1/configmaps?watch=1", &[]).await;
-        let closes = async {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let closed_at = Instant::now();
-            drop(socket);
-            closed_at
-        };
-        let connects = async {
-            let mut second = open_websocket(&cluster, "/api/v1/configmaps?watch=1", &[]).await;
-            let connected_at = Instant::now();
-            // The watch ends with the server.
-            let ((), message) = tokio::join!(cluster.stop_server(), next_message(&mut second));
-            assert!(matches!(message, Message::Close(_)), "{message:?}");
-            connected_at
-        };
-        let (closed_at, connected_at) = tokio::join!(closes, connects);
-        assert!(connected_at > closed_at);
+        let mut connects = Box::pin(open_websocket(&cluster, "/api/v1/configmaps?watch=1", &[]));
+        expect_waiting("the second connection", &mut connects).await;
+        drop(socket);
+        let mut second = connects.await;
+        // The watch ends with the server.
+        let ((), message) = tokio::join!(cluster.stop_server(), next_message(&mut second));
+        assert!(matches!(message, Message::Close(_)), "{message:?}");
     });
 }
 

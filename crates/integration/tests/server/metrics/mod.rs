@@ -5,7 +5,7 @@ mod scrape;
 use std::time::Duration;
 
 use pintle::{AccessOptions, Options};
-use pintle_integration::{Cluster, Protocol, run};
+use pintle_integration::{Cluster, Protocol, eventually, run};
 use pintle_server::RequestLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -20,12 +20,8 @@ async fn scrape(cluster: &Cluster) -> Scrape {
 /// Waits until a selected sum has a value. It is only for requests and tasks that end after their client has seen the
 /// end.
 async fn wait_for(cluster: &Cluster, selector: &str, expect: f64) {
-    let reached = async {
-        while scrape(cluster).await.sum(selector) != expect {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), reached).await.unwrap_or_else(|_| panic!("{selector}: not {expect}"));
+    let reached = || async { scrape(cluster).await.sum(selector) == expect };
+    eventually(&format!("{selector}: {expect}"), reached).await;
 }
 
 fn config_map(name: &str) -> String {
