@@ -381,11 +381,9 @@ mod tests {
             FakeResponse::Reset(reason, false) => respond.send_reset(reason),
             FakeResponse::Reset(reason, true) => {
                 let mut body = respond.send_response(grpc().body(()).unwrap(), false).unwrap();
-                tokio::spawn(async move {
-                    // A reset discards data that was not yet sent.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    body.send_reset(reason);
-                });
+                // A reset discards data that was not yet sent. The runtime has one thread, so this task begins when the
+                // task of the connection has sent the head and waits.
+                tokio::spawn(async move { body.send_reset(reason) });
             }
             FakeResponse::Nothing => {}
         }

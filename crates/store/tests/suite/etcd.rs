@@ -12,6 +12,8 @@ use pintle_store::{
 };
 use serde_json::json;
 
+use crate::until;
+
 /// A running etcd of one member, and the stores over it.
 pub(crate) struct EtcdServer(EtcdProcess);
 
@@ -145,9 +147,7 @@ async fn a_store_tells_that_etcd_is_gone() {
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     let error = store.current_revision().await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-    while store.health().is_ok() {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until(|| store.health().err()).await;
     store.close().await.unwrap();
     assert!(matches!(feed.next_batch().await, Err(Error::Closed)));
 }
@@ -159,12 +159,7 @@ async fn a_store_is_ready_while_changes_arrive() {
     let mut feed = store.changes(Revision::EMPTY).await.unwrap();
     // Nobody takes the changes from the feed, and nobody reads.
     let committed = server.open().commit(Change::create("/a", "1")).await.unwrap();
-    let error = loop {
-        match store.readiness() {
-            Ok(()) => tokio::time::sleep(Duration::from_millis(20)).await,
-            Err(error) => break error,
-        }
-    };
+    let error = until(|| store.readiness().err()).await;
     assert!(matches!(error, Error::Behind { seconds: 0 }), "{error}");
     store.health().unwrap();
     while feed.complete_to() < committed {

@@ -7,6 +7,8 @@ use pintle_etcd_process::{EtcdCluster, EtcdProcess, EtcdSettings, EtcdTls, Link,
 use pintle_store::{Change, Error, EtcdCertificateFiles, EtcdOptions, EtcdStore, Key, KeyInterval, Revision, Store};
 use serde_json::json;
 
+use crate::until;
+
 /// Three members, and a store that reaches each member through a proxy.
 fn cluster() -> (EtcdCluster, Vec<Proxy>, Arc<EtcdStore>) {
     let cluster = EtcdCluster::start(3, &EtcdSettings::default());
@@ -108,14 +110,10 @@ async fn without_a_majority_nothing_is_read_or_written() {
     cluster.member(1).pause();
     assert!(store.current_revision().await.is_err());
     assert!(store.commit(Change::put("/a", "2")).await.is_err());
-    while store.health().is_ok() {
-        tokio::task::yield_now().await;
-    }
+    until(|| store.health().err()).await;
     cluster.member(0).resume();
     cluster.member(1).resume();
-    while store.health().is_err() {
-        tokio::task::yield_now().await;
-    }
+    until(|| store.health().ok()).await;
     check_all_works(&store, "recovered").await;
 }
 

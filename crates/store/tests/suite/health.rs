@@ -9,6 +9,7 @@ use pintle_store::{
 };
 
 use crate::script::EngineUnderTest;
+use crate::until;
 
 /// A transformer that panics on the thread that reads a value.
 #[derive(Debug)]
@@ -36,12 +37,9 @@ async fn open_panicking(folder: &tempfile::TempDir) -> EmbeddedStore {
 
 /// Waits until the store reports that a thread has ended, and returns the name of the thread.
 async fn ended_thread(store: &EmbeddedStore) -> &'static str {
-    loop {
-        match store.health() {
-            Ok(()) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
-            Err(Error::ThreadEnded { thread }) => return thread,
-            Err(error) => panic!("{error}"),
-        }
+    match until(|| store.health().err()).await {
+        Error::ThreadEnded { thread } => thread,
+        error => panic!("{error}"),
     }
 }
 

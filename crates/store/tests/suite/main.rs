@@ -18,3 +18,17 @@ mod process_kill;
 mod script;
 mod transformer;
 mod upgrade;
+
+use std::time::{Duration, Instant};
+
+/// Waits until a condition returns a value, and returns the value.
+async fn until<T>(condition: impl Fn() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "the condition does not hold");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

@@ -12,6 +12,8 @@ use pintle_store::{
 };
 use pintle_store_powerloss::{Disk, DiskFailure};
 
+use crate::until;
+
 /// The retention is so small that compaction runs all the time.
 const RETENTION: HistoryRetention = HistoryRetention { duration: std::time::Duration::from_secs(3600), bytes: 200_000 };
 
@@ -157,11 +159,7 @@ async fn run_until_failure(
     let store = Arc::new(open(folder.path(), name));
     let mut log = write(&store, &disk, 300).await;
     store.health().unwrap();
-    let (writing, ()) = tokio::join!(write(&store, &disk, 1_000_000), async {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        disk.fail(failure);
-    });
-    log.extend(writing);
+    log.extend(write_until_failure(&store, &disk, failure).await);
     let error = store.commit(Change::put("/more", "1")).await.unwrap_err();
     // Reads still work.
     let current = check(&store, &log, name).await;
@@ -171,9 +169,7 @@ async fn run_until_failure(
 
 /// The store finds out by itself that the disk works again, without a request.
 async fn wait_until_healthy(store: &EmbeddedStore) {
-    while store.health().is_err() {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    until(|| store.health().ok()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,9 +207,7 @@ async fn a_failed_write_is_reported() {
 /// Waits until `more` further syncs have failed. They are attempts to recover, since nobody writes.
 async fn wait_for_failed_syncs(disk: &Disk, more: usize) {
     let expected = disk.failed_syncs() + more;
-    while disk.failed_syncs() < expected {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    until(|| (disk.failed_syncs() >= expected).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -249,9 +243,7 @@ async fn check_recovery_with_other_failure(name: &str, sync_failure: DiskFailure
     // Both errors are reported, without the path: clients do not get paths.
     let expected = format!("disk I/O error; recovery failed: {cause}");
     let reported = |error: &Error| matches!(error, Error::SyncFailed { detail, .. } if *detail == expected);
-    while !store.health().is_err_and(|error| reported(&error)) {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    until(|| store.health().err().filter(|error| reported(error))).await;
     let error = store.commit(Change::put("/more", "1")).await.unwrap_err();
     assert!(reported(&error), "{error}");
     disk.fail(DiskFailure::None);
@@ -292,9 +284,7 @@ async fn a_recovery_that_fails_with_another_error_is_not_retried_without_a_pause
         let errors = || store.metrics().unwrap().commit_errors.get();
         let wait_for_errors = async |more: u64| {
             let expected = errors() + more;
-            while errors() < expected {
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            }
+            until(|| (errors() >= expected).then_some(())).await;
         };
         wait_for_errors(1).await;
         let started = std::time::Instant::now();
@@ -317,12 +307,7 @@ async fn a_store_that_has_lost_acknowledged_changes_does_not_recover() {
     fs::write(&file, old).unwrap();
     fs::write(file.with_extension("db-wal"), "").unwrap();
     disk.fail(DiskFailure::None);
-    let error = loop {
-        match store.health() {
-            Err(Error::SyncFailed { .. }) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
-            other => break other.unwrap_err(),
-        }
-    };
+    let error = until(|| store.health().err().filter(|error| !matches!(error, Error::SyncFailed { .. }))).await;
     assert!(matches!(error, Error::LostChanges { .. }), "{error}");
     assert!(store.commit(Change::put("/more", "1")).await.is_err());
 }
@@ -422,7 +407,8 @@ async fn acknowledged_changes_survive_a_power_loss_at_the_start_after_a_failed_s
 /// Makes the disk fail while writers run, and returns the changes that they have committed until then.
 async fn write_until_failure(store: &Arc<EmbeddedStore>, disk: &Disk, failure: DiskFailure) -> CommitLog {
     let (log, ()) = tokio::join!(write(store, disk, 1_000_000), async {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        let written = disk.operation_count() + 100;
+        until(|| (disk.operation_count() >= written).then_some(())).await;
         disk.fail(failure);
     });
     log
@@ -435,11 +421,7 @@ async fn a_store_that_is_opened_on_a_full_disk_recovers_before_it_writes() {
     let disk = Disk::register("opened-full").unwrap();
     let store = Arc::new(open(folder.path(), "opened-full"));
     let mut log = write(&store, &disk, 300).await;
-    let (writing, ()) = tokio::join!(write(&store, &disk, 1_000_000), async {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        disk.fail(DiskFailure::Sync);
-    });
-    log.extend(writing);
+    log.extend(write_until_failure(&store, &disk, DiskFailure::Sync).await);
     disk.fail(DiskFailure::Full);
     store.close().await.unwrap();
     drop(store);
@@ -447,9 +429,7 @@ async fn a_store_that_is_opened_on_a_full_disk_recovers_before_it_writes() {
     let store = Arc::new(open(folder.path(), "opened-full"));
     add_unacknowledged(&store, &mut log).await;
     check(&store, &log, "opened").await;
-    while store.health().is_ok() {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+    until(|| store.health().err()).await;
     let error = store.commit(Change::put("/more", "1")).await.unwrap_err();
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     disk.fail(DiskFailure::None);
@@ -477,12 +457,7 @@ async fn a_stalled_disk_is_reported_while_reads_go_on() {
         let (store, disk) = (store.clone(), disk.clone());
         async move { write(&store, &disk, 200).await }
     });
-    let error = loop {
-        match store.health() {
-            Ok(()) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
-            Err(error) => break error,
-        }
-    };
+    let error = until(|| store.health().err()).await;
     assert!(matches!(error, Error::Stalled { seconds: 1, .. }), "{error}");
     assert!(error.to_string().contains("has not returned for 1 s; check the disk"), "{error}");
     check(&store, &log, "stalled").await;
