@@ -93,6 +93,7 @@ mod tests {
             async move {
                 std::thread::sleep(work);
                 let first = during.get();
+                // The task waits, which does not count.
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 first
             },

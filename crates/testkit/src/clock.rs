@@ -142,6 +142,7 @@ mod tests {
         clock.freeze();
         let before = clock.now();
         let mut sleep = pintle::Clock::sleep(&clock, Duration::from_millis(1));
+        // Real time passes.
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(clock.now(), before);
         assert!(!is_ready(&mut sleep).await);

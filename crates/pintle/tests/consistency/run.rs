@@ -160,14 +160,14 @@ impl WorkloadRun {
             if disturbance == Disturbance::Kills {
                 // The binary's admission of pods needs the service account.
                 let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
-                wait_until_found(cluster, &account).await;
+                cluster.get_until_status(&account, 200).await;
             }
         }
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let _ = cluster.post(crds, kind::crd().to_string()).await.expect(201);
         for server in &servers {
             for kind in KINDS {
-                wait_until_found(server, &kind.path(None)).await;
+                server.get_until_status(&kind.path(None), 200).await;
             }
         }
         let has_short_history =
@@ -282,7 +282,7 @@ impl WorkloadRun {
         if self.replicas.is_some() {
             for server in &self.shared.servers {
                 // After this consistent read, the server is up to date.
-                wait_until_found(server, &KINDS[0].path(None)).await;
+                server.get_until_status(&KINDS[0].path(None), 200).await;
             }
             self.shared.caught_up.store(newest, Ordering::Relaxed);
         }
@@ -491,16 +491,6 @@ fn reflector_config(seed: u64, number: usize) -> ReflectorConfig {
         protocol: [Protocol::Any, Protocol::Http1, Protocol::Any][index(3)],
         is_reference: false,
     }
-}
-
-/// Waits until a GET succeeds.
-async fn wait_until_found(cluster: &Cluster, path: &str) {
-    let found = async {
-        while cluster.get(path).await.status != 200 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    assert!(tokio::time::timeout(TIMEOUT, found).await.is_ok(), "{path} is not found");
 }
 
 /// Checks that each write identifier appears once, and then only in later versions of the same object.

@@ -1,7 +1,5 @@
 //! The users, and the deletion of their objects.
 
-use std::time::Duration;
-
 use pintle_integration::Cluster;
 use serde_json::json;
 
@@ -57,7 +55,5 @@ pub(crate) async fn delete_everything(cluster: &Cluster) {
             let _ = cluster.delete(&path).await;
         }
     }
-    while cluster.get("/readyz").await.status != 200 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    cluster.get_until_status("/readyz", 200).await;
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pintle_integration::{Client, Etcd, Protocol, RequestBuilder, ReservedPort, run, tool_path};
+use pintle_integration::{Client, Etcd, Protocol, RequestBuilder, ReservedPort, eventually, run, tool_path};
 use pintle_store::{EtcdOptions, EtcdStore, Store as _};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
@@ -229,22 +229,15 @@ fn a_variable_turns_controllers_on() {
         let (_server, client) = environment.start(command).await;
         let request = |method: &str, path: &str| admin(&client, method, path);
         let _ = request("POST", "/api/v1/namespaces").json(r#"{"metadata":{"name":"a"}}"#).send().await.expect(201);
-        let started = Instant::now();
-        let published = loop {
-            let found = request("GET", "/api/v1/namespaces/a/configmaps/kube-root-ca.crt").send().await;
-            if found.status == 200 {
-                break found.json();
-            }
-            assert!(started.elapsed() < TIMEOUT, "no certificates are published");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        };
+        let path = "/api/v1/namespaces/a/configmaps/kube-root-ca.crt";
+        let is_published = || async { request("GET", path).send().await.status == 200 };
+        eventually("certificates are published", is_published).await;
+        let published = request("GET", path).send().await.expect(200).json();
         // Clients in the cluster verify the server with the certificate that envtest made.
         assert_eq!(published["data"]["ca.crt"], environment.authority);
         let _ = request("DELETE", "/api/v1/namespaces/a").send().await.expect(200);
-        while request("GET", "/api/v1/namespaces/a").send().await.status != 404 {
-            assert!(started.elapsed() < TIMEOUT, "the namespace is not deleted");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let is_deleted = || async { request("GET", "/api/v1/namespaces/a").send().await.status == 404 };
+        eventually("the namespace is deleted", is_deleted).await;
     });
 }
 

@@ -67,8 +67,6 @@ fn keys_that_expire_do_so_in_a_copy() {
         let copy =
             Cluster::with_options(Options { from: Some(std::sync::Arc::new(snapshot)), ..Options::default() }).await;
         let _ = copy.get("/api/v1/namespaces/default/events/a").await.expect(200);
-        while copy.get("/api/v1/namespaces/default/events/a").await.status != 404 {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+        copy.get_until_status("/api/v1/namespaces/default/events/a", 404).await;
     });
 }

@@ -129,9 +129,7 @@ async fn send_costly_requests(cluster: &Cluster) {
             let _ = cluster.post(path, object.to_string()).await.expect(201);
         }
         let collection = costly.path.split('?').next().unwrap_or_default();
-        while cluster.get(collection).await.status != 200 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        cluster.get_until_status(collection, 200).await;
         let request = cluster.request("POST", costly.path).body(costly.media_type, (costly.body)());
         let response = request.send().await;
         assert!(costly.codes.contains(&response.status.as_u16()), "{}: {}", costly.name, response.status);

@@ -80,9 +80,7 @@ fn events_are_in_another_etcd_with_versions_of_their_own() {
         let config_map = format!("{NAMESPACES}/n/configmaps");
         let _ = cluster.post(&config_map, r#"{"metadata":{"name":"a"}}"#).await.expect(201);
         let _ = cluster.delete(&format!("{NAMESPACES}/n")).await.expect(200);
-        while cluster.get(&format!("{NAMESPACES}/n")).await.status != 404 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        cluster.get_until_status(&format!("{NAMESPACES}/n"), 404).await;
         for _ in ["a", "b"] {
             assert_eq!(watch.next().await.expect("an event")["type"], "DELETED");
         }
@@ -116,13 +114,7 @@ fn an_etcd_that_is_gone_fails_what_it_stores() {
         let _ = cluster.post(&config_maps, r#"{"metadata":{"name":"a"}}"#).await.expect(201);
         assert!(cluster.post(EVENTS, event("b")).await.status.as_u16() >= 500);
         let _ = cluster.get(&config_maps).await.expect(200);
-        let unready = loop {
-            let ready = cluster.get("/readyz?verbose").await;
-            if ready.status != 200 {
-                break ready.text();
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
+        let unready = cluster.get_until_status("/readyz?verbose", 500).await.text();
         assert!(unready.contains("[+]etcd ok") && unready.contains("[-]etcd-override-"), "{unready}");
         // The server deletes all content that it can list. The namespace stays, since there may be events.
         let _ = cluster.delete(&format!("{NAMESPACES}/n")).await.expect(200);
@@ -131,9 +123,7 @@ fn an_etcd_that_is_gone_fails_what_it_stores() {
             let mut conditions = conditions.into_iter().flatten();
             conditions.any(|c| c["type"] == "NamespaceDeletionContentFailure" && c["status"] == "True")
         };
-        while !failed(&cluster.get(&format!("{NAMESPACES}/n")).await.expect(200).json()) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        cluster.get_until(&format!("{NAMESPACES}/n"), |namespace| failed(&namespace.json())).await;
         let left = cluster.get(&config_maps).await.expect(200).json();
         assert_eq!(left["items"], json!([]));
     });
