@@ -57,6 +57,12 @@ pub struct ResourceFacts {
     pub deprecation: Option<String>,
     /// The feature without which the resource is not served, whatever the configuration says.
     pub gate: Option<&'static str>,
+    /// Whether PUT creates an object that does not exist (upstream: `AllowCreateOnUpdate`).
+    pub creates_on_update: bool,
+    /// Whether an update without a resourceVersion overwrites any revision (upstream: `AllowUnconditionalUpdate`).
+    pub updates_unconditionally: bool,
+    /// The dotted paths of the fields that a write of the object resets (upstream: `GetResetFields`).
+    pub resets: Vec<&'static str>,
 }
 
 impl ResourceFacts {
@@ -110,6 +116,8 @@ pub struct SubresourceFacts {
     pub accepts: Option<(&'static str, &'static str)>,
     /// The paths for the scale subresource.
     pub scale: Option<ScaleFacts>,
+    /// The dotted paths of the fields that a write through the subresource resets.
+    pub resets: Vec<&'static str>,
 }
 
 /// The paths of the scale in an object, dot-separated.
@@ -225,6 +233,9 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         subresources: Vec::new(),
         deprecation: None,
         gate: None,
+        creates_on_update: false,
+        updates_unconditionally: true,
+        resets: vec!["status"],
     };
     let (mut unstored, mut deprecated, mut removed, mut instead) = (None, None, None, None);
     for word in words {
@@ -246,6 +257,9 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
             ("deprecated", since) => deprecated = Some(since),
             ("removed", version) => removed = Some(version),
             ("gate", feature) => parsed.gate = Some(feature),
+            ("create-on-update", "") => parsed.creates_on_update = true,
+            ("conditional-update", "") => parsed.updates_unconditionally = false,
+            ("resets", paths) => parsed.resets = dotted_paths(paths),
             ("instead", kind) => instead = kind.rsplit_once('/'),
             _ => return Err("unknown attribute of a resource"),
         }
@@ -258,6 +272,10 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         format!("{api_version} {kind} is deprecated in v{since}+{removal}{advice}")
     });
     Ok(parsed)
+}
+
+fn dotted_paths(text: &'static str) -> Vec<&'static str> {
+    text.split(',').filter(|path| !path.is_empty()).collect()
 }
 
 fn subresource(resource: &ResourceFacts, line: &'static str) -> Result<SubresourceFacts, &'static str> {
@@ -273,7 +291,11 @@ fn subresource(resource: &ResourceFacts, line: &'static str) -> Result<Subresour
         connector: None,
         accepts: None,
         scale: None,
+        resets: vec!["status"],
     };
+    if parsed.name == "status" {
+        parsed.resets = vec!["spec"];
+    }
     let mut scale = ScaleFacts::default();
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
@@ -286,6 +308,7 @@ fn subresource(resource: &ResourceFacts, line: &'static str) -> Result<Subresour
             ("current", path) => scale.current = path,
             ("selector", path) => scale.selector = path,
             ("labels", path) => (scale.selector, scale.labels) = (path, true),
+            ("resets", paths) => parsed.resets = dotted_paths(paths),
             (kind, "") => {
                 let (api_version, kind) = kind.rsplit_once('/').ok_or("unknown attribute of a subresource")?;
                 let (group, version) = api_version.split_once('/').ok_or("missing group of the kind")?;

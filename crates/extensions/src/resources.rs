@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pintle_kinds::has_unreadable_bundle;
 use pintle_registry::{
-    Backing, Collection, CrdSource, GroupVersionKind, ResetFields, Resource, ScalePaths, Scope, Subresource,
-    SubresourceRole, Verb, Verbs,
+    Backing, Collection, CrdSource, GroupVersionKind, Resource, ScalePaths, Scope, Subresource, SubresourceRole, Verb,
+    Verbs, reset_field_filter,
 };
 use pintle_value::{Str, Value};
 
@@ -109,6 +109,8 @@ fn build_resource(
         unresolvable: has_unreadable_bundle(crd),
         established: is_condition_true(crd, "Established"),
         built_in: false,
+        creates_on_update: false,
+        updates_unconditionally: false,
         subresources: subresources(version, &kind),
         reset_field_filters: reset_field_filters(status),
         backing: Backing::Stored(collection.clone()),
@@ -156,8 +158,8 @@ fn reset_field_filters(status: bool) -> Vec<(Str, pintle_registry::Filter)> {
     if !status {
         return Vec::new();
     }
-    let filters = [("", ResetFields::Paths(&["status"])), ("status", ResetFields::Paths(&["metadata", "spec"]))];
-    filters.into_iter().filter_map(|(name, fields)| Some((name.into(), fields.filter()?))).collect()
+    let resets = [("", &["status"][..]), ("status", &["metadata", "spec"])];
+    resets.into_iter().filter_map(|(name, paths)| Some((name.into(), reset_field_filter(paths)?))).collect()
 }
 
 /// The warning of a deprecated version. The default warning names the preferred version among the later versions that

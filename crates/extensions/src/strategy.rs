@@ -176,10 +176,6 @@ impl Strategy for CustomResourceStrategy {
         added.into_iter().flat_map(finalizer_warnings).collect()
     }
 
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn selectable_field_values(&self, object: &Value) -> Vec<Str> {
         self.selectable_fields.values(object)
     }

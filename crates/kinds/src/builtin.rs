@@ -7,7 +7,7 @@ use pintle_fieldpath::set::Filter;
 use pintle_gates::Gates;
 use pintle_registry::{
     Action, Backing, Collection, Computed, Connector, GroupVersion, GroupVersionKind, Resource, ScalePaths,
-    ScaleSelector, Scope, SelectableField, Strategy, Subresource, SubresourceRole, Verb, Verbs, field_path,
+    ScaleSelector, Scope, SelectableField, Subresource, SubresourceRole, Verb, Verbs, field_path, reset_field_filter,
 };
 use pintle_schema::Schema;
 use pintle_value::Str;
@@ -116,7 +116,9 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network:
         unresolvable: false,
         established: true,
         built_in: true,
-        reset_field_filters: reset_field_filters(&*strategy, &subresources),
+        creates_on_update: facts.creates_on_update,
+        updates_unconditionally: facts.updates_unconditionally,
+        reset_field_filters: reset_field_filters(facts),
         subresources,
         backing: backing(facts)?,
         storage_version_hash: facts
@@ -131,13 +133,13 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network:
 }
 
 /// Returns the reset field filters: which fields of a write do not count for managed fields.
-fn reset_field_filters(strategy: &dyn Strategy, subresources: &[Subresource]) -> Vec<(Str, Filter)> {
-    if !subresources.iter().any(|s| s.name == "status") {
+fn reset_field_filters(facts: &ResourceFacts) -> Vec<(Str, Filter)> {
+    let written = facts.subresources.iter().filter(|s| s.served && role(s) == SubresourceRole::Object);
+    let resets: Vec<_> = written.map(|s| (s.name, &s.resets)).chain([("", &facts.resets)]).collect();
+    if !resets.iter().any(|(name, _)| *name == "status") {
         return Vec::new();
     }
-    let written = subresources.iter().filter(|s| s.role == SubresourceRole::Object).map(|s| s.name.clone());
-    let reset_field_filters = |name: Str| Some((name.clone(), strategy.reset_fields(&name).filter()?));
-    written.chain([Str::default()]).filter_map(reset_field_filters).collect()
+    resets.into_iter().filter_map(|(name, paths)| Some((name.into(), reset_field_filter(paths)?))).collect()
 }
 
 fn backing(facts: &ResourceFacts) -> Option<Backing> {

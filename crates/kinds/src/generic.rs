@@ -1,11 +1,13 @@
 //! Building blocks of strategies that most kinds share: fields that an update keeps, generations, and the strategy for
 //! a `status` subresource (upstream: `pkg/registry/*/*/strategy.go`).
 
-use pintle_registry::{ResetFields, StrategyContext, SubresourceStrategy};
+use pintle_registry::{ClusterValidation, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value};
 
 pub(crate) use pintle_value::same;
+
+use crate::gated::{Part, drop_disabled};
 
 /// Returns true if the values at a path of two objects are the [`same`].
 pub(crate) fn same_at(a: &Value, b: &Value, path: &[&str]) -> bool {
@@ -23,9 +25,21 @@ pub(crate) fn keep_old(object: &mut Value, old: &Value, path: &[&str]) {
     }
 }
 
-/// Sets the generation of a new object to 1.
-pub(crate) fn set_first_generation(object: &mut Value) {
-    object.set_at(&["metadata", "generation"], 1);
+/// Gives a new object this status. An update keeps the old status.
+pub(crate) fn reset_status(object: &mut Value, old: Option<&Value>, status: Value) {
+    match old {
+        None => object.set("status", status),
+        Some(old) => keep_old(object, old, &["status"]),
+    }
+}
+
+/// Sets the generation of a new object to 1. An update increments the generation if one of these parts changed.
+pub(crate) fn set_generation(object: &mut Value, old: Option<&Value>, parts: &[&[&str]]) {
+    match old {
+        None => object.set_at(&["metadata", "generation"], 1),
+        Some(old) if parts.iter().any(|part| !same_at(object, old, part)) => increment_generation(object, old),
+        Some(_) => {}
+    }
 }
 
 /// Increments the generation.
@@ -33,12 +47,8 @@ pub(crate) fn increment_generation(object: &mut Value, old: &Value) {
     object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
 }
 
-/// Increments the generation if the spec changed.
-pub(crate) fn increment_generation_on_spec_change(object: &mut Value, old: &Value) {
-    if !same_at(object, old, &["spec"]) {
-        increment_generation(object, old);
-    }
-}
+/// The part whose changes most kinds count.
+pub(crate) const SPEC: &[&[&str]] = &[&["spec"]];
 
 /// Sets a string that is absent or empty.
 pub(crate) fn set_if_empty(object: &mut Value, field: &str, text: &str) {
@@ -68,19 +78,56 @@ pub(crate) fn validate_immutable(errors: &mut Errors, new: Option<&Value>, old: 
     }
 }
 
+/// Rejects a change of the field at a path.
+pub(crate) fn validate_immutable_at(errors: &mut Errors, object: &Value, old: &Value, path: &[&str]) {
+    validate_immutable(errors, object.at(path), old.at(path), &FieldPath::new(&path.join(".")));
+}
+
 /// The strategy for a `status` subresource.
 pub(crate) struct StatusStrategy {
     /// The paths that the subresource may not change.
-    pub(crate) preserved_paths: &'static [&'static [&'static str]],
-    /// Further preparation of the new object, which is the first argument.
-    pub(crate) prepare: fn(&mut Value, &Value),
-    /// Validates the update; the new object is the first argument.
-    pub(crate) validate: fn(&Value, &Value) -> Errors,
+    preserved_paths: &'static [&'static [&'static str]],
+    /// The part whose fields of disabled features are dropped.
+    part: Option<Part>,
+    /// Validates the update; the new object comes first.
+    validate: fn(&StrategyContext, &Value, &Value) -> Errors,
+    /// The validation that depends on the cluster.
+    cluster_validation: Option<&'static dyn ClusterValidation>,
+}
+
+impl StatusStrategy {
+    /// The strategy of a subresource that may not change the spec.
+    pub(crate) const fn new(validate: fn(&StrategyContext, &Value, &Value) -> Errors) -> Self {
+        Self { preserved_paths: SPEC, part: None, validate, cluster_validation: None }
+    }
+
+    /// The strategy of a subresource that may not change these paths.
+    pub(crate) const fn preserving(mut self, paths: &'static [&'static [&'static str]]) -> Self {
+        self.preserved_paths = paths;
+        self
+    }
+
+    /// Drops the fields of disabled features from a part.
+    pub(crate) const fn gated(mut self, part: Part) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// Validates an update in the cluster, too.
+    pub(crate) const fn validating_in_cluster(mut self, validation: &'static dyn ClusterValidation) -> Self {
+        self.cluster_validation = Some(validation);
+        self
+    }
+}
+
+/// A validation of a status that accepts everything.
+pub(crate) fn no_validation(_: &StrategyContext, _: &Value, _: &Value) -> Errors {
+    Errors::new()
 }
 
 /// The paths that a status update of newer kinds may not change: the spec and the metadata that upstream resets
 /// (`metav1.ResetObjectMetaForStatus`).
-pub(crate) const SPEC_AND_METADATA_PATHS: &[&[&str]] = &[
+pub(crate) const SPEC_AND_METADATA: &[&[&str]] = &[
     &["spec"],
     &["metadata", "annotations"],
     &["metadata", "deletionTimestamp"],
@@ -91,32 +138,22 @@ pub(crate) const SPEC_AND_METADATA_PATHS: &[&[&str]] = &[
     &["metadata", "selfLink"],
 ];
 
-/// The reset fields of these kinds: writes of the status own no metadata.
-pub(crate) fn reset_fields_with_metadata(subresource: &str) -> ResetFields {
-    match subresource {
-        "status" => ResetFields::Paths(&["metadata", "spec"]),
-        _ => ResetFields::Paths(&["status"]),
-    }
-}
-
-/// A preparation that does nothing.
-pub(crate) fn no_preparation(_: &mut Value, _: &Value) {}
-
-/// A validation that accepts everything.
-pub(crate) fn no_validation(_: &Value, _: &Value) -> Errors {
-    Errors::new()
-}
-
 impl SubresourceStrategy for StatusStrategy {
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         for path in self.preserved_paths {
             keep_old(object, old, path);
         }
-        (self.prepare)(object, old);
+        if let Some(part) = self.part {
+            drop_disabled(&context.gates, part, object, Some(old));
+        }
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        (self.validate)(object, old)
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        (self.validate)(context, object, old)
+    }
+
+    fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
+        self.cluster_validation
     }
 
     fn seldom_used(&self) -> &'static [&'static str] {

@@ -4,20 +4,23 @@
 
 use std::collections::BTreeMap;
 
-use pintle_registry::ResetFields::{self, None, Paths};
-use pintle_registry::{Resource, SubresourceRole};
+use pintle_registry::{Resource, SubresourceRole, reset_field_filter};
 
-const SPEC: ResetFields = Paths(&["spec"]);
-const STATUS: ResetFields = Paths(&["status"]);
-const METADATA_AND_SPEC: ResetFields = Paths(&["metadata", "spec"]);
+/// The paths of the fields that a write resets.
+type Paths = &'static [&'static str];
+
+const NONE: Paths = &[];
+const SPEC: Paths = &["spec"];
+const STATUS: Paths = &["status"];
+const METADATA_AND_SPEC: Paths = &["metadata", "spec"];
 
 /// A kind, and its reset fields by subresource; the empty name stands for the object itself.
-type ExpectedResetFields = (&'static str, &'static [(&'static str, ResetFields)]);
+type ExpectedResetFields = (&'static str, &'static [(&'static str, Paths)]);
 
 /// Most kinds: a write of the object resets the status, a write of the status resets the spec.
-const MOST: &[(&str, ResetFields)] = &[("", STATUS), ("status", SPEC)];
+const MOST: &[(&str, Paths)] = &[("", STATUS), ("status", SPEC)];
 /// Kinds whose status writes reset the metadata too (`ResetObjectMetaForStatus`).
-const WITH_METADATA: &[(&str, ResetFields)] = &[("", STATUS), ("status", METADATA_AND_SPEC)];
+const WITH_METADATA: &[(&str, Paths)] = &[("", STATUS), ("status", METADATA_AND_SPEC)];
 
 const EXPECTED: &[ExpectedResetFields] = &[
     ("admissionregistration.k8s.io/v1/validatingadmissionpolicies", WITH_METADATA),
@@ -25,7 +28,7 @@ const EXPECTED: &[ExpectedResetFields] = &[
     ("apiextensions.k8s.io/v1/customresourcedefinitions", MOST),
     ("apiregistration.k8s.io/v1/apiservices", WITH_METADATA),
     ("apps/v1/daemonsets", MOST),
-    ("apps/v1/deployments", &[("", STATUS), ("status", Paths(&["metadata.labels", "spec"]))]),
+    ("apps/v1/deployments", &[("", STATUS), ("status", &["metadata.labels", "spec"])]),
     ("apps/v1/replicasets", MOST),
     ("apps/v1/statefulsets", MOST),
     ("autoscaling/v1/horizontalpodautoscalers", MOST),
@@ -35,17 +38,17 @@ const EXPECTED: &[ExpectedResetFields] = &[
     (
         "certificates.k8s.io/v1/certificatesigningrequests",
         &[
-            ("", Paths(&["spec", "status"])),
-            ("approval", Paths(&["spec", "status.certificate"])),
-            ("status", Paths(&["spec", "status.conditions"])),
+            ("", &["spec", "status"]),
+            ("approval", &["spec", "status.certificate"]),
+            ("status", &["spec", "status.conditions"]),
         ],
     ),
     // A write of the object resets the status without saying so.
-    ("certificates.k8s.io/v1beta1/podcertificaterequests", &[("", None), ("status", SPEC)]),
+    ("certificates.k8s.io/v1beta1/podcertificaterequests", &[("", NONE), ("status", SPEC)]),
     ("flowcontrol.apiserver.k8s.io/v1/flowschemas", WITH_METADATA),
     ("flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", WITH_METADATA),
     // This strategy resets fields without saying so.
-    ("internal.apiserver.k8s.io/v1alpha1/storageversions", &[("", None), ("status", None)]),
+    ("internal.apiserver.k8s.io/v1alpha1/storageversions", &[("", NONE), ("status", NONE)]),
     ("networking.k8s.io/v1/ingresses", MOST),
     ("networking.k8s.io/v1beta1/servicecidrs", WITH_METADATA),
     ("resource.k8s.io/v1alpha3/devicetaintrules", WITH_METADATA),
@@ -67,9 +70,9 @@ const EXPECTED: &[ExpectedResetFields] = &[
         "v1/pods",
         &[
             ("", STATUS),
-            ("ephemeralcontainers", None),
-            ("resize", None),
-            ("status", Paths(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"])),
+            ("ephemeralcontainers", NONE),
+            ("resize", NONE),
+            ("status", &["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
         ],
     ),
     ("v1/replicationcontrollers", MOST),
@@ -94,18 +97,13 @@ fn reset_fields_match_upstream() {
             continue;
         }
         for subresource in names {
-            let fields = resource.strategy.reset_fields(subresource);
-            assert_eq!(
-                resource.reset_field_filter(subresource).is_none(),
-                fields == None,
-                "{resource:?}/{subresource}"
-            );
-            actual.insert((name(&resource), subresource.to_owned()), fields);
+            actual.insert((name(&resource), subresource.to_owned()), resource.reset_field_filter(subresource).cloned());
         }
     }
+    let filter = |(subresource, paths): &(&str, Paths)| ((*subresource).to_owned(), reset_field_filter(paths));
     let expect: BTreeMap<_, _> = EXPECTED
         .iter()
-        .flat_map(|(kind, fields)| fields.iter().map(|(s, fields)| (((*kind).to_owned(), (*s).to_owned()), *fields)))
+        .flat_map(|(kind, fields)| fields.iter().map(filter).map(|(s, paths)| (((*kind).to_owned(), s), paths)))
         .collect();
     assert_eq!(actual, expect);
 }

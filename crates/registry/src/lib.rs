@@ -42,7 +42,7 @@ pub use deletion::DeletionPropagation;
 pub use error::{ApiError, Cause, ErrorReason, RetryAfter};
 pub use generated_name::generate_name;
 pub use names::{EquivalentResource, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
-pub use reset_fields::ResetFields;
+pub use reset_fields::reset_field_filter;
 pub use resource::{Resource, Scope, SelectableField, Subresource, SubresourceRole, Verb, Verbs};
 pub use scale::{ScalePaths, ScaleSelector, field_path};
 pub use snapshot::{Group, Registry};

@@ -4,25 +4,10 @@
 use pintle_fieldpath::path::PathElement;
 use pintle_fieldpath::set::{FieldSet, Filter};
 
-/// The fields that a write resets to their old values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResetFields {
-    /// No fields.
-    None,
-    /// The fields at these dotted paths, including all fields below them.
-    Paths(&'static [&'static str]),
-}
-
-impl ResetFields {
-    /// The filter that excludes these fields from managed fields. `None` if there are none.
-    #[must_use]
-    pub fn filter(self) -> Option<Filter> {
-        match self {
-            Self::None => None,
-            Self::Paths(paths) => {
-                let path = |text: &&str| text.split('.').map(PathElement::field).collect::<Vec<_>>();
-                Some(Filter::Exclude(paths.iter().map(path).collect::<FieldSet>()))
-            }
-        }
-    }
+/// The filter that excludes the fields at these dotted paths, and all fields below them, from managed fields. `None` if
+/// there are no paths.
+#[must_use]
+pub fn reset_field_filter(paths: &[&str]) -> Option<Filter> {
+    let path = |text: &&str| text.split('.').map(PathElement::field).collect::<Vec<_>>();
+    (!paths.is_empty()).then(|| Filter::Exclude(paths.iter().map(path).collect::<FieldSet>()))
 }

@@ -135,6 +135,10 @@ pub struct Resource {
     /// True for built-in kinds. Like Go structs, their objects are decoded into declared fields and encoded in the
     /// order of these fields. Items of lists have no kind and apiVersion.
     pub built_in: bool,
+    /// True if PUT creates an object that does not exist (upstream: `AllowCreateOnUpdate`).
+    pub creates_on_update: bool,
+    /// True if an update without a resourceVersion overwrites any revision (upstream: `AllowUnconditionalUpdate`).
+    pub updates_unconditionally: bool,
     /// The served subresources.
     pub subresources: Vec<Subresource>,
     /// The filters that exclude reset fields from managed fields, by the name of the written subresource. An empty name

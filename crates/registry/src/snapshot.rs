@@ -333,6 +333,8 @@ mod tests {
             established: true,
             built_in: !plural.contains('.'),
             subresources: Vec::new(),
+            creates_on_update: false,
+            updates_unconditionally: true,
             reset_field_filters: Vec::new(),
             backing: Backing::Action(Action::Bind),
             storage_version_hash: Str::default(),

@@ -2,17 +2,14 @@
 //! `pkg/registry/admissionregistration/{validating,mutating}admissionpolicy`). The validation of their specs is in
 //! `policy_validation`.
 
-use pintle_registry::{EscalationCheck, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{EscalationCheck, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::field_ref;
 use super::match_resources::set_match_defaults;
 use super::policy_validation::{validate_mutating_policy, validate_validating_policy};
 use super::reserved_names;
-use crate::generic::{
-    SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
-    reset_fields_with_metadata, set_first_generation,
-};
+use crate::generic::{SPEC, SPEC_AND_METADATA, StatusStrategy, reset_status, set_generation};
 
 fn set_policy_defaults(object: &mut Value) {
     if let Some(spec) = object.at_mut(&["spec"]) {
@@ -24,31 +21,28 @@ fn set_policy_defaults(object: &mut Value) {
 /// The strategy for ValidatingAdmissionPolicy.
 pub(super) struct ValidatingAdmissionPolicyStrategy;
 
-static STATUS: StatusStrategy = StatusStrategy {
-    preserved_paths: SPEC_AND_METADATA_PATHS,
-    prepare: no_preparation,
-    validate: |object, _| {
-        let mut errors = Errors::new();
-        let status = FieldPath::new("status");
-        let types = status.child("typeChecking");
-        let list = types.child("expressionWarnings");
-        for (i, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate() {
-            let path = list.index(i);
-            if warning.str_at(&["warning"]).is_empty() {
-                errors.required(&path.child("warning"), "");
-            }
-            let reference = warning.str_at(&["fieldRef"]).trim();
-            if reference.is_empty() {
-                errors.required(&path.child("fieldRef"), "");
-            } else if let Err(why) = field_ref::check(reference) {
-                errors.invalid(&path.child("fieldRef"), reference, format!("invalid JSONPath: {why}"));
-            }
+static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
+    let mut errors = Errors::new();
+    let status = FieldPath::new("status");
+    let types = status.child("typeChecking");
+    let list = types.child("expressionWarnings");
+    for (i, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate() {
+        let path = list.index(i);
+        if warning.str_at(&["warning"]).is_empty() {
+            errors.required(&path.child("warning"), "");
         }
-        let conditions = &object["status"]["conditions"];
-        errors.append(pintle_value::metadata::validate_conditions(conditions, &status.child("conditions")));
-        errors
-    },
-};
+        let reference = warning.str_at(&["fieldRef"]).trim();
+        if reference.is_empty() {
+            errors.required(&path.child("fieldRef"), "");
+        } else if let Err(why) = field_ref::check(reference) {
+            errors.invalid(&path.child("fieldRef"), reference, format!("invalid JSONPath: {why}"));
+        }
+    }
+    let conditions = &object["status"]["conditions"];
+    errors.append(pintle_value::metadata::validate_conditions(conditions, &status.child("conditions")));
+    errors
+})
+.preserving(SPEC_AND_METADATA);
 
 /// The strategy for the status of a ValidatingAdmissionPolicy.
 struct PolicyStatusStrategy;
@@ -72,40 +66,23 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
         set_policy_defaults(object);
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        increment_generation_on_spec_change(object, old);
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = validate_validating_policy(object, None);
-        reserved_names::validate(&mut errors, context, object);
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = validate_validating_policy(object, old);
+        reserved_names::validate(&mut errors, context, object, old);
         errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_validating_policy(object, Some(old))
     }
 
     fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         reserved_names::warnings(context, object, old)
     }
 
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn escalation_check(&self) -> Option<EscalationCheck> {
         Some(EscalationCheck::ParamKind)
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -121,22 +98,14 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
         set_policy_defaults(object);
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = validate_mutating_policy(object, None);
-        reserved_names::validate(&mut errors, context, object);
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = validate_mutating_policy(object, old);
+        reserved_names::validate(&mut errors, context, object, old);
         errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_mutating_policy(object, Some(old))
     }
 
     fn escalation_check(&self) -> Option<EscalationCheck> {
@@ -145,10 +114,6 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
 
     fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         reserved_names::warnings(context, object, old)
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 }
 

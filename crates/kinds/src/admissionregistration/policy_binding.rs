@@ -9,7 +9,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::match_resources::{MUTATING_OPERATIONS, set_match_defaults, validate_match, validate_operations};
 use super::match_rules::require_field_one_of;
 use super::reserved_names;
-use crate::generic::{increment_generation_on_spec_change, set_first_generation};
+use crate::generic::{SPEC, set_generation};
 use crate::labels::validate_selector;
 use crate::validation::invalid_each;
 
@@ -58,22 +58,14 @@ impl Strategy for PolicyBindingStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = self.validate_spec(object);
-        reserved_names::validate(&mut errors, context, object);
+        reserved_names::validate(&mut errors, context, object, old);
         errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        self.validate_spec(object)
     }
 
     fn escalation_check(&self) -> Option<EscalationCheck> {
@@ -83,10 +75,6 @@ impl Strategy for PolicyBindingStrategy {
 
     fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         reserved_names::warnings(context, object, old)
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 }
 

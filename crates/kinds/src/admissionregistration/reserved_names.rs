@@ -14,8 +14,8 @@ fn are_errors(context: &StrategyContext) -> bool {
 }
 
 /// Adds an error if the name of a new webhook configuration, policy or binding is reserved.
-pub(super) fn validate(errors: &mut Errors, context: &StrategyContext, object: &Value) {
-    if are_errors(context) && object.name().ends_with(SUFFIX) {
+pub(super) fn validate(errors: &mut Errors, context: &StrategyContext, object: &Value, old: Option<&Value>) {
+    if old.is_none() && are_errors(context) && object.name().ends_with(SUFFIX) {
         let why = format!(
             "names ending with \"{SUFFIX}\" are reserved for static manifest-based configurations and cannot be managed via \
              the API"

@@ -8,7 +8,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::match_rules::{set_rule_defaults, validate_conditions, validate_field_one_of, validate_rule};
 use super::reserved_names;
-use crate::generic::{increment_generation, same_at, set_first_generation};
+use crate::generic::{same_at, set_generation};
 use crate::labels;
 use crate::validation::invalid_each;
 use crate::webhook;
@@ -67,32 +67,20 @@ impl Strategy for WebhookConfigurationStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        set_generation(object, old, &[&["webhooks"]]);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        if !same_at(object, old, &["webhooks"]) {
-            increment_generation(object, old);
-        }
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = self.validate_hooks(object, WebhookValidationOptions::default());
-        reserved_names::validate(&mut errors, context, object);
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let options =
+            old.map_or_else(WebhookValidationOptions::default, |old| WebhookValidationOptions::of(object, old));
+        let mut errors = self.validate_hooks(object, options);
+        reserved_names::validate(&mut errors, context, object, old);
         errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        self.validate_hooks(object, WebhookValidationOptions::of(object, old))
     }
 
     fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         reserved_names::warnings(context, object, old)
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 }
 

@@ -14,9 +14,7 @@ use super::schema::defaults::has_unpruned_defaults;
 use super::schema::validator::SchemaValidator;
 use super::validation_options::ValidationOptions;
 use super::{approval, formats, spec, status};
-use crate::generic::{
-    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation, set_if_empty,
-};
+use crate::generic::{SPEC, StatusStrategy, reset_status, set_generation, set_if_empty};
 
 /// The finalizer that keeps a CustomResourceDefinition until its custom resources are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -57,20 +55,14 @@ impl Strategy for CustomResourceDefinitionStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         let empty = object! {
             "conditions": Value::Null,
             "acceptedNames": object! { "plural": "", "kind": "" },
             "storedVersions": Value::Null,
         };
-        object.set("status", empty);
-        set_first_generation(object);
-        add_stored_version(object);
-    }
-
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        increment_generation_on_spec_change(object, old);
+        reset_status(object, old, empty);
+        set_generation(object, old, SPEC);
         add_stored_version(object);
     }
 
@@ -83,19 +75,16 @@ impl Strategy for CustomResourceDefinitionStrategy {
         problems
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = spec::validate(object, &ValidationOptions::for_create(), &*self.validator);
-        validate_status_and_conversion(&mut errors, object, None);
-        errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut options = options_for_update(object, old);
-        options.require_pruned_defaults =
-            !spec::schemas(old).any(|schema| has_unpruned_defaults(schema, &*self.validator));
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let options = old.map_or_else(ValidationOptions::for_create, |old| ValidationOptions {
+            require_pruned_defaults: !spec::schemas(old).any(|schema| has_unpruned_defaults(schema, &*self.validator)),
+            ..options_for_update(object, old)
+        });
         let mut errors = spec::validate(object, &options, &*self.validator);
-        spec::validate_change(&mut errors, object, old, &options);
-        validate_status_and_conversion(&mut errors, object, Some(old));
+        if let Some(old) = old {
+            spec::validate_change(&mut errors, object, old, &options);
+        }
+        validate_status_and_conversion(&mut errors, object, old);
         errors
     }
 
@@ -103,10 +92,6 @@ impl Strategy for CustomResourceDefinitionStrategy {
         let before: HashSet<&str> = old.into_iter().flat_map(formats::unrecognized_formats).collect();
         let new = formats::unrecognized_formats(object).into_iter().filter(|format| !before.contains(*format));
         new.map(|format| format!("unrecognized format {}", quote(format))).collect()
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -137,11 +122,7 @@ impl TwoPhaseDeletion for CustomResourceDefinitionStrategy {
     }
 }
 
-const STATUS: StatusStrategy = StatusStrategy {
-    preserved_paths: &[&["spec"]],
-    prepare: no_preparation,
-    validate: |object, _| status::validate(object),
-};
+const STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| status::validate(object));
 
 /// Adds the storage version to `status.storedVersions` unless it is listed.
 fn add_stored_version(object: &mut Value) {

@@ -1,12 +1,12 @@
 //! The strategy for APIService (upstream: kube-aggregator's `pkg/registry/apiservice` and
 //! `pkg/apis/apiregistration/validation`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::local::{REMOTE_WARNING, is_local_api_service, set_availability};
-use crate::generic::{keep_old, reset_fields_with_metadata};
+use crate::generic::{StatusStrategy, reset_status};
 use crate::validation::invalid_each;
 
 const DEFAULT_PORT: i64 = 443;
@@ -23,19 +23,15 @@ impl Strategy for ApiServiceStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
-        if is_local_api_service(object) {
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
+        if old.is_none() && is_local_api_service(object) {
             // Local API services are available immediately.
             set_availability(object, context.now);
         }
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let spec = &object["spec"];
         let path = FieldPath::new("spec");
@@ -68,10 +64,6 @@ impl Strategy for ApiServiceStrategy {
         errors
     }
 
-    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        self.validate(context, object)
-    }
-
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
         if is_local_api_service(object) { Vec::new() } else { vec![REMOTE_WARNING.to_owned()] }
     }
@@ -80,16 +72,15 @@ impl Strategy for ApiServiceStrategy {
         names::path_segment_name(name, prefix)
     }
 
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
-    }
-
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&ApiServiceStatusStrategy as &dyn SubresourceStrategy)
+        const STATUS: StatusStrategy = StatusStrategy::new(validate_status).preserving(&[
+            &["spec"],
+            &["metadata", "labels"],
+            &["metadata", "annotations"],
+            &["metadata", "finalizers"],
+            &["metadata", "ownerReferences"],
+        ]);
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
@@ -124,30 +115,19 @@ fn validate_backend(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     }
 }
 
-/// The strategy for the `status` subresource.
-struct ApiServiceStatusStrategy;
-
-impl SubresourceStrategy for ApiServiceStatusStrategy {
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["spec"]);
-        for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
-            keep_old(object, old, &["metadata", field]);
+/// Validates the conditions of a status.
+fn validate_status(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
+    const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
+    let mut errors = Errors::new();
+    let list = FieldPath::new("status.conditions");
+    for (i, condition) in object.items_at(&["status", "conditions"]).iter().enumerate() {
+        let status = condition.str_at(&["status"]);
+        if !STATUSES.contains(&status) {
+            // The known values are sorted in the message.
+            errors.not_supported(&list.index(i).child("status"), status, &STATUSES);
         }
     }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
-        let mut errors = Errors::new();
-        let list = FieldPath::new("status.conditions");
-        for (i, condition) in object.items_at(&["status", "conditions"]).iter().enumerate() {
-            let status = condition.str_at(&["status"]);
-            if !STATUSES.contains(&status) {
-                // The known values are sorted in the message.
-                errors.not_supported(&list.index(i).child("status"), status, &STATUSES);
-            }
-        }
-        errors
-    }
+    errors
 }
 
 #[cfg(test)]

@@ -3,32 +3,26 @@
 
 use std::collections::HashMap;
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::generic::{SPEC_AND_METADATA_PATHS, StatusStrategy, keep_old, no_preparation};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, reset_status};
 use crate::validation::{invalid_each, str_field, strings_at};
 
 /// The strategy for StorageVersion.
 pub(super) struct StorageVersionStrategy;
 
-static STATUS: StatusStrategy = StatusStrategy {
-    preserved_paths: SPEC_AND_METADATA_PATHS,
-    prepare: no_preparation,
-    validate: |object, _| validate_status(&object["status"]),
-};
+static STATUS: StatusStrategy =
+    StatusStrategy::new(|_, object, _| validate_status(&object["status"])).preserving(SPEC_AND_METADATA);
 
 impl Strategy for StorageVersionStrategy {
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_status(&object["status"])
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        // An update changes neither the spec, which is empty, nor the status.
+        if old.is_none() { validate_status(&object["status"]) } else { Errors::new() }
     }
 
     fn validate_name(&self, name: &str, _: bool) -> Vec<String> {
@@ -38,14 +32,6 @@ impl Strategy for StorageVersionStrategy {
         let group = names::dns1123_subdomain(group).into_iter().map(|why| format!("the group segment {why}"));
         let resource = names::dns1035_label(resource).into_iter().map(|why| format!("the resource segment {why}"));
         group.chain(resource).collect()
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, _: &str) -> ResetFields {
-        ResetFields::None
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {

@@ -4,35 +4,25 @@
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value};
 
-use crate::generic::validate_immutable;
+use crate::generic::validate_immutable_at;
 use crate::validation::reject_negative;
 
 /// The strategy for ControllerRevision.
 pub(super) struct ControllerRevisionStrategy;
 
 impl Strategy for ControllerRevisionStrategy {
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = validate_revision(object);
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = Errors::new();
+        reject_negative(&mut errors, &FieldPath::new("revision"), object.int_at(&["revision"]));
         let path = FieldPath::new("data");
-        match object.get("data") {
-            None => errors.required(&path, "data is mandatory"),
-            Some(Value::Object(_)) => {}
-            Some(_) => errors.required(&path, "data must be a valid JSON object"),
+        match (object.get("data"), old) {
+            (_, Some(old)) => validate_immutable_at(&mut errors, object, old, &["data"]),
+            (None, _) => errors.required(&path, "data is mandatory"),
+            (Some(Value::Object(_)), _) => {}
+            (Some(_), _) => errors.required(&path, "data must be a valid JSON object"),
         }
         errors
     }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = validate_revision(object);
-        validate_immutable(&mut errors, object.get("data"), old.get("data"), &FieldPath::new("data"));
-        errors
-    }
-}
-
-fn validate_revision(object: &Value) -> Errors {
-    let mut errors = Errors::new();
-    reject_negative(&mut errors, &FieldPath::new("revision"), object.int_at(&["revision"]));
-    errors
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 use super::{int_or_percent, selector_and_template, stored, template};
 use crate::declarative::Rules;
 use crate::generic::{
-    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, same_at, set_first_generation,
-    set_if_empty,
+    SPEC, StatusStrategy, reset_status, same_at, set_generation, set_if_empty, validate_immutable_at,
 };
 use crate::go_json::{self, GoType};
 use crate::labels::{self, has_invalid_value, is_empty_selector, validate_selector};
@@ -20,8 +19,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 const STRATEGY: GoType = GoType::Of("apps/v1.DaemonSetUpdateStrategy");
 
 static STATUS_RULES: Rules = Rules::own("apps/v1", "DaemonSetStatus");
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
+static STATUS: StatusStrategy = StatusStrategy::new(validate_status);
 
 /// The strategy for DaemonSet.
 pub(super) struct DaemonSetStrategy;
@@ -48,38 +46,27 @@ impl Strategy for DaemonSetStrategy {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set(
-            "status",
-            object! {
-                "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
-            },
-        );
-        set_first_generation(object);
-        set_template_generation(object, template_generation(object).max(1));
-        template::drop_disabled(context, object, None, &["spec", "template"]);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        let status = object! {
+            "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
+        };
+        reset_status(object, old, status);
+        template::drop_disabled(context, object, old, &["spec", "template"]);
+        set_generation(object, old, SPEC);
+        let generation = match old {
+            None => template_generation(object).max(1),
+            Some(old) if same_at(object, old, &["spec", "template"]) => template_generation(old),
+            Some(old) => template_generation(old).saturating_add(1),
+        };
+        set_template_generation(object, generation);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        template::drop_disabled(context, object, Some(old), &["spec", "template"]);
-        keep_old(object, old, &["status"]);
-        let generation = template_generation(old);
-        if same_at(object, old, &["spec", "template"]) {
-            set_template_generation(object, generation);
-        } else {
-            set_template_generation(object, generation.saturating_add(1));
-        }
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(context, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
-        selector_and_template::validate_selector_immutable(&mut errors, object, old);
-        errors.append(validate_spec(context, object, Some(old)));
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &["spec", "selector"]);
+        }
+        errors.append(validate_spec(context, object, old));
         errors
     }
 
@@ -166,7 +153,7 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
     }
 }
 
-fn validate_status(object: &Value, old: &Value) -> Errors {
+fn validate_status(_: &StrategyContext, object: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     STATUS_RULES.validate_part(&mut errors, &object["status"], &FieldPath::new("status"));
     selector_and_template::validate_collision_count(&mut errors, object, old);

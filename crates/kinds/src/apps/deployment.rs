@@ -1,14 +1,14 @@
 //! The strategy for Deployment (upstream: `SetDefaults_Deployment`, `ValidateDeployment`,
 //! `pkg/registry/apps/deployment`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::{int_or_percent, selector_and_template, stored, template};
 use crate::declarative::Rules;
-use crate::gated::{GatedStatusStrategy, Part};
+use crate::gated::Part;
 use crate::generic::{
-    StatusStrategy, increment_generation, keep_old, pod_name_warning, same_at, set_first_generation, set_if_empty,
+    StatusStrategy, pod_name_warning, reset_status, set_generation, set_if_empty, validate_immutable_at,
 };
 use crate::go_json::{self, GoType};
 use crate::validation::{reject_negative, validate_replica_counts};
@@ -21,14 +21,8 @@ const STRATEGY: GoType = GoType::Of("apps/v1.DeploymentStrategy");
 static SPEC_RULES: Rules = Rules::own("apps/v1", "DeploymentSpec");
 static STATUS_RULES: Rules = Rules::own("apps/v1", "DeploymentStatus");
 
-static STATUS: GatedStatusStrategy = GatedStatusStrategy {
-    part: Part::Replicas,
-    status: StatusStrategy {
-        preserved_paths: &[&["spec"], &["metadata", "labels"]],
-        prepare: crate::generic::no_preparation,
-        validate: validate_status,
-    },
-};
+static STATUS: StatusStrategy =
+    StatusStrategy::new(validate_status).preserving(&[&["spec"], &["metadata", "labels"]]).gated(Part::Replicas);
 
 /// The strategy for Deployment.
 pub(super) struct DeploymentStrategy;
@@ -58,41 +52,23 @@ impl Strategy for DeploymentStrategy {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
-        set_first_generation(object);
-        template::drop_disabled(context, object, None, &["spec", "template"]);
-    }
-
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        template::drop_disabled(context, object, Some(old), &["spec", "template"]);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
+        template::drop_disabled(context, object, old, &["spec", "template"]);
         // Annotations are copied to the replica sets, so changes of them count as well.
-        let annotations = ["metadata", "annotations"];
-        if !same_at(object, old, &["spec"]) || !same_at(object, old, &annotations) {
-            increment_generation(object, old);
+        set_generation(object, old, &[&["spec"], &["metadata", "annotations"]]);
+    }
+
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = validate_spec(context, object, old);
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &["spec", "selector"]);
         }
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(context, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = validate_spec(context, object, Some(old));
-        selector_and_template::validate_selector_immutable(&mut errors, object, old);
         errors
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         warnings_of_replicas(object, old)
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        match subresource {
-            "status" => ResetFields::Paths(&["metadata.labels", "spec"]),
-            _ => ResetFields::Paths(&["status"]),
-        }
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -179,7 +155,7 @@ fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>
     }
 }
 
-fn validate_status(object: &Value, old: &Value) -> Errors {
+fn validate_status(_: &StrategyContext, object: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     STATUS_RULES.validate_part(&mut errors, &object["status"], &FieldPath::new("status"));
     let counters = ["updatedReplicas", "readyReplicas", "availableReplicas"];
@@ -308,7 +284,7 @@ mod tests {
     fn statuses_are_validated() {
         let check = |old: &str, new: &str, expect: &[&str]| {
             let object = |status: &str| object(&format!(r#"{{"status":{status}}}"#));
-            assert_eq!(messages(&validate_status(&object(new), &object(old))), expect);
+            assert_eq!(messages(&validate_status(&context(), &object(new), &object(old))), expect);
         };
         check(
             r#"{"collisionCount":2}"#,

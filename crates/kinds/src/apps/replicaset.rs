@@ -8,19 +8,14 @@ use pintle_value::{Errors, FieldPath, Value};
 use super::deployment::warnings_of_replicas;
 use super::{selector_and_template, stored, template};
 use crate::declarative::Rules;
-use crate::gated::{GatedStatusStrategy, Part};
-use crate::generic::{
-    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation,
-};
+use crate::gated::Part;
+use crate::generic::{SPEC, StatusStrategy, reset_status, set_generation, validate_immutable_at};
 use crate::validation::validate_replica_counts;
 
 static SPEC_RULES: Rules = Rules::own("apps/v1", "ReplicaSetSpec");
 static STATUS_RULES: Rules = Rules::own("apps/v1", "ReplicaSetStatus");
 
-static STATUS: GatedStatusStrategy = GatedStatusStrategy {
-    part: Part::Replicas,
-    status: StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status },
-};
+static STATUS: StatusStrategy = StatusStrategy::new(validate_status).gated(Part::Replicas);
 
 /// The strategy for ReplicaSet.
 pub(super) struct ReplicaSetStrategy;
@@ -36,25 +31,17 @@ impl Strategy for ReplicaSetStrategy {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", object! { "replicas": 0 });
-        set_first_generation(object);
-        template::drop_disabled(context, object, None, &["spec", "template"]);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, object! { "replicas": 0 });
+        template::drop_disabled(context, object, old, &["spec", "template"]);
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        template::drop_disabled(context, object, Some(old), &["spec", "template"]);
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(context, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = validate_spec(context, object, Some(old));
-        selector_and_template::validate_selector_immutable(&mut errors, object, old);
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = validate_spec(context, object, old);
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &["spec", "selector"]);
+        }
         errors
     }
 
@@ -85,7 +72,7 @@ fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>)
     errors
 }
 
-fn validate_status(object: &Value, _: &Value) -> Errors {
+fn validate_status(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     STATUS_RULES.validate_part(&mut errors, &object["status"], &FieldPath::new("status"));
     let counters = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
@@ -124,7 +111,7 @@ mod tests {
         );
         let status = object(r#"{"status":{"replicas":1,"fullyLabeledReplicas":2}}"#);
         assert_eq!(
-            messages(&validate_status(&status, &status)),
+            messages(&validate_status(&context(), &status, &status)),
             ["status.fullyLabeledReplicas: Invalid value: 2: cannot be greater than status.replicas",]
         );
     }

@@ -5,7 +5,6 @@ use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::template;
-use crate::generic::validate_immutable;
 use crate::go_json;
 use crate::labels::{self, is_empty_selector, validate_selector};
 
@@ -61,13 +60,6 @@ pub(super) fn validate_restart_policy_always(errors: &mut Errors, spec: &Value, 
         let text = format!("activeDeadlineSeconds in {kind} is not Supported");
         errors.forbidden(&path.child("activeDeadlineSeconds"), text);
     }
-}
-
-/// Rejects a change of the selector.
-pub(super) fn validate_selector_immutable(errors: &mut Errors, object: &Value, old: &Value) {
-    let field = ["spec", "selector"];
-    let path = FieldPath::new(field[0]);
-    validate_immutable(errors, object.at(&field), old.at(&field), &path.child(field[1]));
 }
 
 /// Rejects a decreasing `collisionCount`.

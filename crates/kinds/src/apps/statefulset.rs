@@ -9,15 +9,9 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::{statefulset_validation, stored, template};
 use crate::core::pod::defaults::round_resource_list;
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{
-    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation, set_if_empty,
-};
+use crate::generic::{SPEC, StatusStrategy, reset_status, set_generation, set_if_empty};
 
-static STATUS: StatusStrategy = StatusStrategy {
-    preserved_paths: &[&["spec"]],
-    prepare: no_preparation,
-    validate: statefulset_validation::validate_status,
-};
+static STATUS: StatusStrategy = StatusStrategy::new(statefulset_validation::validate_status);
 
 /// The strategy for StatefulSet.
 pub(super) struct StatefulSetStrategy {
@@ -72,26 +66,15 @@ impl Strategy for StatefulSetStrategy {
         claims.into_iter().flatten().for_each(set_claim_defaults);
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", object! { "replicas": 0, "availableReplicas": 0 });
-        set_first_generation(object);
-        drop_disabled(&context.gates, Part::StatefulSet, object, None);
-        template::drop_disabled(context, object, None, &["spec", "template"]);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, object! { "replicas": 0, "availableReplicas": 0 });
+        drop_disabled(&context.gates, Part::StatefulSet, object, old);
+        template::drop_disabled(context, object, old, &["spec", "template"]);
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        drop_disabled(&context.gates, Part::StatefulSet, object, Some(old));
-        template::drop_disabled(context, object, Some(old), &["spec", "template"]);
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        statefulset_validation::validate(context, object)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        statefulset_validation::validate_update(context, object, old)
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        statefulset_validation::validate(context, object, old)
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {

@@ -37,20 +37,12 @@ struct StatefulSetValidationOptions {
     skip_template: bool,
 }
 
-/// Validates a new StatefulSet.
-pub(super) fn validate(context: &StrategyContext, object: &Value) -> Errors {
-    validate_spec(
-        context,
-        &object["spec"],
-        None,
-        StatefulSetValidationOptions { skip_immutable_fields: false, skip_template: false },
-    )
-}
-
-/// Validates an update.
-pub(super) fn validate_update(context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-    let (spec, old_spec) = (&object["spec"], &old["spec"]);
-    let mut options = StatefulSetValidationOptions { skip_immutable_fields: true, skip_template: false };
+/// Validates a new StatefulSet, or an update of an old one.
+pub(super) fn validate(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+    let mut options = StatefulSetValidationOptions { skip_immutable_fields: old.is_some(), skip_template: false };
+    let spec = &object["spec"];
+    let Some(old) = old else { return validate_spec(context, spec, None, options) };
+    let old_spec = &old["spec"];
     options.skip_template = !validate_spec(context, old_spec, Some(old_spec), options).is_empty();
     let mut errors = validate_spec(context, spec, Some(old_spec), options);
     let mut rest = spec.clone();
@@ -180,7 +172,7 @@ fn template_of_controller(spec: &Value) -> Value {
 }
 
 /// Validates an update of the status.
-pub(super) fn validate_status(object: &Value, old: &Value) -> Errors {
+pub(super) fn validate_status(_: &StrategyContext, object: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     STATUS_RULES.validate_part(&mut errors, &object["status"], &FieldPath::new("status"));
     let counters = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
@@ -199,7 +191,7 @@ mod tests {
     #[test]
     fn specs_are_validated() {
         let check = |spec: &str, expect: &[&str]| {
-            assert_eq!(messages(&validate(&context(), &workload(&StatefulSetStrategy::default(), spec))), expect);
+            assert_eq!(messages(&validate(&context(), &workload(&StatefulSetStrategy::default(), spec), None)), expect);
         };
         check("{}", &[]);
         check(
@@ -238,7 +230,7 @@ mod tests {
         let old = workload(&StatefulSetStrategy::default(), r#"{"serviceName":"a"}"#);
         let check = |spec: &str, expect: &[&str]| {
             assert_eq!(
-                messages(&validate_update(&context(), &workload(&StatefulSetStrategy::default(), spec), &old)),
+                messages(&validate(&context(), &workload(&StatefulSetStrategy::default(), spec), Some(&old))),
                 expect
             );
         };

@@ -6,13 +6,9 @@ use pintle_value::{Errors, Value, object};
 
 use super::{annotations, hpa_validation, v1};
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{StatusStrategy, keep_old, no_preparation};
+use crate::generic::{StatusStrategy, reset_status};
 
-static STATUS: StatusStrategy = StatusStrategy {
-    preserved_paths: &[&["spec"]],
-    prepare: no_preparation,
-    validate: hpa_validation::validate_status,
-};
+static STATUS: StatusStrategy = StatusStrategy::new(hpa_validation::validate_status);
 
 /// The default target CPU utilization.
 pub(super) const DEFAULT_CPU_UTILIZATION: i64 = 80;
@@ -59,22 +55,13 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", object! { "desiredReplicas": 0, "currentMetrics": Value::Null });
-        drop_disabled(&context.gates, Part::Autoscaler, object, None);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, object! { "desiredReplicas": 0, "currentMetrics": Value::Null });
+        drop_disabled(&context.gates, Part::Autoscaler, object, old);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        drop_disabled(&context.gates, Part::Autoscaler, object, Some(old));
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        hpa_validation::validate(context, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        hpa_validation::validate(context, object, Some(old))
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        hpa_validation::validate(context, object, old)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {

@@ -94,7 +94,7 @@ pub(super) fn version_error(reference: &Value, options: ReferenceOptions) -> Opt
 }
 
 /// Validates an update of the status.
-pub(super) fn validate_status(object: &Value, _: &Value) -> Errors {
+pub(super) fn validate_status(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     STATUS.validate_part(&mut errors, &object["status"], &path);

@@ -7,8 +7,7 @@ use super::job::{set_pattern_defaults, spec_warnings};
 use super::{cron, jobspec};
 use crate::apps::template;
 use crate::generic::{
-    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, no_validation, pod_name_warning,
-    same_at, set_first_generation, set_if_empty,
+    SPEC, StatusStrategy, no_validation, pod_name_warning, reset_status, same_at, set_generation, set_if_empty,
 };
 use crate::go_json;
 use crate::validation::reject_negative;
@@ -18,8 +17,7 @@ const NAME_LENGTH: usize = 52;
 const CONCURRENCY_POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 const TEMPLATE: [&str; 4] = ["spec", "jobTemplate", "spec", "template"];
 
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: no_validation };
+static STATUS: StatusStrategy = StatusStrategy::new(no_validation);
 
 /// The strategy for CronJob.
 pub(super) struct CronJobStrategy;
@@ -37,29 +35,18 @@ impl Strategy for CronJobStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
-        set_first_generation(object);
-        template::drop_disabled(context, object, None, &TEMPLATE);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
+        template::drop_disabled(context, object, old, &TEMPLATE);
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        template::drop_disabled(context, object, Some(old), &TEMPLATE);
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = validate_spec(context, object, None);
-        if object.name().len() > NAME_LENGTH {
-            let path = FieldPath::new("metadata");
-            errors.invalid(&path.child("name"), object.name(), "must be no more than 52 characters");
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = validate_spec(context, object, old);
+        if old.is_none() && object.name().len() > NAME_LENGTH {
+            errors.invalid(&FieldPath::new("metadata.name"), object.name(), "must be no more than 52 characters");
         }
         errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_spec(context, object, Some(old))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -6,10 +6,7 @@ use pintle_value::{Errors, FieldPath, Str, Value};
 
 use super::{jobspec, jobstatus, jobupdate};
 use crate::apps::template;
-use crate::generic::{
-    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, pod_name_warning,
-    set_first_generation, set_if_empty,
-};
+use crate::generic::{SPEC, StatusStrategy, pod_name_warning, reset_status, set_generation, set_if_empty};
 
 /// The template labels with the job's name and uid, legacy and prefixed.
 pub(super) const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
@@ -18,8 +15,7 @@ pub(super) const UID_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io
 const MANY_COMPLETIONS: i64 = 100_000;
 const MANY_PARALLEL: i64 = 10_000;
 
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: jobstatus::validate_update };
+static STATUS: StatusStrategy = StatusStrategy::new(jobstatus::validate_update);
 
 /// The strategy for Job.
 pub(super) struct JobStrategy;
@@ -42,30 +38,21 @@ impl Strategy for JobStrategy {
         template::defaults(spec);
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        if !object.bool_at(&["spec", "manualSelector"]) {
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        if old.is_none() && !object.bool_at(&["spec", "manualSelector"]) {
             generate_selector(object);
         }
         label_like_template(object);
-        object.set("status", Value::object());
-        set_first_generation(object);
-        template::drop_disabled(context, object, None, &["spec", "template"]);
+        reset_status(object, old, Value::object());
+        template::drop_disabled(context, object, old, &["spec", "template"]);
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        label_like_template(object);
-        keep_old(object, old, &["status"]);
-        template::drop_disabled(context, object, Some(old), &["spec", "template"]);
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        jobspec::validate_job(context, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = jobspec::validate_job(context, object, Some(old));
-        errors.append(jobupdate::validate_change(context, object, old));
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = jobspec::validate_job(context, object, old);
+        if let Some(old) = old {
+            errors.append(jobupdate::validate_change(context, object, old));
+        }
         errors
     }
 

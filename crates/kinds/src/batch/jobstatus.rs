@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use pintle_registry::StrategyContext;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
@@ -60,7 +61,7 @@ impl JobUpdate<'_> {
 }
 
 /// Validates an update of the status.
-pub(super) fn validate_update(job: &Value, old: &Value) -> Errors {
+pub(super) fn validate_update(_: &StrategyContext, job: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     let update = JobUpdate { job, old };
@@ -265,7 +266,7 @@ fn validate_transition(errors: &mut Errors, update: &JobUpdate<'_>, path: &Field
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{messages, object};
+    use crate::testing::{context, messages, object};
 
     fn job(spec: &str, status: &str) -> Value {
         object(&format!(r#"{{"spec":{spec},"status":{status}}}"#))
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn status_updates_must_be_consistent() {
         let check = |spec: &str, old: &str, new: &str, expect: &[&str]| {
-            assert_eq!(messages(&validate_update(&job(spec, new), &job(spec, old))), expect);
+            assert_eq!(messages(&validate_update(&context(), &job(spec, new), &job(spec, old))), expect);
         };
         let done = r#"{"startTime":"2024-01-01T00:00:00Z","completionTime":"2024-01-01T00:01:00Z","succeeded":1,
             "conditions":[{"type":"SuccessCriteriaMet","status":"True"},{"type":"Complete","status":"True"}]}"#;

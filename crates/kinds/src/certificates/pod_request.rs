@@ -3,15 +3,15 @@
 //! kubelet has the private key. The proof is the signature of a PKCS#10 request, or a signature of the pod's uid beside
 //! the public key.
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use pintle_x509::{Curve, PublicKey};
 
 use super::pkcs10;
-use super::pod_request_status::PodRequestStatusStrategy;
-use crate::generic::{keep_old, same_at};
+use super::pod_request_status::STATUS;
+use crate::generic::{reset_status, same_at};
 use crate::go_json::{self, GoType};
 use crate::validation::{invalid_each, is_kubernetes_signer, validate_signer_name, validate_user_annotations};
 
@@ -37,17 +37,19 @@ const SPEC: GoType = GoType::Of("certificates/v1beta1.PodCertificateRequestSpec"
 pub(super) struct PodCertificateRequestStrategy;
 
 impl Strategy for PodCertificateRequestStrategy {
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let (spec, path) = (&object["spec"], FieldPath::new("spec"));
+        if let Some(old) = old {
+            if !same_at(object, old, &["spec"]) {
+                errors.push(go_json::invalid(&path, spec, &SPEC, IMMUTABLE_TEXT));
+            }
+            return errors;
+        }
         validate_identity(&mut errors, spec, &path);
         if validate_lifetime(&mut errors, spec, &path) {
             validate_key(&mut errors, spec, &path);
@@ -55,28 +57,8 @@ impl Strategy for PodCertificateRequestStrategy {
         errors
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        if !same_at(object, old, &["spec"]) {
-            errors.push(go_json::invalid(&FieldPath::new("spec"), &object["spec"], &SPEC, IMMUTABLE_TEXT));
-        }
-        errors
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        match subresource {
-            "status" => ResetFields::Paths(&["spec"]),
-            // Upstream declares none for the object itself.
-            _ => ResetFields::None,
-        }
-    }
-
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&PodRequestStatusStrategy as &dyn SubresourceStrategy)
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {

@@ -1,9 +1,7 @@
 //! The status of PodCertificateRequests: a signer issues a certificate, denies the request or fails, once (upstream:
 //! `ValidatePodCertificateRequestStatusUpdate`). The signer needs the permission to sign for the requested signer name.
 
-use pintle_registry::{
-    BoxFuture, ClusterValidation, StrategyContext, SubresourceStrategy, ValidatedWrite, VirtualAccess, WriteAccess,
-};
+use pintle_registry::{BoxFuture, ClusterValidation, StrategyContext, ValidatedWrite, VirtualAccess, WriteAccess};
 use pintle_value::print::quote;
 use pintle_value::time::{Duration, Time};
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata};
@@ -14,7 +12,7 @@ use x509_parser::prelude::FromDer;
 
 use super::pod_request::requested_key;
 use super::signer_permissions;
-use crate::generic::{SPEC_AND_METADATA_PATHS, keep_old, same};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, same};
 use crate::pem;
 
 /// The types of conditions, all of them final.
@@ -27,26 +25,10 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
 /// The strategy for the status of PodCertificateRequests.
-pub(super) struct PodRequestStatusStrategy;
-
-impl SubresourceStrategy for PodRequestStatusStrategy {
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        for path in SPEC_AND_METADATA_PATHS {
-            keep_old(object, old, path);
-        }
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        match validate(context, object, old) {
-            Ok(()) => Errors::new(),
-            Err(errors) => errors,
-        }
-    }
-
-    fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
-        Some(&SignPermission)
-    }
-}
+pub(super) static STATUS: StatusStrategy =
+    StatusStrategy::new(|context, object, old| validate(context, object, old).err().unwrap_or_default())
+        .preserving(SPEC_AND_METADATA)
+        .validating_in_cluster(&SignPermission);
 
 /// Requires the permission to sign for the signer, if the status changes.
 struct SignPermission;

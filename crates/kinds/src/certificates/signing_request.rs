@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Object, Str, Value, field, names, repeated};
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -95,14 +95,6 @@ impl Strategy for CertificateSigningRequestStrategy {
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         // Any valid path segment.
         names::path_segment_name(name, prefix)
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        match subresource {
-            "status" => ResetFields::Paths(&["spec", "status.conditions"]),
-            "approval" => ResetFields::Paths(&["spec", "status.certificate"]),
-            _ => ResetFields::Paths(&["spec", "status"]),
-        }
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {

@@ -8,7 +8,7 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::generic::{same_at, validate_immutable};
+use crate::generic::{same_at, validate_immutable_at};
 use crate::pem;
 use crate::validation::validate_signer_name;
 
@@ -21,19 +21,15 @@ const SIGNER_FIELD: &str = "spec.signerName";
 pub(super) struct ClusterTrustBundleStrategy;
 
 impl Strategy for ClusterTrustBundleStrategy {
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = validate_signer(object);
-        validate_bundle(&mut errors, object.str_at(&BUNDLE));
-        errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = validate_signer(object);
         // A stored bundle stays valid when the parser changes.
-        if !same_at(object, old, &BUNDLE) {
+        if old.is_none_or(|old| !same_at(object, old, &BUNDLE)) {
             validate_bundle(&mut errors, object.str_at(&BUNDLE));
         }
-        validate_immutable(&mut errors, object.at(&SIGNER), old.at(&SIGNER), &FieldPath::new(SIGNER_FIELD));
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &SIGNER);
+        }
         errors
     }
 
@@ -52,10 +48,6 @@ impl Strategy for ClusterTrustBundleStrategy {
                 vec![format!("ClusterTrustBundle for signerName {signer} must be named with prefix {required}")]
             }
         }
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {

@@ -17,28 +17,12 @@ static RULES: Rules = Rules::own("coordination/v1", "LeaseSpec");
 pub(super) struct LeaseStrategy;
 
 impl Strategy for LeaseStrategy {
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        drop_disabled(&context.gates, Part::Lease, object, None);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        drop_disabled(&context.gates, Part::Lease, object, old);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_disabled(&context.gates, Part::Lease, object, Some(old));
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Errors {
         validate_spec(object)
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        validate_spec(object)
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 }
 

@@ -5,7 +5,7 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::lease::{STRATEGIES, validate_strategy};
-use crate::generic::validate_immutable;
+use crate::generic::validate_immutable_at;
 use crate::semantic_version::SemanticVersion;
 
 const LEASE_NAME: &str = "spec.leaseName";
@@ -14,27 +14,16 @@ const LEASE_NAME: &str = "spec.leaseName";
 pub(super) struct LeaseCandidateStrategy;
 
 impl Strategy for LeaseCandidateStrategy {
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(&object["spec"])
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = validate_spec(&object["spec"]);
-        let path = FieldPath::new(LEASE_NAME);
-        validate_immutable(&mut errors, object.at(&["spec", "leaseName"]), old.at(&["spec", "leaseName"]), &path);
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &["spec", "leaseName"]);
+        }
         errors
     }
 
     fn validate_name(&self, name: &str, _: bool) -> Vec<String> {
         names::config_map_key(name)
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {

@@ -15,8 +15,11 @@ pub(super) struct ConfigMapStrategy;
 impl Strategy for ConfigMapStrategy {
     // Upstream's default for `data`, an empty map, is not visible to clients because empty maps are omitted.
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
+        if let Some(old) = old {
+            validate_unchanged_if_immutable(&mut errors, object, old, &["data", "binaryData"]);
+        }
         let mut size = 0;
         let path = FieldPath::new("data");
         for (key, value) in object.entries_at(&["data"]) {
@@ -34,13 +37,6 @@ impl Strategy for ConfigMapStrategy {
         if size > MAX_DATA_BYTES {
             errors.push(FieldError::too_long(&FieldPath::new(""), MAX_DATA_BYTES));
         }
-        errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        validate_unchanged_if_immutable(&mut errors, object, old, &["data", "binaryData"]);
-        errors.append(self.validate(context, object));
         errors
     }
 }

@@ -34,19 +34,18 @@ impl Strategy for EndpointsStrategy {
         }
     }
 
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let rules = AddressRules::of(&context.gates);
         let mut errors = Errors::new();
+        // Unchanged subsets are not validated, since an older server may have accepted them.
+        if old.is_some_and(|old| same_at(object, old, &["subsets"])) {
+            return errors;
+        }
         let path = FieldPath::new("subsets");
         for (i, subset) in object.items_at(&["subsets"]).iter().enumerate() {
             check_subset(rules, &mut errors, &path.index(i), subset);
         }
         errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        // Unchanged subsets are not validated, since an older server may have accepted them.
-        if same_at(object, old, &["subsets"]) { Errors::new() } else { self.validate(context, object) }
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
@@ -65,10 +64,6 @@ impl Strategy for EndpointsStrategy {
             }
         }
         warnings
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
     }
 }
 

@@ -46,7 +46,7 @@ impl Strategy for LimitRangeStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let list = FieldPath::new("spec.limits");
         let mut types = BTreeSet::new();
@@ -60,14 +60,6 @@ impl Strategy for LimitRangeStrategy {
             validate_limit(&mut errors, limit, &path);
         }
         errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        self.validate(context, object)
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
     }
 }
 

@@ -5,7 +5,7 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDe
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
-use crate::generic::{StatusStrategy, keep_old, no_preparation};
+use crate::generic::{StatusStrategy, keep_old};
 use crate::validation::invalid_each;
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -45,17 +45,13 @@ impl Strategy for NamespaceStrategy {
         keep_old(object, old, &["status"]);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
         for finalizer in finalizers(object) {
             validate_finalizer(&mut errors, finalizer, &spec.child("finalizers"));
         }
         errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        self.validate(context, object)
     }
 
     fn canonicalize(&self, object: &mut Value) {
@@ -98,11 +94,8 @@ impl TwoPhaseDeletion for NamespaceStrategy {
     }
 }
 
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
-
-static FINALIZE: StatusStrategy =
-    StatusStrategy { preserved_paths: &[&["status"]], prepare: no_preparation, validate: validate_finalize };
+static STATUS: StatusStrategy = StatusStrategy::new(validate_status);
+static FINALIZE: StatusStrategy = StatusStrategy::new(validate_finalize).preserving(&[&["status"]]);
 
 fn label_with_name(object: &mut Value) {
     let name = Str::from(object.name());
@@ -122,7 +115,7 @@ fn validate_finalizer(errors: &mut Errors, finalizer: &str, path: &FieldPath<'_>
     }
 }
 
-fn validate_status(object: &Value, _: &Value) -> Errors {
+fn validate_status(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let (phase, condition) = if object.is_terminating() { ("Terminating", "not ") } else { ("Active", "") };
     let given = object.str_at(&["status", "phase"]);
@@ -134,7 +127,7 @@ fn validate_status(object: &Value, _: &Value) -> Errors {
     errors
 }
 
-fn validate_finalize(object: &Value, _: &Value) -> Errors {
+fn validate_finalize(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let spec = FieldPath::new("spec");
     let path = spec.child("finalizers");

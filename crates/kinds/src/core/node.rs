@@ -50,7 +50,7 @@ impl Strategy for NodeStrategy {
         }
     }
 
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         validate_taints_of(&mut errors, object);
         validate_taints(&mut errors, object.items_at(&["spec", "taints"]), &FieldPath::new("metadata.taints"));
@@ -62,12 +62,9 @@ impl Strategy for NodeStrategy {
         }
         validate_features(&mut errors, object);
         validate_pod_cidrs(AddressRules::of(&context.gates), &mut errors, object);
-        errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.validate(context, object);
-        errors.append(validate_change(object, old));
+        if let Some(old) = old {
+            errors.append(validate_change(object, old));
+        }
         errors
     }
 

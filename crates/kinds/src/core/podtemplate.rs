@@ -7,7 +7,7 @@ use super::pod::{
     PodOptions, drop_disabled_template_fields, set_template_defaults, validate_pod_template_spec,
     warnings_for_pod_template,
 };
-use crate::generic::{increment_generation, keep_old, same_at, set_first_generation};
+use crate::generic::{keep_old, set_generation};
 
 /// The strategy for PodTemplate.
 pub(crate) struct PodTemplateStrategy;
@@ -19,33 +19,18 @@ impl Strategy for PodTemplateStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         if let Some(template) = object.get_mut("template") {
-            drop_disabled_template_fields(context, template, None);
+            drop_disabled_template_fields(context, template, old.and_then(|old| old.get("template")));
         }
+        if let Some(old) = old {
+            keep_old(object, old, &["metadata", "generation"]);
+        }
+        set_generation(object, old, &[&["template"]]);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        if let Some(template) = object.get_mut("template") {
-            drop_disabled_template_fields(context, template, old.get("template"));
-        }
-        keep_old(object, old, &["metadata", "generation"]);
-        if !same_at(object, old, &["template"]) {
-            increment_generation(object, old);
-        }
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        validate_pod_template_spec(
-            &object["template"],
-            &FieldPath::new("template"),
-            &PodOptions::for_template(context, None),
-        )
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let options = PodOptions::for_template(context, old.get("template"));
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let options = PodOptions::for_template(context, old.and_then(|old| old.get("template")));
         validate_pod_template_spec(&object["template"], &FieldPath::new("template"), &options)
     }
 

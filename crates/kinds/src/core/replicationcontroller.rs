@@ -2,14 +2,14 @@
 //! `ValidateReplicationControllerSpec`).
 
 use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext, SubresourceStrategy};
-use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
+use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names, object};
 
 use super::pod::{
     PodOptions, drop_disabled_template_fields, set_generation, set_template_defaults, validate_pod_template_spec,
     warnings_for_pod_template,
 };
 use crate::declarative::Rules;
-use crate::generic::{StatusStrategy, keep_old, no_preparation, same_at, set_first_generation};
+use crate::generic::{StatusStrategy, reset_status, same_at};
 use crate::validation::reject_negative;
 use crate::validation::validate_replica_counts;
 
@@ -20,8 +20,7 @@ const NON_CONVERTIBLE: &str = "non-convertible.kubernetes.io";
 pub(crate) struct ReplicationControllerStrategy;
 
 static STATUS_RULES: Rules = Rules::own("core/v1", "ReplicationControllerStatus");
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
+static STATUS: StatusStrategy = StatusStrategy::new(validate_status);
 
 impl Strategy for ReplicationControllerStrategy {
     fn defaults(&self, object: &mut Value) {
@@ -37,30 +36,18 @@ impl Strategy for ReplicationControllerStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        let mut status = Value::object();
-        status.set("replicas", 0);
-        object.set("status", status);
-        set_first_generation(object);
-        if let Some(template) = object.at_mut(&["spec", "template"]) {
-            drop_disabled_template_fields(context, template, None);
-        }
-    }
-
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        if let Some(template) = object.at_mut(&["spec", "template"]) {
-            drop_disabled_template_fields(context, template, old.at(&["spec", "template"]));
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, object! { "replicas": 0 });
+        let path = ["spec", "template"];
+        if let Some(template) = object.at_mut(&path) {
+            drop_disabled_template_fields(context, template, old.and_then(|old| old.at(&path)));
         }
         set_generation(object, old);
     }
 
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(context, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = validate_spec(context, object, Some(old));
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = validate_spec(context, object, old);
+        let Some(old) = old else { return errors };
         for (key, value) in old.entries_at(&["metadata", "annotations"]) {
             let Some((_, field)) = key.split_once('/').filter(|_| key.starts_with(NON_CONVERTIBLE)) else { continue };
             if field.contains('/') {
@@ -163,7 +150,7 @@ fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>)
     errors
 }
 
-fn validate_status(object: &Value, _: &Value) -> Errors {
+fn validate_status(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     STATUS_RULES.validate_part(&mut errors, &object["status"], &path);

@@ -10,7 +10,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::{INTEGER_RESOURCES, quantity, validate_name, validate_quantity};
-use crate::generic::keep_old;
+use crate::generic::{StatusStrategy, reset_status};
 use crate::go_json::{self, GoType};
 use crate::validation::MAX_REPEATED_ERRORS;
 
@@ -43,24 +43,17 @@ impl Strategy for ResourceQuotaStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         validate_spec(&mut errors, &object["spec"]);
-        validate_status(&mut errors, object);
-        errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        validate_spec(&mut errors, &object["spec"]);
+        let Some(old) = old else {
+            validate_status(&mut errors, object);
+            return errors;
+        };
         let scope_set =
             |quota: &Value| scopes_of(&quota["spec"]).into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
         if scope_set(object) != scope_set(old) {
@@ -95,24 +88,15 @@ impl Strategy for ResourceQuotaStrategy {
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&QuotaStatusStrategy as &dyn SubresourceStrategy)
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
-/// The strategy for the `status` subresource.
-struct QuotaStatusStrategy;
-
-impl SubresourceStrategy for QuotaStatusStrategy {
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["spec"]);
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        let mut errors = Errors::new();
-        validate_status(&mut errors, object);
-        errors
-    }
-}
+static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
+    let mut errors = Errors::new();
+    validate_status(&mut errors, object);
+    errors
+});
 
 fn scopes_of(spec: &Value) -> Vec<&str> {
     spec.items_at(&["scopes"]).iter().filter_map(Value::as_str).collect()

@@ -10,11 +10,7 @@ const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets
 pub(super) struct ServiceAccountStrategy;
 
 impl Strategy for ServiceAccountStrategy {
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        reduce_secret_references(object);
-    }
-
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, _: &Value) {
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, _: Option<&Value>) {
         reduce_secret_references(object);
     }
 

@@ -9,7 +9,7 @@ use pintle_value::ip::{ip_warnings, valid_ip};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
-use crate::generic::{increment_generation, same, same_at, set_first_generation, validate_immutable};
+use crate::generic::{increment_generation, same, same_at, set_generation, validate_immutable_at};
 use crate::networking::address::{AddressRules, parse_ip, validate_endpoint_ip};
 use crate::validation::{invalid_each, require_one_of, str_field, strings_at};
 
@@ -64,29 +64,22 @@ impl Strategy for EndpointSliceStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
-        drop_topology(object, None);
-    }
-
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        let content = ["addressType", "endpoints", "ports"];
-        if content.iter().any(|field| !same_at(object, old, &[field])) || !same_labels(object, old) {
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        let content = [&["addressType"][..], &["endpoints"], &["ports"]];
+        set_generation(object, old, &content);
+        if let Some(old) = old.filter(|old| !same_labels(object, old)) {
             increment_generation(object, old);
         }
-        if !same_at(object, old, &["endpoints"]) {
-            drop_topology(object, Some(old));
+        if old.is_none_or(|old| !same_at(object, old, &["endpoints"])) {
+            drop_topology(object, old);
         }
     }
 
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        check(AddressRules::of(&context.gates), object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = check(AddressRules::of(&context.gates), object, Some(old));
-        let field = ["addressType"];
-        validate_immutable(&mut errors, object.at(&field), old.at(&field), &FieldPath::new(field[0]));
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = check(AddressRules::of(&context.gates), object, old);
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &["addressType"]);
+        }
         errors
     }
 

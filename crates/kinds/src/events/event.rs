@@ -86,18 +86,12 @@ impl Strategy for EventStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = self.validate_event(object);
-        if self.group == EventGroup::Events {
-            validate_new(&mut errors, object);
-        }
-        errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.validate_event(object);
-        if self.group == EventGroup::Events {
-            validate_update_fields(&mut errors, object, old);
+        match old.filter(|_| self.group == EventGroup::Events) {
+            Some(old) => validate_update_fields(&mut errors, object, old),
+            None if self.group == EventGroup::Events => validate_new(&mut errors, object),
+            None => {}
         }
         errors
     }
@@ -119,10 +113,6 @@ impl Strategy for EventStrategy {
 
     fn default_garbage_collection_policy(&self) -> GarbageCollectionPolicy {
         GarbageCollectionPolicy::Unsupported
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {

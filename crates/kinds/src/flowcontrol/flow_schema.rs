@@ -1,15 +1,12 @@
 //! The strategy for FlowSchema, which assigns requests to priority levels (upstream:
 //! `pkg/apis/flowcontrol/validation`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::bootstrap::{flow_control_schemas, mandatory_spec};
 use super::validate_conditions;
-use crate::generic::{
-    SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
-    reset_fields_with_metadata, same, set_first_generation,
-};
+use crate::generic::{reset_status, same, set_generation};
 use crate::go_json::{self, GoType};
 use crate::validation::{invalid_each, strings_at};
 
@@ -27,16 +24,6 @@ const SPEC: GoType = GoType::Of("flowcontrol/v1.FlowSchemaSpec");
 /// The strategy for FlowSchema.
 pub(super) struct FlowSchemaStrategy;
 
-static STATUS: StatusStrategy = StatusStrategy {
-    preserved_paths: SPEC_AND_METADATA_PATHS,
-    prepare: no_preparation,
-    validate: |object, _| {
-        let mut errors = Errors::new();
-        validate_conditions(&mut errors, object);
-        errors
-    },
-};
-
 impl Strategy for FlowSchemaStrategy {
     fn defaults(&self, object: &mut Value) {
         if object.int_at(&["spec", "matchingPrecedence"]).unwrap_or(0) == 0 {
@@ -44,17 +31,12 @@ impl Strategy for FlowSchemaStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
+        set_generation(object, old, crate::generic::SPEC);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        increment_generation_on_spec_change(object, old);
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         validate_spec(&mut errors, object);
         if let Some(fixed) = mandatory_spec(flow_control_schemas, object.name())
@@ -67,16 +49,8 @@ impl Strategy for FlowSchemaStrategy {
         errors
     }
 
-    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        self.validate(context, object)
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
-    }
-
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
+        (name == "status").then_some(&super::STATUS as &dyn SubresourceStrategy)
     }
 }
 

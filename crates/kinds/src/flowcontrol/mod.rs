@@ -9,6 +9,8 @@ use std::sync::Arc;
 use pintle_registry::Strategy;
 use pintle_value::{Errors, FieldPath, Value};
 
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy};
+
 pub use self::bootstrap::{
     FLOW_CONTROL_AUTO_UPDATE, FlowControlObject, flow_control_auto_update, flow_control_priority_levels,
     flow_control_priority_levels_resource, flow_control_schemas, flow_control_schemas_resource,
@@ -21,6 +23,13 @@ pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
         _ => return None,
     })
 }
+
+static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
+    let mut errors = Errors::new();
+    validate_conditions(&mut errors, object);
+    errors
+})
+.preserving(SPEC_AND_METADATA);
 
 /// Validates the conditions of a status: non-empty unique types.
 fn validate_conditions(errors: &mut Errors, object: &Value) {

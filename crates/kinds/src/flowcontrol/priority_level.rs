@@ -1,16 +1,13 @@
 //! The strategy for PriorityLevelConfiguration: concurrency limits and queuing of requests (upstream:
 //! `pkg/apis/flowcontrol/validation`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::bootstrap::{flow_control_priority_levels, mandatory_spec};
 use super::validate_conditions;
 use crate::declarative::Rules;
-use crate::generic::{
-    SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
-    reset_fields_with_metadata, same, set_first_generation,
-};
+use crate::generic::{reset_status, same, set_generation};
 use crate::go_json::{self, GoType};
 
 const DEFAULT_SHARES: i64 = 30;
@@ -28,16 +25,6 @@ const SPEC: GoType = GoType::Of("flowcontrol/v1.PriorityLevelConfigurationSpec")
 
 /// The strategy for PriorityLevelConfiguration.
 pub(super) struct PriorityLevelConfigurationStrategy;
-
-static STATUS: StatusStrategy = StatusStrategy {
-    preserved_paths: SPEC_AND_METADATA_PATHS,
-    prepare: no_preparation,
-    validate: |object, _| {
-        let mut errors = Errors::new();
-        validate_conditions(&mut errors, object);
-        errors
-    },
-};
 
 /// The annotation of `v1beta3` for shares that are zero on purpose.
 const PRESERVED_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
@@ -89,17 +76,12 @@ impl Strategy for PriorityLevelConfigurationStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
+        set_generation(object, old, crate::generic::SPEC);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        increment_generation_on_spec_change(object, old);
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         if object.at(&["metadata", "annotations", PRESERVED_ZERO]).is_some() {
             let path = FieldPath::new("metadata.annotations");
@@ -111,16 +93,8 @@ impl Strategy for PriorityLevelConfigurationStrategy {
         errors
     }
 
-    fn validate_update(&self, context: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        self.validate(context, object)
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
-    }
-
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
+        (name == "status").then_some(&super::STATUS as &dyn SubresourceStrategy)
     }
 }
 

@@ -7,11 +7,9 @@ mod path;
 use std::sync::OnceLock;
 
 use pintle_gates::{GateId, Gates};
-use pintle_registry::{StrategyContext, SubresourceStrategy};
-use pintle_value::{Errors, Value};
+use pintle_value::Value;
 
 use self::path::Path;
-use crate::generic::StatusStrategy;
 
 const TABLE: &str = include_str!("fields.txt");
 
@@ -121,29 +119,6 @@ pub(crate) fn drop_disabled(gates: &Gates, part: Part, object: &mut Value, old: 
         if !old.is_some_and(|old| gated.is_used(old)) {
             gated.fields.iter().for_each(|path| path.remove(object));
         }
-    }
-}
-
-/// The strategy for a `status` subresource with fields of features.
-pub(crate) struct GatedStatusStrategy {
-    /// The part at which the paths of the fields begin.
-    pub(crate) part: Part,
-    /// The rules of the status.
-    pub(crate) status: StatusStrategy,
-}
-
-impl SubresourceStrategy for GatedStatusStrategy {
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        self.status.prepare_for_update(context, object, old);
-        drop_disabled(&context.gates, self.part, object, Some(old));
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        self.status.validate_update(context, object, old)
-    }
-
-    fn seldom_used(&self) -> &'static [&'static str] {
-        self.status.seldom_used()
     }
 }
 

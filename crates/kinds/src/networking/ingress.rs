@@ -7,7 +7,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::address::parse_ip;
 use super::load_balancer::{LoadBalancerStatusStrategy, empty_status};
 use super::{REFERENCE, stored};
-use crate::generic::{increment_generation_on_spec_change, keep_old, set_first_generation};
+use crate::generic::{SPEC, reset_status, set_generation};
 use crate::validation::{invalid_each, str_field, strings_at};
 
 /// The annotation that preceded `ingressClassName`.
@@ -28,19 +28,14 @@ impl Strategy for IngressStrategy {
         &stored::INGRESSES
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", empty_status());
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, empty_status());
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = check_spec(object, IngressValidationOptions::of(&context.gates, None));
-        let class = str_field(&object["spec"], "ingressClassName");
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = check_spec(object, IngressValidationOptions::of(&context.gates, old));
+        let class = str_field(&object["spec"], "ingressClassName").filter(|_| old.is_none());
         if let (Some(annotation), Some(class)) = (object.annotation(CLASS_ANNOTATION), class)
             && annotation != class
         {
@@ -49,10 +44,6 @@ impl Strategy for IngressStrategy {
             errors.invalid(&annotations.child(CLASS_ANNOTATION), annotation, problem);
         }
         errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        check_spec(object, IngressValidationOptions::of(&context.gates, Some(old)))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -4,7 +4,7 @@ use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::REFERENCE;
-use crate::generic::{increment_generation_on_spec_change, set_first_generation, validate_immutable};
+use crate::generic::{SPEC, set_generation, validate_immutable_at};
 use crate::validation::{invalid_each, str_field};
 
 const MAX_CONTROLLER_LENGTH: usize = 250;
@@ -20,16 +20,15 @@ impl Strategy for IngressClassStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &["spec", "controller"]);
+        }
         let spec = FieldPath::new("spec");
         let path = spec.child("controller");
         let controller = object.str_at(&["spec", "controller"]);
@@ -40,19 +39,6 @@ impl Strategy for IngressClassStrategy {
         if let Some(parameters) = object.at(&["spec", "parameters"]) {
             check_parameters(&mut errors, &spec.child("parameters"), parameters);
         }
-        errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        let controller = ["spec", "controller"];
-        validate_immutable(
-            &mut errors,
-            object.at(&controller),
-            old.at(&controller),
-            &FieldPath::new("spec.controller"),
-        );
-        errors.append(self.validate(context, object));
         errors
     }
 }

@@ -20,15 +20,10 @@ const PARENT_REF: GoType = GoType::Of("networking/v1.ParentReference");
 pub(super) struct IpAddressStrategy;
 
 impl Strategy for IpAddressStrategy {
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         RULES.validate_part(&mut errors, &object["spec"], &FieldPath::new("spec"));
-        errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.validate(context, object);
-        if !same(object.at(&PARENT), old.at(&PARENT)) {
+        if old.is_some_and(|old| !same(object.at(&PARENT), old.at(&PARENT))) {
             errors.push(parent_immutable_error(object));
         }
         errors

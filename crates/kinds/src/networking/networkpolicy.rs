@@ -9,7 +9,7 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::address::AddressRules;
 use super::stored;
-use crate::generic::{increment_generation_on_spec_change, set_first_generation};
+use crate::generic::{SPEC, set_generation};
 use crate::labels::{self, validate_selector};
 use crate::validation::{invalid_each, str_field, strings_at};
 
@@ -47,21 +47,14 @@ impl Strategy for NetworkPolicyStrategy {
         &stored::NETWORK_POLICIES
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let address_rules = AddressRules::of(&context.gates);
-        check(object, &NetworkPolicyValidationOptions { address_rules, ..Default::default() })
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        check(object, &NetworkPolicyValidationOptions::of(old, AddressRules::of(&context.gates)))
+        let options = NetworkPolicyValidationOptions { address_rules, ..Default::default() };
+        check(object, &old.map_or(options, |old| NetworkPolicyValidationOptions::of(old, address_rules)))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {

@@ -2,15 +2,13 @@
 //! `pkg/registry/networking/servicecidr`).
 
 use pintle_gates::Feature;
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::ip::valid_cidr;
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::address::Network;
-use crate::generic::{
-    SPEC_AND_METADATA_PATHS, StatusStrategy, keep_old, no_preparation, no_validation, reset_fields_with_metadata,
-};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, no_validation, reset_status};
 use crate::go_json;
 use crate::validation::strings_at;
 
@@ -19,31 +17,22 @@ const CIDRS: [&str; 2] = ["spec", "cidrs"];
 /// The strategy for ServiceCIDR.
 pub(super) struct ServiceCidrStrategy;
 
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: SPEC_AND_METADATA_PATHS, prepare: no_preparation, validate: no_validation };
+static STATUS: StatusStrategy = StatusStrategy::new(no_validation).preserving(SPEC_AND_METADATA);
 
 impl Strategy for ServiceCidrStrategy {
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         if wipes_status(context) {
-            object.set("status", Value::object());
+            reset_status(object, old, Value::object());
         }
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        if wipes_status(context) {
-            keep_old(object, old, &["status"]);
-        }
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
-        check_ranges(&mut errors, &strings_at(object, &CIDRS));
-        errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        let (new, old) = (strings_at(object, &CIDRS), strings_at(old, &CIDRS));
+        let new = strings_at(object, &CIDRS);
+        let Some(old) = old.map(|old| strings_at(old, &CIDRS)) else {
+            check_ranges(&mut errors, &new);
+            return errors;
+        };
         let path = FieldPath::new("spec.cidrs");
         match (old.len(), new.len()) {
             (before, now) if before == now => {
@@ -61,10 +50,6 @@ impl Strategy for ServiceCidrStrategy {
             _ => errors.invalid(&path, array(&new), IMMUTABLE_TEXT),
         }
         errors
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {

@@ -9,7 +9,7 @@ use crate::core::pod::PodOptions;
 use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::validate_overhead;
 use crate::core::pod::scheduling::validate_tolerations;
-use crate::generic::validate_immutable;
+use crate::generic::validate_immutable_at;
 use crate::validation::invalid_each;
 
 /// The strategy for RuntimeClass.
@@ -34,7 +34,7 @@ impl Strategy for RuntimeClassStrategy {
         round_resource_list(object, &["overhead", "podFixed"]);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let handler = object.str_at(&["handler"]);
         invalid_each(&mut errors, &FieldPath::new("handler"), handler, names::dns1123_label_name(handler, false));
@@ -48,21 +48,10 @@ impl Strategy for RuntimeClassStrategy {
             let tolerations = scheduling.items_at(&["tolerations"]);
             validate_tolerations(&mut errors, tolerations, &options, &path.child("tolerations"));
         }
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &["handler"]);
+        }
         errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.validate(context, object);
-        validate_immutable(&mut errors, object.get("handler"), old.get("handler"), &FieldPath::new("handler"));
-        errors
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {

@@ -8,9 +8,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::apps::int_or_percent;
 use crate::declarative::Rules;
-use crate::generic::{
-    StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation, set_first_generation,
-};
+use crate::generic::{StatusStrategy, reset_status, set_generation};
 use crate::go_json::{self, GoType};
 use crate::labels::{self, validate_selector};
 
@@ -22,8 +20,7 @@ const EVICTION_POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
 const SPEC: GoType = GoType::Of("policy/v1.PodDisruptionBudgetSpec");
 
 static STATUS_RULES: Rules = Rules::own("policy/v1", "PodDisruptionBudgetStatus");
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: &[&["spec"]], prepare: no_preparation, validate: validate_status };
+static STATUS: StatusStrategy = StatusStrategy::new(validate_status);
 
 /// The version in which an empty selector selects no pods.
 const V1BETA1: UnservedVersion = UnservedVersion::read("policy/v1beta1", |budget| {
@@ -55,36 +52,19 @@ impl Strategy for PodDisruptionBudgetStrategy {
         strip_empty_selector_label(object);
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set(
-            "status",
-            object! {
-                "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
-            },
-        );
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        let status = object! { "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0 };
+        reset_status(object, old, status);
+        set_generation(object, old, crate::generic::SPEC);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(&object["spec"], false)
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let was_invalid = old.at(&["spec", "selector"]).is_some_and(labels::is_invalid_selector);
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let was_invalid = old.and_then(|old| old.at(&["spec", "selector"])).is_some_and(labels::is_invalid_selector);
         validate_spec(&object["spec"], was_invalid)
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         names::path_segment_name(name, prefix)
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -133,7 +113,7 @@ fn validate_spec(spec: &Value, any_selector_value: bool) -> Errors {
     errors
 }
 
-fn validate_status(object: &Value, _: &Value) -> Errors {
+fn validate_status(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     errors.append(validate_conditions(&object["status"]["conditions"], &path.child("conditions")));

@@ -63,14 +63,10 @@ impl Strategy for RoleBindingStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        self.check(object)
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = self.check(object);
         let role = |binding: &Value| ["apiGroup", "kind", "name"].map(|f| binding.str_at(&["roleRef", f]).to_owned());
-        if role(object) != role(old) {
+        if old.is_some_and(|old| role(object) != role(old)) {
             errors.push(go_json::invalid(
                 &FieldPath::new("roleRef"),
                 &object["roleRef"],
@@ -83,10 +79,6 @@ impl Strategy for RoleBindingStrategy {
 
     fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
         names::path_segment_name(name, false)
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
     }
 
     fn escalation_check(&self) -> Option<EscalationCheck> {

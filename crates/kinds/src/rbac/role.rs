@@ -17,20 +17,12 @@ pub(super) const ROLE: RoleStrategy = RoleStrategy { namespaced: true };
 pub(super) const CLUSTER_ROLE: RoleStrategy = RoleStrategy { namespaced: false };
 
 impl Strategy for RoleStrategy {
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        self.check(object, false)
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        self.check(object, cluster_role_selectors(old).iter().any(labels::is_invalid_selector))
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        self.check(object, old.is_some_and(|old| cluster_role_selectors(old).iter().any(labels::is_invalid_selector)))
     }
 
     fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
         names::path_segment_name(name, false)
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
     }
 
     fn escalation_check(&self) -> Option<EscalationCheck> {

@@ -1,6 +1,6 @@
 //! The strategies for ResourceClaim and ResourceClaimTemplate, whose specs are immutable.
 
-use pintle_registry::{ClusterValidation, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{ClusterValidation, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, metadata};
 
 use super::access::AdminAccess;
@@ -9,7 +9,7 @@ use super::claim_status::ClaimStatusStrategy;
 use super::go_types::{CLAIM_SPEC, TEMPLATE_SPEC};
 use super::v1beta1::{self, ApiVersion};
 use crate::core::pod::scheduling::validate_labels;
-use crate::generic::{keep_old, reset_fields_with_metadata, same_at};
+use crate::generic::{reset_status, same_at};
 use crate::go_json::{GoType, invalid};
 
 /// The fields of metadata that are allowed in a template.
@@ -40,33 +40,23 @@ impl Strategy for ResourceClaimStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
-        drop_disabled_at(context, object, None, &["spec"]);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
+        drop_disabled_at(context, object, old, &["spec"]);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        drop_disabled_at(context, object, Some(old), &["spec"]);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        if let Some(old) = old {
+            return validate_immutable_spec(object, old, &CLAIM_SPEC);
+        }
         let mut errors = Errors::new();
         validate_claim_spec(&mut errors, &context.gates, &object["spec"], &FieldPath::new("spec"));
         errors
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_immutable_spec(object, old, &CLAIM_SPEC)
-    }
-
     fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
         const ADMIN_ACCESS: AdminAccess = AdminAccess { requests: &["spec", "devices", "requests"] };
         Some(&ADMIN_ACCESS)
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -99,24 +89,19 @@ impl Strategy for ResourceClaimTemplateStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        drop_disabled_at(context, object, None, &["spec", "spec"]);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        drop_disabled_at(context, object, old, &["spec", "spec"]);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_disabled_at(context, object, Some(old), &["spec", "spec"]);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        if let Some(old) = old {
+            return validate_immutable_spec(object, old, &TEMPLATE_SPEC);
+        }
         let mut errors = Errors::new();
         let path = FieldPath::new("spec");
         validate_template_metadata(&mut errors, &object["spec"]["metadata"], &path.child("metadata"));
         validate_claim_spec(&mut errors, &context.gates, &object["spec"]["spec"], &path.child("spec"));
         errors
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_immutable_spec(object, old, &TEMPLATE_SPEC)
     }
 
     fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {

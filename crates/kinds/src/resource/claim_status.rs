@@ -20,7 +20,7 @@ use super::identifiers::validate_share_id;
 use super::slice_validation::validate_binding_conditions;
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::declarative::Rules;
-use crate::generic::{SPEC_AND_METADATA_PATHS, keep_old, same};
+use crate::generic::{SPEC_AND_METADATA, keep_old, same};
 use crate::go_json::{self, ordered};
 use crate::validation::{require_one_of, str_field};
 static DEVICE: Rules = Rules::own("resource/v1", "AllocatedDevice");
@@ -40,7 +40,7 @@ pub(super) struct ClaimStatusStrategy;
 
 impl SubresourceStrategy for ClaimStatusStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        for path in SPEC_AND_METADATA_PATHS {
+        for path in SPEC_AND_METADATA {
             keep_old(object, old, path);
         }
         drop_disabled(context, object, old);

@@ -9,29 +9,20 @@ use super::collections::validate_list;
 use super::selectors::SelectorFeatures;
 use crate::core::pod::resources::is_extended;
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{increment_generation_on_spec_change, same_at, set_first_generation};
+use crate::generic::{SPEC, same_at, set_generation};
 use crate::validation::str_field;
 
 /// The strategy for DeviceClass.
 pub(super) struct DeviceClassStrategy;
 
 impl Strategy for DeviceClassStrategy {
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
-        drop_disabled(&context.gates, Part::DeviceClass, object, None);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        drop_disabled(&context.gates, Part::DeviceClass, object, old);
+        set_generation(object, old, SPEC);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_disabled(&context.gates, Part::DeviceClass, object, Some(old));
-        increment_generation_on_spec_change(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(&context.gates, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_spec(&context.gates, object, Some(old))
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        validate_spec(&context.gates, object, old)
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {

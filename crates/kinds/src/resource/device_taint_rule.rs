@@ -1,15 +1,12 @@
 //! The strategy for DeviceTaintRule, which taints the devices that it selects (upstream:
 //! `pkg/apis/resource/validation`, `pkg/registry/resource/devicetaintrule`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata};
 
 use super::slice_validation::{validate_new_effect, validate_taint_key};
 use crate::declarative::Rules;
-use crate::generic::{
-    SPEC_AND_METADATA_PATHS, StatusStrategy, increment_generation_on_spec_change, keep_old, no_preparation,
-    reset_fields_with_metadata, same_at, set_first_generation,
-};
+use crate::generic::{SPEC, SPEC_AND_METADATA, StatusStrategy, reset_status, same_at, set_generation};
 
 static SELECTOR: Rules = Rules::own("resource/v1", "DeviceTaintSelector");
 
@@ -21,48 +18,40 @@ const TIME: [&str; 3] = ["spec", "taint", "timeAdded"];
 /// The strategy for DeviceTaintRule.
 pub(super) struct DeviceTaintRuleStrategy;
 
-static STATUS: StatusStrategy = StatusStrategy {
-    preserved_paths: SPEC_AND_METADATA_PATHS,
-    prepare: no_preparation,
-    validate: |object, _| {
-        let path = FieldPath::new("status.conditions");
-        let conditions = &object["status"]["conditions"];
-        let mut errors = metadata::validate_conditions(conditions, &path);
-        let count = conditions.items_at(&[]).len();
-        if count > MAX_CONDITIONS {
-            errors.push(FieldError::too_many(&path, count, MAX_CONDITIONS));
-        }
-        errors
-    },
-};
+static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
+    let path = FieldPath::new("status.conditions");
+    let conditions = &object["status"]["conditions"];
+    let mut errors = metadata::validate_conditions(conditions, &path);
+    let count = conditions.items_at(&[]).len();
+    if count > MAX_CONDITIONS {
+        errors.push(FieldError::too_many(&path, count, MAX_CONDITIONS));
+    }
+    errors
+})
+.preserving(SPEC_AND_METADATA);
 
 impl Strategy for DeviceTaintRuleStrategy {
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         set_default_time(context, object);
-        object.set("status", Value::object());
-        set_first_generation(object);
-    }
-
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        set_default_time(context, object);
-        keep_old(object, old, &["status"]);
+        reset_status(object, old, Value::object());
         // The time says when the effect was set, unless the client has set another time.
-        if !same_at(object, old, &EFFECT) && same_at(object, old, &TIME) {
+        if old.is_some_and(|old| !same_at(object, old, &EFFECT) && same_at(object, old, &TIME)) {
             object.set_at(&TIME, context.now);
         }
-        increment_generation_on_spec_change(object, old);
+        set_generation(object, old, SPEC);
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_spec(object, None)
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_spec(object, Some(old))
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = Errors::new();
+        let path = FieldPath::new("spec");
+        SELECTOR.validate_part(&mut errors, &object["spec"]["deviceSelector"], &path.child("deviceSelector"));
+        let path = path.child("taint");
+        let taint = &object["spec"]["taint"];
+        validate_taint_key(&mut errors, taint, &path);
+        if old.is_none_or(|old| !same_at(object, old, &EFFECT)) {
+            validate_new_effect(&mut errors, taint, &path);
+        }
+        errors
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -75,19 +64,6 @@ fn set_default_time(context: &StrategyContext, object: &mut Value) {
     if let Some(taint) = object.at_mut(&TAINT) {
         taint.set_default("timeAdded", context.now);
     }
-}
-
-fn validate_spec(object: &Value, old: Option<&Value>) -> Errors {
-    let mut errors = Errors::new();
-    let path = FieldPath::new("spec");
-    SELECTOR.validate_part(&mut errors, &object["spec"]["deviceSelector"], &path.child("deviceSelector"));
-    let path = path.child("taint");
-    let taint = &object["spec"]["taint"];
-    validate_taint_key(&mut errors, taint, &path);
-    if old.is_none_or(|old| !same_at(object, old, &EFFECT)) {
-        validate_new_effect(&mut errors, taint, &path);
-    }
-    errors
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! The strategy for ResourcePoolStatusRequest, a question about the pools of a driver that a controller answers once
 //! (upstream: `pkg/registry/resource/resourcepoolstatusrequest`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Value, metadata};
 
 use crate::declarative::Rules;
-use crate::generic::{SPEC_AND_METADATA_PATHS, keep_old, reset_fields_with_metadata, validate_immutable};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, keep_old, validate_immutable};
 
 static RULES: Rules = Rules::enforced("resource/v1alpha3", "ResourcePoolStatusRequest");
 
@@ -13,58 +13,33 @@ static RULES: Rules = Rules::enforced("resource/v1alpha3", "ResourcePoolStatusRe
 pub(super) struct ResourcePoolStatusRequestStrategy;
 
 impl Strategy for ResourcePoolStatusRequestStrategy {
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.remove("status");
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        // A new request has no status.
+        keep_old(object, old.unwrap_or(&Value::Null), &["status"]);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        RULES.validate(&context.gates, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        RULES.validate(&context.gates, object, Some(old))
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        RULES.validate(&context.gates, object, old)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&PoolStatusStrategy as &dyn SubresourceStrategy)
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
-/// The strategy for the status of a ResourcePoolStatusRequest.
-struct PoolStatusStrategy;
-
-impl SubresourceStrategy for PoolStatusStrategy {
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        for path in SPEC_AND_METADATA_PATHS {
-            keep_old(object, old, path);
-        }
+static STATUS: StatusStrategy = StatusStrategy::new(|context, object, old| {
+    let mut errors = Errors::new();
+    let path = FieldPath::new("status");
+    // A request that is answered is not answered again.
+    if let Some(answered) = old.get("status").filter(|status| !status.is_null()) {
+        validate_immutable(&mut errors, object.get("status"), Some(answered), &path);
+    } else {
+        errors.append(metadata::validate_conditions(&object["status"]["conditions"], &path.child("conditions")));
     }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        let path = FieldPath::new("status");
-        // A request that is answered is not answered again.
-        if let Some(answered) = old.get("status").filter(|status| !status.is_null()) {
-            validate_immutable(&mut errors, object.get("status"), Some(answered), &path);
-        } else {
-            errors.append(metadata::validate_conditions(&object["status"]["conditions"], &path.child("conditions")));
-        }
-        errors.append(RULES.validate(&context.gates, object, Some(old)));
-        errors
-    }
-}
+    errors.append(RULES.validate(&context.gates, object, Some(old)));
+    errors
+})
+.preserving(SPEC_AND_METADATA);
 
 #[cfg(test)]
 mod tests {
@@ -101,11 +76,7 @@ mod tests {
     fn an_answer_is_complete_and_final() {
         let request = |status: &str| object(&format!(r#"{{"spec":{{"driver":"d"}}{status}}}"#));
         let check = |new: &str, old: &str, expect: &[&str]| {
-            assert_eq!(
-                messages(&PoolStatusStrategy.validate_update(&context(), &request(new), &request(old))),
-                expect,
-                "{new}"
-            );
+            assert_eq!(messages(&STATUS.validate_update(&context(), &request(new), &request(old))), expect, "{new}");
         };
         let answer = r#","status":{"poolCount":1,"pools":[{"driver":"d","poolName":"p","generation":1,"resourceSliceCount":1,"totalDevices":0,"nodeName":"n"}]}"#;
         check("", "", &[]);

@@ -7,7 +7,7 @@ use pintle_value::{Errors, Object, Value};
 
 use super::slice_validation::validate_slice_spec;
 use super::v1beta1::{self, ApiVersion};
-use crate::generic::{increment_generation_on_spec_change, set_first_generation};
+use crate::generic::{SPEC, set_generation};
 
 /// The lists of an attribute, of which it has one at most.
 pub(super) const ATTRIBUTE_LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
@@ -43,25 +43,15 @@ impl Strategy for ResourceSliceStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         set_taint_times(context, object);
-        set_first_generation(object);
-        drop_disabled(context, object, None);
+        // As upstream, fields that an update drops are a change, too.
+        set_generation(object, old, SPEC);
+        drop_disabled(context, object, old);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        set_taint_times(context, object);
-        // As upstream, fields that are dropped are a change, too.
-        increment_generation_on_spec_change(object, old);
-        drop_disabled(context, object, Some(old));
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_slice_spec(&object["spec"], None)
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_slice_spec(&object["spec"], Some(&old["spec"]))
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        validate_slice_spec(&object["spec"], old.map(|old| &old["spec"]))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {

@@ -1,13 +1,13 @@
 //! The strategy for PodGroup, an instance of a workload's template (KEP-4671; upstream:
 //! `pkg/registry/scheduling/podgroup` and the markers of its types).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value};
 
 use super::TOPOLOGY_FEATURE;
 use crate::declarative::Rules;
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{SPEC_AND_METADATA_PATHS, keep_old, reset_fields_with_metadata};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, reset_status};
 
 static RULES: Rules = Rules::enforced("scheduling/v1alpha2", "PodGroup");
 
@@ -15,58 +15,32 @@ static RULES: Rules = Rules::enforced("scheduling/v1alpha2", "PodGroup");
 pub(super) struct PodGroupStrategy;
 
 impl Strategy for PodGroupStrategy {
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
         if let Some(spec) = object.get_mut("spec") {
-            drop_disabled(&context.gates, Part::PodGroup, spec, None);
+            drop_disabled(&context.gates, Part::PodGroup, spec, old.and_then(|old| old.get("spec")));
         }
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        if let Some(spec) = object.get_mut("spec") {
-            drop_disabled(&context.gates, Part::PodGroup, spec, old.get("spec"));
-        }
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        RULES.validate(&context.gates, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_update(context, object, old)
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        validate(context, object, old)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&PodGroupStatusStrategy as &dyn SubresourceStrategy)
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
-fn validate_update(context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-    let is_used = old.at(&["spec", "schedulingConstraints"]).is_some_and(|value| !value.is_null());
+fn validate(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+    let is_used =
+        old.is_some_and(|old| old.at(&["spec", "schedulingConstraints"]).is_some_and(|value| !value.is_null()));
     let has_option = |option: &str| context.gates.is_enabled_by_name(option) || (option == TOPOLOGY_FEATURE && is_used);
-    RULES.validate_with(&has_option, object, Some(old))
+    RULES.validate_with(&has_option, object, old)
 }
 
-/// The strategy for the status of a PodGroup.
-struct PodGroupStatusStrategy;
-
-impl SubresourceStrategy for PodGroupStatusStrategy {
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        for path in SPEC_AND_METADATA_PATHS {
-            keep_old(object, old, path);
-        }
-        drop_disabled(&context.gates, Part::PodGroupStatus, object, Some(old));
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_update(context, object, old)
-    }
-}
+static STATUS: StatusStrategy = StatusStrategy::new(|context, object, old| validate(context, object, Some(old)))
+    .preserving(SPEC_AND_METADATA)
+    .gated(Part::PodGroupStatus);
 
 #[cfg(test)]
 mod tests {

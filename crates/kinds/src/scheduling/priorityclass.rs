@@ -4,7 +4,7 @@
 use pintle_registry::{GroupResource, Strategy, StrategyContext};
 use pintle_value::{Errors, FieldPath, Value, object};
 
-use crate::generic::{set_first_generation, validate_immutable};
+use crate::generic::{set_generation, validate_immutable};
 
 const SYSTEM_PREFIX: &str = "system-";
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
@@ -49,8 +49,8 @@ impl Strategy for PriorityClassStrategy {
         object.set_default("preemptionPolicy", "PreemptLowerPriority");
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        set_first_generation(object);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        set_generation(object, old, &[]);
     }
 
     fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {

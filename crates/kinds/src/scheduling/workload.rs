@@ -16,25 +16,17 @@ const TEMPLATES: &str = "podGroupTemplates";
 pub(super) struct WorkloadStrategy;
 
 impl Strategy for WorkloadStrategy {
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        drop_disabled_fields(context, object, None);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        drop_disabled_fields(context, object, old);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_disabled_fields(context, object, Some(old));
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        RULES.validate(&context.gates, object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let constrained =
             |template: &Value| template.get("schedulingConstraints").is_some_and(|value| !value.is_null());
-        let is_used = old.items_at(&["spec", TEMPLATES]).iter().any(constrained);
+        let is_used = old.is_some_and(|old| old.items_at(&["spec", TEMPLATES]).iter().any(constrained));
         let has_option =
             |option: &str| context.gates.is_enabled_by_name(option) || (option == TOPOLOGY_FEATURE && is_used);
-        RULES.validate_with(&has_option, object, Some(old))
+        RULES.validate_with(&has_option, object, old)
     }
 }
 

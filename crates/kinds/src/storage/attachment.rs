@@ -1,11 +1,11 @@
 //! The strategy for VolumeAttachment, whose spec is immutable (upstream: `ValidateVolumeAttachment`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::persistentvolume::{validate_csi_driver_name, validate_inline_volume_spec};
 use crate::core::pod::defaults::round_resource_list;
-use crate::generic::{keep_old, reset_fields_with_metadata, validate_immutable};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, reset_status, validate_immutable_at};
 use crate::validation::invalid_each;
 
 const MAX_METADATA_BYTES: usize = 256 * 1024;
@@ -23,16 +23,12 @@ impl Strategy for VolumeAttachmentStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         // The empty status has one field that is never omitted.
-        object.set("status", pintle_value::object! { "attached": false });
+        reset_status(object, old, pintle_value::object! { "attached": false });
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
         validate_csi_driver_name(&mut errors, object.str_at(&["spec", "attacher"]), &spec.child("attacher"));
@@ -49,44 +45,21 @@ impl Strategy for VolumeAttachmentStrategy {
                 names::dns1123_subdomain_name(name, false),
             );
         }
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &["spec"]);
+        }
         errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.validate(context, object);
-        validate_immutable(&mut errors, object.get("spec"), old.get("spec"), &FieldPath::new("spec"));
-        errors
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&VolumeAttachmentStrategy as &dyn SubresourceStrategy)
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
-/// The strategy for the `status` subresource. It differs from the strategy for the object in the fields that it keeps.
-impl SubresourceStrategy for VolumeAttachmentStrategy {
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["spec"]);
-        // The metadata that a status update cannot change (upstream: `ResetObjectMetaForStatus`).
-        for field in
-            ["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences", "selfLink"]
-        {
-            keep_old(object, old, &["metadata", field]);
-        }
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        Strategy::validate_update(self, context, object, old)
-    }
-}
+/// The strategy for the `status` subresource, which validates the spec, too.
+static STATUS: StatusStrategy =
+    StatusStrategy::new(|context, object, old| VolumeAttachmentStrategy.validate_update(context, object, old))
+        .preserving(SPEC_AND_METADATA);
 
 fn validate_source(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
     const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";

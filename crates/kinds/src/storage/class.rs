@@ -8,7 +8,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use crate::core::node::deprecated_node_label;
 use crate::declarative::Rules;
-use crate::generic::{same_at, validate_immutable};
+use crate::generic::{same_at, validate_immutable_at};
 use crate::validation::{MAX_REPEATED_ERRORS, invalid_each};
 
 const MAX_PARAMETERS: usize = 512;
@@ -19,25 +19,22 @@ static CLASS: Rules = Rules::own("storage/v1", "StorageClass");
 /// The strategy for StorageClass.
 pub(super) struct StorageClassStrategy;
 
+const IMMUTABLE: [&str; 4] = ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"];
+
 impl Strategy for StorageClassStrategy {
     fn defaults(&self, object: &mut Value) {
         object.set_default("reclaimPolicy", "Delete");
         object.set_default("volumeBindingMode", "Immediate");
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         validate_provisioner(&mut errors, object, "provisioner");
         validate_parameters(&mut errors, object, true);
         CLASS.validate_part(&mut errors, object, &FieldPath::root());
         validate_topologies(&mut errors, object.items_at(&["allowedTopologies"]));
-        errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.validate(context, object);
-        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            validate_immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
+        for (old, field) in old.into_iter().flat_map(|old| IMMUTABLE.map(|field| (old, field))) {
+            validate_immutable_at(&mut errors, object, old, &[field]);
         }
         errors
     }
@@ -62,21 +59,15 @@ impl Strategy for StorageClassStrategy {
 pub(super) struct VolumeAttributesClassStrategy;
 
 impl Strategy for VolumeAttributesClassStrategy {
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        let mut errors = Errors::new();
-        validate_provisioner(&mut errors, object, "driverName");
-        validate_parameters(&mut errors, object, false);
-        errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         for field in ["driverName", "parameters"] {
-            if !same_at(object, old, &[field]) {
+            if old.is_some_and(|old| !same_at(object, old, &[field])) {
                 errors.forbidden(&FieldPath::new(field), format!("updates to {field} are forbidden."));
             }
         }
-        errors.append(self.validate(context, object));
+        validate_provisioner(&mut errors, object, "driverName");
+        validate_parameters(&mut errors, object, false);
         errors
     }
 }

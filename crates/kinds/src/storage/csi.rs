@@ -11,7 +11,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 use crate::core::node::deprecated_node_label;
 use crate::core::persistentvolume::validate_csi_driver_name;
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{same, same_at, validate_immutable};
+use crate::generic::{increment_generation, same, same_at, validate_immutable, validate_immutable_at};
 use crate::go_json;
 use crate::labels::{has_invalid_value, validate_selector};
 use crate::validation::{invalid_each, reject_negative};
@@ -38,35 +38,23 @@ impl Strategy for CsiDriverStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        drop_disabled(&context.gates, Part::CsiDriver, object, None);
-    }
-
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        drop_disabled(&context.gates, Part::CsiDriver, object, Some(old));
-        if !same_at(object, old, &["spec"]) {
-            object.set_at(&["metadata", "generation"], old.generation().saturating_add(1));
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        drop_disabled(&context.gates, Part::CsiDriver, object, old);
+        if let Some(old) = old.filter(|old| !same_at(object, old, &["spec"])) {
+            increment_generation(object, old);
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         validate_driver_spec(&mut errors, &object["spec"]);
-        errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.validate(context, object);
+        let Some(old) = old else { return errors };
         // Upstream misspells the first path.
-        for (field, path) in
+        for (field, shown) in
             [("attachRequired", "spec.attachedRequired"), ("volumeLifecycleModes", "spec.volumeLifecycleModes")]
         {
-            validate_immutable(
-                &mut errors,
-                object.at(&["spec", field]),
-                old.at(&["spec", field]),
-                &FieldPath::new(path),
-            );
+            let path = ["spec", field];
+            validate_immutable(&mut errors, object.at(&path), old.at(&path), &FieldPath::new(shown));
         }
         errors
     }
@@ -83,10 +71,6 @@ impl Strategy for CsiDriverStrategy {
              possible logging of tokens in volume attributes"
                 .to_owned(),
         ]
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 }
 
@@ -151,7 +135,7 @@ fn validate_token_requests(errors: &mut Errors, requests: &[Value], list: &Field
 pub(super) struct CsiNodeStrategy;
 
 impl Strategy for CsiNodeStrategy {
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
         let list = spec.child("drivers");
@@ -174,11 +158,7 @@ impl Strategy for CsiNodeStrategy {
             }
             validate_topology_keys(&mut errors, driver.items_at(&["topologyKeys"]), &path);
         }
-        errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = self.validate(context, object);
+        let Some(old) = old else { return errors };
         // The allocatable count of a driver is mutable; the rest of its entry is not.
         let fixed = |driver: &Value| {
             let mut driver = driver.clone();
@@ -202,10 +182,6 @@ impl Strategy for CsiNodeStrategy {
         }
         errors
     }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
 }
 
 /// How upstream's internal type prints a driver.
@@ -228,14 +204,12 @@ fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<
 pub(super) struct CsiStorageCapacityStrategy;
 
 impl Strategy for CsiStorageCapacityStrategy {
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_capacity(object, false)
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = validate_capacity(object, has_invalid_value(old.get("nodeTopology")));
-        for field in ["nodeTopology", "storageClassName"] {
-            validate_immutable(&mut errors, object.get(field), old.get(field), &FieldPath::new(field));
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let mut errors = validate_capacity(object, old.is_some_and(|old| has_invalid_value(old.get("nodeTopology"))));
+        for (old, field) in
+            old.into_iter().flat_map(|old| ["nodeTopology", "storageClassName"].map(|field| (old, field)))
+        {
+            validate_immutable_at(&mut errors, object, old, &[field]);
         }
         errors
     }
@@ -257,10 +231,6 @@ impl Strategy for CsiStorageCapacityStrategy {
             }
         }
         warnings
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 }
 

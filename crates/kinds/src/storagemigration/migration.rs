@@ -1,13 +1,11 @@
 //! The strategy for StorageVersionMigration, a request to write all objects of a resource again (upstream:
 //! `pkg/apis/storagemigration/validation`, `pkg/registry/storagemigration/storagemigration`).
 
-use pintle_registry::{ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::{self, IMMUTABLE_TEXT};
 use pintle_value::{Errors, FieldPath, Value, names, object};
 
-use crate::generic::{
-    SPEC_AND_METADATA_PATHS, StatusStrategy, keep_old, no_preparation, reset_fields_with_metadata, same_at,
-};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, reset_status, same_at};
 use crate::go_json::{self, GoType};
 
 const RESOURCE: [&str; 2] = ["spec", "resource"];
@@ -18,36 +16,19 @@ const SPEC: GoType = GoType::Of("storagemigration/v1beta1.StorageVersionMigratio
 /// The strategy for StorageVersionMigration.
 pub(super) struct StorageVersionMigrationStrategy;
 
-static STATUS: StatusStrategy =
-    StatusStrategy { preserved_paths: SPEC_AND_METADATA_PATHS, prepare: no_preparation, validate: validate_status };
+static STATUS: StatusStrategy = StatusStrategy::new(validate_status).preserving(SPEC_AND_METADATA);
 
 impl Strategy for StorageVersionMigrationStrategy {
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", Value::object());
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, Value::object());
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate_resource(object)
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = validate_resource(object);
-        if !same_at(object, old, &["spec"]) {
+        if old.is_some_and(|old| !same_at(object, old, &["spec"])) {
             errors.push(go_json::invalid(&FieldPath::new("spec"), &object["spec"], &SPEC, IMMUTABLE_TEXT));
         }
         errors
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        reset_fields_with_metadata(subresource)
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -84,7 +65,7 @@ fn is_true(object: &Value, condition: &str) -> bool {
     found.next().is_some_and(|found| found.str_at(&["status"]) == "True")
 }
 
-fn validate_status(object: &Value, old: &Value) -> Errors {
+fn validate_status(_: &StrategyContext, object: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     let (new_version, old_version) =
@@ -170,7 +151,7 @@ mod tests {
     fn a_migration_ends_once() {
         let check = |new: (&str, &str), old: (&str, &str), expect: &[&str]| {
             let (new, old) = (status(new.0, new.1), status(old.0, old.1));
-            let found = messages(&validate_status(&new, &old));
+            let found = messages(&validate_status(&context(), &new, &old));
             let cut = |text: &String| match text.rsplit_once(": ") {
                 Some((head, detail)) => format!("{}: {detail}", head.split(':').next().unwrap_or_default()),
                 None => text.clone(),

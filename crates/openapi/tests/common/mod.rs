@@ -60,6 +60,8 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         subresources: subresources.collect(),
         // Documents only distinguish stored objects from everything else.
         backing: collection.map_or(Backing::Action(Action::Bind), Backing::Stored),
+        creates_on_update: false,
+        updates_unconditionally: true,
         reset_field_filters: Vec::new(),
         storage_version_hash: Str::default(),
         deprecation: None,
@@ -129,6 +131,8 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
             subresource("status", GroupVersionKind::new("bench.example.com", "v1", "Widget")),
         ],
         backing: Backing::Action(Action::Bind),
+        creates_on_update: false,
+        updates_unconditionally: true,
         reset_field_filters: Vec::new(),
         storage_version_hash: Str::default(),
         deprecation: None,

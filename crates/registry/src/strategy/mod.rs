@@ -17,8 +17,6 @@ use pintle_gates::Gates;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
 
-use crate::ResetFields;
-
 pub use allocation::{AllocationHooks, AllocationProblem, AllocationRepair, WriteOperation};
 pub use cluster_validation::{
     ClusterValidation, EscalationCheck, RequiredAccess, ValidatedWrite, VirtualAccess, WriteAccess,
@@ -131,11 +129,19 @@ pub trait Strategy: Send + Sync {
     // Preparation and validation.
 
     /// Clears the fields that clients may not set, and sets the fields that the server sets (upstream:
-    /// `PrepareForCreate`). The latter include `generation` for kinds that have it.
-    fn prepare_for_create(&self, _context: &StrategyContext, _object: &mut Value) {}
+    /// `PrepareForCreate` and `PrepareForUpdate`). The latter include `generation` for kinds that have it. An update of
+    /// the object itself has an old object.
+    fn prepare_write(&self, _context: &StrategyContext, _object: &mut Value, _old: Option<&Value>) {}
 
-    /// Like [`Strategy::prepare_for_create`], for an update of the object itself (upstream: `PrepareForUpdate`).
-    fn prepare_for_update(&self, _context: &StrategyContext, _object: &mut Value, _old: &Value) {}
+    /// [`Strategy::prepare_write`] of a new object.
+    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
+        self.prepare_write(context, object, None);
+    }
+
+    /// [`Strategy::prepare_write`] of an update.
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
+        self.prepare_write(context, object, Some(old));
+    }
 
     /// True if the type of a new object is valid. If not, its metadata is not validated, because upstream reports only
     /// the errors of its type.
@@ -154,16 +160,20 @@ pub trait Strategy: Send + Sync {
         self.validate_name(name, prefix)
     }
 
-    /// Validates a new object (upstream: `Validate`). The caller validates the metadata, and the name with
-    /// [`Strategy::validate_name`].
-    fn validate(&self, _context: &StrategyContext, _object: &Value) -> Errors {
+    /// Validates a new object, or an update of an old one (upstream: `Validate` and `ValidateUpdate`). The caller
+    /// validates the metadata, and the name of a new object with [`Strategy::validate_name`].
+    fn validate_write(&self, _context: &StrategyContext, _object: &Value, _old: Option<&Value>) -> Errors {
         Errors::new()
     }
 
-    /// Validates an update, usually including the new object (upstream: `ValidateUpdate`). The caller validates the
-    /// metadata.
-    fn validate_update(&self, _context: &StrategyContext, _object: &Value, _old: &Value) -> Errors {
-        Errors::new()
+    /// [`Strategy::validate_write`] of a new object.
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
+        self.validate_write(context, object, None)
+    }
+
+    /// [`Strategy::validate_write`] of an update.
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        self.validate_write(context, object, Some(old))
     }
 
     /// Runs the expensive validations (CEL rules), after all other validations. `errors` contains all earlier errors,
@@ -200,16 +210,6 @@ pub trait Strategy: Send + Sync {
 
     // Policies of writes, and subresources.
 
-    /// True if PUT creates an object that does not exist (upstream: `AllowCreateOnUpdate`).
-    fn allow_create_on_update(&self) -> bool {
-        false
-    }
-
-    /// True if an update without a resourceVersion overwrites any revision (upstream: `AllowUnconditionalUpdate`).
-    fn allow_unconditional_update(&self) -> bool {
-        true
-    }
-
     /// True for kinds whose objects expire a certain time after their last write (upstream: `TTLFunc`).
     fn has_ttl(&self) -> bool {
         false
@@ -223,15 +223,6 @@ pub trait Strategy: Send + Sync {
     /// The strategy of a subresource that writes the object (`status`, `ephemeralcontainers`, `approval`, …).
     fn subresource(&self, _name: &str) -> Option<&dyn SubresourceStrategy> {
         None
-    }
-
-    /// The fields that a write through a subresource resets (upstream: `GetResetFields`). An empty name is the object
-    /// itself. Only called for kinds with a status subresource.
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        match subresource {
-            "status" => ResetFields::Paths(&["spec"]),
-            _ => ResetFields::Paths(&["status"]),
-        }
     }
 
     // Field selectors.

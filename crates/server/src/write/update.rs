@@ -53,7 +53,7 @@ pub(crate) async fn update(request: &RequestContext, resource: &Arc<Resource>) -
         managed_fields.update(live, &mut object);
         Ok(object)
     };
-    if resource.strategy.allow_create_on_update() && request.info.subresource.is_empty() {
+    if resource.creates_on_update && request.info.subresource.is_empty() {
         let (code, stored) = update.run_or_create(request, || managed_fields.empty_object(), compute).await?;
         return format.respond_object(code, &stored).await;
     }
@@ -436,7 +436,7 @@ impl<'a> GuaranteedUpdate<'a> {
     /// resourceVersion, the update applies to the current revision, and its resourceVersion is set.
     fn check_resource_version(&self, object: &mut Value, current: u64) -> Result<(), ApiError> {
         match metadata::parse_resource_version(object).map_err(ApiError::Unclassified)? {
-            None if !self.resource.strategy.allow_unconditional_update() => {
+            None if !self.resource.updates_unconditionally => {
                 return Err(metadata::resource_version_required(self.resource, &self.name));
             }
             Some(revision) if revision != current => {

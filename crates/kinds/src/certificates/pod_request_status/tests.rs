@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use pintle_registry::RequiredAccess;
+use pintle_registry::{RequiredAccess, SubresourceStrategy};
 use pintle_schema::base64;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
 use time::OffsetDateTime;
@@ -71,7 +71,7 @@ fn condition(kind: &str) -> Value {
 fn check(old: &Value, status: Value, expect: &[&str]) {
     let mut new = old.clone();
     new.set("status", status);
-    assert_eq!(messages(&PodRequestStatusStrategy.validate_update(&context(), &new, old)), expect);
+    assert_eq!(messages(&STATUS.validate_update(&context(), &new, old)), expect);
 }
 
 const DAY: i64 = 86_400;
@@ -255,7 +255,7 @@ fn only_the_status_changes() {
     let mut new = object(
         r#"{"metadata":{"name":"r","labels":{"a":"b"}},"spec":{"signerName":"other"},"status":{"certificateChain":"x"}}"#,
     );
-    PodRequestStatusStrategy.prepare_for_update(&context(), &mut new, &old);
+    STATUS.prepare_for_update(&context(), &mut new, &old);
     let mut expect = old.clone();
     expect.set("status", object(r#"{"certificateChain":"x"}"#));
     assert_eq!(new, expect);

@@ -8,7 +8,7 @@ use pintle_value::{Errors, FieldPath, Value, object};
 use super::spec::{SOURCES, validate_volume_spec};
 use crate::core::node::deprecated_node_label;
 use crate::core::pod::defaults::round_resource_list;
-use crate::generic::{keep_old, same, same_at, validate_immutable};
+use crate::generic::{keep_old, reset_status, same, same_at, validate_immutable};
 use crate::go_diff::{self, GoStruct};
 
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
@@ -66,21 +66,14 @@ impl Strategy for PersistentVolumeStrategy {
         round_resource_list(object, &["spec", "capacity"]);
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", object! { "phase": "Pending", "lastPhaseTransitionTime": context.now });
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, object! { "phase": "Pending", "lastPhaseTransitionTime": context.now });
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate(object, false)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let any_value = has_invalid_affinity_value(old);
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let any_value = old.is_some_and(has_invalid_affinity_value);
         let mut errors = validate(object, any_value);
+        let Some(old) = old else { return errors };
         // Upstream validates the spec once more here.
         validate_volume_spec(&mut errors, &object["spec"], object.name(), any_value, &FieldPath::new("spec"));
         validate_unchanged(&mut errors, object, old);

@@ -13,7 +13,7 @@ use crate::core::persistentvolume::{STORAGE_CLASS_ANNOTATION, STORAGE_CLASS_DEPR
 use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::{is_native, quantity, validate_quantity};
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{keep_old, same, same_at, validate_immutable};
+use crate::generic::{StatusStrategy, keep_old, reset_status, same, same_at, validate_immutable};
 use crate::go_diff::{self, GoStruct};
 use crate::labels;
 use crate::validation::invalid_each;
@@ -50,22 +50,13 @@ impl Strategy for PersistentVolumeClaimStrategy {
         }
     }
 
-    fn prepare_for_create(&self, context: &StrategyContext, object: &mut Value) {
-        object.set("status", object! { "phase": "Pending" });
-        prepare_data_sources(&context.gates, object, None);
+    fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, object! { "phase": "Pending" });
+        prepare_data_sources(&context.gates, object, old);
     }
 
-    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        prepare_data_sources(&context.gates, object, Some(old));
-    }
-
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
-        validate(object, ClaimOptions::default())
-    }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut old = old.clone();
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let Some(mut old) = old.cloned() else { return validate(object, ClaimOptions::default()) };
         // A claim that was stored before `dataSourceRef` existed counts as having both fields.
         normalize_data_sources(&mut old);
         let spec = &old["spec"];
@@ -90,7 +81,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
-        (name == "status").then_some(&ClaimStatusStrategy as &dyn SubresourceStrategy)
+        (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
@@ -214,43 +205,37 @@ fn validate_attributes_class(errors: &mut Errors, object: &Value, old: &Value) {
 }
 
 /// The strategy for the `status` subresource.
-struct ClaimStatusStrategy;
+static STATUS: StatusStrategy = StatusStrategy::new(validate_status);
 
-impl SubresourceStrategy for ClaimStatusStrategy {
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["spec"]);
+fn validate_status(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
+    let mut errors = Errors::new();
+    if object.items_at(&["spec", "accessModes"]).is_empty() {
+        errors.required(&FieldPath::new("Spec.accessModes"), "");
     }
-
-    fn validate_update(&self, _: &StrategyContext, object: &Value, _: &Value) -> Errors {
-        let mut errors = Errors::new();
-        if object.items_at(&["spec", "accessModes"]).is_empty() {
-            errors.required(&FieldPath::new("Spec.accessModes"), "");
-        }
-        let status = FieldPath::new("status");
-        let path = status.child("capacity");
-        for (name, amount) in object.entries_at(&["status", "capacity"]) {
-            reject_negative_amount(&mut errors, &quantity(amount), &path.key(name));
-        }
-        let path = status.child("allocatedResourceStatuses");
-        for (name, resize) in object.entries_at(&["status", "allocatedResourceStatuses"]) {
-            validate_resource_key(&mut errors, name, &path);
-            if !RESIZE_STATUSES.contains(&resize.as_str().unwrap_or_default()) {
-                let mut known = RESIZE_STATUSES;
-                known.sort_unstable();
-                errors.not_supported(&path, name, &known);
-            }
-        }
-        let path = status.child("allocatedResources");
-        for (name, amount) in object.entries_at(&["status", "allocatedResources"]) {
-            let amount = quantity(amount);
-            if validate_resource_key(&mut errors, name, &path)
-                && reject_negative_amount(&mut errors, &amount, &path.key(name))
-            {
-                validate_quantity(&mut errors, "storage", &amount, &path.key(name));
-            }
-        }
-        errors
+    let status = FieldPath::new("status");
+    let path = status.child("capacity");
+    for (name, amount) in object.entries_at(&["status", "capacity"]) {
+        reject_negative_amount(&mut errors, &quantity(amount), &path.key(name));
     }
+    let path = status.child("allocatedResourceStatuses");
+    for (name, resize) in object.entries_at(&["status", "allocatedResourceStatuses"]) {
+        validate_resource_key(&mut errors, name, &path);
+        if !RESIZE_STATUSES.contains(&resize.as_str().unwrap_or_default()) {
+            let mut known = RESIZE_STATUSES;
+            known.sort_unstable();
+            errors.not_supported(&path, name, &known);
+        }
+    }
+    let path = status.child("allocatedResources");
+    for (name, amount) in object.entries_at(&["status", "allocatedResources"]) {
+        let amount = quantity(amount);
+        if validate_resource_key(&mut errors, name, &path)
+            && reject_negative_amount(&mut errors, &amount, &path.key(name))
+        {
+            validate_quantity(&mut errors, "storage", &amount, &path.key(name));
+        }
+    }
+    errors
 }
 
 fn reject_negative_amount(errors: &mut Errors, amount: &Quantity, path: &FieldPath<'_>) -> bool {

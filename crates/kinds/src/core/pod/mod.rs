@@ -51,10 +51,12 @@ pub(crate) use spec::validate_pod_template_spec;
 pub(super) use strategy::PodStrategy;
 pub(crate) use warnings::warnings_for_pod_template;
 
-/// Increments the generation if the spec changed, and otherwise keeps it.
-pub(super) fn set_generation(object: &mut Value, old: &Value) {
-    keep_old(object, old, &["metadata", "generation"]);
-    crate::generic::increment_generation_on_spec_change(object, old);
+/// Sets the generation of a new object to 1. An update increments it if the spec changed, and otherwise keeps it.
+pub(super) fn set_generation(object: &mut Value, old: Option<&Value>) {
+    if let Some(old) = old {
+        keep_old(object, old, &["metadata", "generation"]);
+    }
+    crate::generic::set_generation(object, old, crate::generic::SPEC);
 }
 
 /// Restores the metadata that a subresource may not change (upstream: `ResetObjectMetaForStatus`).

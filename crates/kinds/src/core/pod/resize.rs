@@ -20,7 +20,7 @@ impl SubresourceStrategy for ResizeStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
         restore_all_but_resources(pod, old);
         drop_disabled_pod_fields(context, pod, Some(old));
-        set_generation(pod, old);
+        set_generation(pod, Some(old));
     }
 
     fn validate_update(&self, context: &StrategyContext, pod: &Value, old: &Value) -> Errors {

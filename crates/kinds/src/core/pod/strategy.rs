@@ -1,7 +1,7 @@
 //! The strategy for Pod (upstream: `pkg/registry/core/pod/strategy.go`).
 
 use pintle_gates::{Feature, Gates};
-use pintle_registry::{GracefulDeletion, ResetFields, Strategy, StrategyContext, SubresourceStrategy};
+use pintle_registry::{GracefulDeletion, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Str, Value, names};
 
 use super::annotations::copy_app_armor_annotations;
@@ -60,7 +60,7 @@ impl Strategy for PodStrategy {
     }
 
     fn prepare_for_create(&self, context: &StrategyContext, pod: &mut Value) {
-        pod.set_at(&["metadata", "generation"], 1);
+        set_generation(pod, None);
         // The QoS class must not depend on resources that are dropped.
         drop_disabled_pod_fields(context, pod, None);
         let mut status = Value::object();
@@ -85,15 +85,14 @@ impl Strategy for PodStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
         keep_old(pod, old, &["status"]);
         drop_disabled_pod_fields(context, pod, Some(old));
-        set_generation(pod, old);
+        set_generation(pod, Some(old));
     }
 
-    fn validate(&self, context: &StrategyContext, pod: &Value) -> Errors {
-        validate_create(context, pod)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
-        validate_update(context, pod, old)
+    fn validate_write(&self, context: &StrategyContext, pod: &Value, old: Option<&Value>) -> Errors {
+        match old {
+            None => validate_create(context, pod),
+            Some(old) => validate_update(context, pod, old),
+        }
     }
 
     fn warnings(&self, _: &StrategyContext, pod: &Value, old: Option<&Value>) -> Vec<String> {
@@ -112,15 +111,6 @@ impl Strategy for PodStrategy {
         }
         warnings.extend(warnings_for_pod(pod));
         warnings
-    }
-
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
-        match subresource {
-            "status" => ResetFields::Paths(&["metadata.deletionTimestamp", "metadata.ownerReferences", "spec"]),
-            // Upstream's strategies define reset fields for these two, but its storage does not use them.
-            "ephemeralcontainers" | "resize" => ResetFields::None,
-            _ => ResetFields::Paths(&["status"]),
-        }
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -248,7 +238,7 @@ impl SubresourceStrategy for EphemeralContainersStrategy {
         keep_old(pod, old, &["status"]);
         restore_metadata(pod, old);
         drop_disabled_pod_fields(context, pod, Some(old));
-        set_generation(pod, old);
+        set_generation(pod, Some(old));
     }
 
     fn validate_update(&self, context: &StrategyContext, pod: &Value, old: &Value) -> Errors {

@@ -9,7 +9,7 @@ use pintle_schema::base64;
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
 use super::configmap::{MAX_DATA_BYTES, validate_key, validate_unchanged_if_immutable};
-use crate::generic::validate_immutable;
+use crate::generic::validate_immutable_at;
 use crate::pem;
 
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
@@ -37,8 +37,12 @@ impl Strategy for SecretStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
+        if let Some(old) = old {
+            validate_immutable_at(&mut errors, object, old, &["type"]);
+            validate_unchanged_if_immutable(&mut errors, object, old, &["data"]);
+        }
         let path = FieldPath::new("data");
         let mut size = 0;
         for (key, value) in object.entries_at(&["data"]) {
@@ -49,14 +53,6 @@ impl Strategy for SecretStrategy {
             errors.push(FieldError::too_long(&path, MAX_DATA_BYTES));
         }
         validate_type(&mut errors, object, &path);
-        errors
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        let mut errors = Errors::new();
-        validate_immutable(&mut errors, object.get("type"), old.get("type"), &FieldPath::new("type"));
-        validate_unchanged_if_immutable(&mut errors, object, old, &["data"]);
-        errors.append(self.validate(context, object));
         errors
     }
 

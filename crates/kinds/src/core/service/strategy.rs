@@ -11,7 +11,7 @@ use super::allocation::Allocator;
 use super::dependent_fields::{align_cluster_ips, copy_allocated, drop_type_dependent};
 use super::network::ServiceNetwork;
 use super::validation;
-use crate::generic::keep_old;
+use crate::generic::reset_status;
 use crate::networking::address::AddressRules;
 use crate::networking::load_balancer::empty_status;
 use crate::validation::strings_at;
@@ -50,24 +50,23 @@ impl Strategy for ServiceStrategy {
         }
     }
 
-    fn prepare_for_create(&self, _: &StrategyContext, object: &mut Value) {
-        object.set("status", empty_status());
-        align_cluster_ips(object, None);
+    fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
+        reset_status(object, old, empty_status());
+        if let Some(old) = old {
+            copy_allocated(object, old);
+        }
+        align_cluster_ips(object, old);
+        if let Some(old) = old {
+            drop_type_dependent(object, old);
+        }
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
-        keep_old(object, old, &["status"]);
-        copy_allocated(object, old);
-        align_cluster_ips(object, Some(old));
-        drop_type_dependent(object, old);
-    }
-
-    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
-        validation::check(AddressRules::of(&context.gates), object, None)
-    }
-
-    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validation::check_update(AddressRules::of(&context.gates), object, old)
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let rules = AddressRules::of(&context.gates);
+        match old {
+            None => validation::check(rules, object, None),
+            Some(old) => validation::check_update(rules, object, old),
+        }
     }
 
     fn canonicalize(&self, object: &mut Value) {
@@ -90,10 +89,6 @@ impl Strategy for ServiceStrategy {
             true => self.validate_name(name, prefix),
             false => names::dns1035_label_name(name, prefix),
         }
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        true
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
