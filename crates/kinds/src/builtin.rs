@@ -96,7 +96,7 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network:
         role: role(s),
     };
     let subresources: Vec<Subresource> = facts.subresources.iter().filter(|s| s.served).map(subresource).collect();
-    let strategy = crate::strategy_in(facts.group, facts.version, facts.plural, gates, network);
+    let strategy = crate::strategies::strategy_in(facts.group, facts.version, facts.plural, gates, network);
     let hub_group = facts.storage().map_or(facts.group, |s| s.hub_group);
     Some(Resource {
         group: facts.group.into(),

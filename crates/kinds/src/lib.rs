@@ -53,6 +53,7 @@ mod scheduling;
 mod semantic_version;
 mod storage;
 mod storagemigration;
+mod strategies;
 mod tables;
 #[cfg(test)]
 mod testing;
@@ -62,7 +63,7 @@ mod webhook;
 use std::sync::Arc;
 
 use pintle_gates::Gates;
-use pintle_registry::{DefaultStrategy, Strategy, TableConvertor};
+use pintle_registry::{Strategy, TableConvertor};
 
 pub use self::core::pod::options::is_sidecar;
 pub use self::core::pod::resources::{
@@ -97,43 +98,7 @@ pub use self::core::{DEFAULT_SERVICE_CIDR, NetworkError, ServiceNetwork, new_ip_
 /// Returns the strategy of a built-in resource at one version, in a cluster with the default configuration.
 #[must_use]
 pub fn strategy(group: &str, version: &str, plural: &str) -> Arc<dyn Strategy> {
-    strategy_in(group, version, plural, &Gates::default(), &ServiceNetwork::default())
-}
-
-/// Returns the strategy of a built-in resource at one version. The gates decide about defaults. The network has the
-/// addresses and ports of services.
-pub(crate) fn strategy_in(
-    group: &str,
-    version: &str,
-    plural: &str,
-    gates: &Gates,
-    network: &ServiceNetwork,
-) -> Arc<dyn Strategy> {
-    let found = match group {
-        "" => core::strategy(plural, gates, network),
-        "admissionregistration.k8s.io" => admissionregistration::strategy(version, plural),
-        "apiextensions.k8s.io" => apiextensions::strategy(plural),
-        "apiregistration.k8s.io" => apiregistration::strategy(plural),
-        "apps" => apps::strategy(plural, gates),
-        "autoscaling" => autoscaling::strategy(version, plural),
-        "batch" => batch::strategy(plural),
-        "certificates.k8s.io" => certificates::strategy(plural),
-        "coordination.k8s.io" => coordination::strategy(plural),
-        "discovery.k8s.io" => discovery::strategy(plural),
-        "events.k8s.io" => events::strategy(plural),
-        "flowcontrol.apiserver.k8s.io" => flowcontrol::strategy(plural),
-        "internal.apiserver.k8s.io" => apiserverinternal::strategy(plural),
-        "networking.k8s.io" => networking::strategy(plural),
-        "node.k8s.io" => node::strategy(plural),
-        "policy" => policy::strategy(plural),
-        "rbac.authorization.k8s.io" => rbac::strategy(plural),
-        "resource.k8s.io" => resource::strategy(version, plural),
-        "scheduling.k8s.io" => scheduling::strategy(plural),
-        "storage.k8s.io" => storage::strategy(plural),
-        "storagemigration.k8s.io" => storagemigration::strategy(plural),
-        _ => None,
-    };
-    found.unwrap_or_else(|| Arc::new(DefaultStrategy))
+    strategies::strategy_in(group, version, plural, &Gates::default(), &ServiceNetwork::default())
 }
 
 /// Returns the table convertor of a built-in resource at its storage version.

@@ -19,7 +19,7 @@ fn set_policy_defaults(object: &mut Value) {
 }
 
 /// The strategy for ValidatingAdmissionPolicy.
-pub(super) struct ValidatingAdmissionPolicyStrategy;
+pub(crate) struct ValidatingAdmissionPolicyStrategy;
 
 static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
     let mut errors = Errors::new();
@@ -91,7 +91,7 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
 }
 
 /// The strategy for MutatingAdmissionPolicy.
-pub(super) struct MutatingAdmissionPolicyStrategy;
+pub(crate) struct MutatingAdmissionPolicyStrategy;
 
 impl Strategy for MutatingAdmissionPolicyStrategy {
     fn defaults(&self, object: &mut Value) {

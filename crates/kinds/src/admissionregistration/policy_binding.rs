@@ -17,11 +17,11 @@ const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 const PARAMETER_ACTIONS: [&str; 2] = ["Deny", "Allow"];
 
 /// The strategy for ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding.
-pub(super) struct PolicyBindingStrategy {
+pub(crate) struct PolicyBindingStrategy {
     /// True for bindings of validating policies, which have validation actions.
-    pub(super) validating: bool,
+    pub(crate) validating: bool,
     /// True if a reference to parameters has a default action for missing parameters, as in v1alpha1.
-    pub(super) defaults_not_found_action: bool,
+    pub(crate) defaults_not_found_action: bool,
 }
 
 impl PolicyBindingStrategy {

@@ -42,7 +42,6 @@ mod tests {
 
     use pintle_gates::FeatureGatesFlag;
 
-    use crate::admissionregistration::strategy;
     use crate::testing::{context, object};
 
     const PLURALS: [&str; 6] = [
@@ -63,7 +62,7 @@ mod tests {
         let why = "metadata.name: Invalid value: \"a.static.k8s.io\": names ending with \".static.k8s.io\" are reserved for \
                    static manifest-based configurations and cannot be managed via the API";
         for plural in PLURALS {
-            let strategy = strategy("v1", plural).expect("a strategy");
+            let strategy = crate::strategy("admissionregistration.k8s.io", "v1", plural);
             let object = object(r#"{"metadata":{"name":"a.static.k8s.io"},"spec":{"policyName":"p"}}"#);
             let has_error = strategy.validate(&context, &object).iter().any(|error| error.to_string() == why);
             assert!(has_error, "{plural}");
@@ -77,7 +76,7 @@ mod tests {
         let warning = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based \
                        configurations and cannot be managed via the API";
         for plural in PLURALS {
-            let strategy = strategy("v1", plural).expect("a strategy");
+            let strategy = crate::strategy("admissionregistration.k8s.io", "v1", plural);
             let check = |name: &str, expect: &[&str]| {
                 let object = object(&format!(r#"{{"metadata":{{"name":"{name}"}}}}"#));
                 assert_eq!(strategy.warnings(&context(), &object, None), expect, "{plural} {name}");

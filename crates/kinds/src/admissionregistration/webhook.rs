@@ -26,9 +26,9 @@ const DEFAULT_PORT: i64 = 443;
 const DEFAULT_TIMEOUT: i64 = 10;
 
 /// The strategy for both kinds of webhook configurations.
-pub(super) struct WebhookConfigurationStrategy {
+pub(crate) struct WebhookConfigurationStrategy {
     /// True for MutatingWebhookConfiguration.
-    pub(super) mutating: bool,
+    pub(crate) mutating: bool,
 }
 
 /// The version with other defaults (upstream: `pkg/apis/admissionregistration/v1beta1`).

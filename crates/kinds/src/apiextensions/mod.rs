@@ -5,7 +5,7 @@ mod conversion;
 mod formats;
 mod names;
 mod ratcheting;
-mod schema;
+pub(crate) mod schema;
 mod selectable_fields;
 mod spec;
 mod status;
@@ -23,15 +23,6 @@ pub use conversion::has_unreadable_bundle;
 pub use schema::field_path::{PathSchema, ResolvedFieldPath, resolve as resolve_field_path};
 pub use schema::validator::{CompiledRule, RuleCost, RuledNode, SchemaStep, SchemaValidator};
 pub use strategy::CLEANUP_FINALIZER;
-
-pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
-    match plural {
-        "customresourcedefinitions" => Some(Arc::new(strategy::CustomResourceDefinitionStrategy {
-            validator: Arc::new(schema::validator::NoopSchemaValidator),
-        })),
-        _ => None,
-    }
-}
 
 /// Returns the strategy for CustomResourceDefinition with a validator for the contents of schemas. Without one, as in
 /// [`crate::strategy`], defaults and expressions are not validated.

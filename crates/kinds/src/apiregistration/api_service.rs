@@ -14,7 +14,7 @@ const HIGHEST_GROUP_PRIORITY: i64 = 20_000;
 const HIGHEST_VERSION_PRIORITY: i64 = 1000;
 
 /// The strategy for APIService.
-pub(super) struct ApiServiceStrategy;
+pub(crate) struct ApiServiceStrategy;
 
 impl Strategy for ApiServiceStrategy {
     fn defaults(&self, object: &mut Value) {

@@ -10,7 +10,7 @@ use crate::generic::{SPEC_AND_METADATA, StatusStrategy, reset_status};
 use crate::validation::{invalid_each, str_field, strings_at};
 
 /// The strategy for StorageVersion.
-pub(super) struct StorageVersionStrategy;
+pub(crate) struct StorageVersionStrategy;
 
 static STATUS: StatusStrategy =
     StatusStrategy::new(|_, object, _| validate_status(&object["status"])).preserving(SPEC_AND_METADATA);

@@ -8,7 +8,7 @@ use crate::generic::validate_immutable_at;
 use crate::validation::reject_negative;
 
 /// The strategy for ControllerRevision.
-pub(super) struct ControllerRevisionStrategy;
+pub(crate) struct ControllerRevisionStrategy;
 
 impl Strategy for ControllerRevisionStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {

@@ -22,7 +22,7 @@ static STATUS_RULES: Rules = Rules::own("apps/v1", "DaemonSetStatus");
 static STATUS: StatusStrategy = StatusStrategy::new(validate_status);
 
 /// The strategy for DaemonSet.
-pub(super) struct DaemonSetStrategy;
+pub(crate) struct DaemonSetStrategy;
 
 impl Strategy for DaemonSetStrategy {
     fn unserved_versions(&self) -> &'static [UnservedVersion] {

@@ -25,7 +25,7 @@ static STATUS: StatusStrategy =
     StatusStrategy::new(validate_status).preserving(&[&["spec"], &["metadata", "labels"]]).gated(Part::Replicas);
 
 /// The strategy for Deployment.
-pub(super) struct DeploymentStrategy;
+pub(crate) struct DeploymentStrategy;
 
 impl Strategy for DeploymentStrategy {
     fn unserved_versions(&self) -> &'static [UnservedVersion] {

@@ -1,31 +1,15 @@
 //! Strategies of the group `apps`.
 
-mod controllerrevision;
-mod daemonset;
-mod deployment;
+pub(crate) mod controllerrevision;
+pub(crate) mod daemonset;
+pub(crate) mod deployment;
 pub(crate) mod int_or_percent;
-mod replicaset;
+pub(crate) mod replicaset;
 mod selector_and_template;
-mod statefulset;
+pub(crate) mod statefulset;
 mod statefulset_validation;
 mod stored;
 pub(crate) mod template;
-
-use std::sync::Arc;
-
-use pintle_gates::Gates;
-use pintle_registry::Strategy;
-
-pub(crate) fn strategy(plural: &str, gates: &Gates) -> Option<Arc<dyn Strategy>> {
-    match plural {
-        "controllerrevisions" => Some(Arc::new(controllerrevision::ControllerRevisionStrategy)),
-        "daemonsets" => Some(Arc::new(daemonset::DaemonSetStrategy)),
-        "deployments" => Some(Arc::new(deployment::DeploymentStrategy)),
-        "replicasets" => Some(Arc::new(replicaset::ReplicaSetStrategy)),
-        "statefulsets" => Some(Arc::new(statefulset::StatefulSetStrategy::new(gates))),
-        _ => None,
-    }
-}
 
 #[cfg(test)]
 pub(crate) mod tests {

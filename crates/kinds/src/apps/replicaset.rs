@@ -18,7 +18,7 @@ static STATUS_RULES: Rules = Rules::own("apps/v1", "ReplicaSetStatus");
 static STATUS: StatusStrategy = StatusStrategy::new(validate_status).gated(Part::Replicas);
 
 /// The strategy for ReplicaSet.
-pub(super) struct ReplicaSetStrategy;
+pub(crate) struct ReplicaSetStrategy;
 
 impl Strategy for ReplicaSetStrategy {
     fn unserved_versions(&self) -> &'static [UnservedVersion] {

@@ -14,13 +14,13 @@ use crate::generic::{SPEC, StatusStrategy, reset_status, set_generation, set_if_
 static STATUS: StatusStrategy = StatusStrategy::new(statefulset_validation::validate_status);
 
 /// The strategy for StatefulSet.
-pub(super) struct StatefulSetStrategy {
+pub(crate) struct StatefulSetStrategy {
     /// Whether `maxUnavailable` has a default.
     max_unavailable: bool,
 }
 
 impl StatefulSetStrategy {
-    pub(super) fn new(gates: &Gates) -> Self {
+    pub(crate) fn new(gates: &Gates) -> Self {
         Self { max_unavailable: gates.is_enabled(Feature::MAX_UNAVAILABLE_STATEFUL_SET) }
     }
 }

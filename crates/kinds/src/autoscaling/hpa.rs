@@ -15,17 +15,24 @@ pub(super) const DEFAULT_CPU_UTILIZATION: i64 = 80;
 
 /// A served version.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum HpaVersion {
+pub(crate) enum HpaVersion {
     /// `autoscaling/v1`, which has fields only for CPU and stores the rest in annotations.
     V1,
     /// `autoscaling/v2`, the storage version.
     V2,
 }
 
+impl HpaVersion {
+    /// The version with a name.
+    pub(crate) fn named(version: &str) -> Self {
+        if version == "v1" { HpaVersion::V1 } else { HpaVersion::V2 }
+    }
+}
+
 /// The strategy for HorizontalPodAutoscaler at one version.
-pub(super) struct HorizontalPodAutoscalerStrategy {
+pub(crate) struct HorizontalPodAutoscalerStrategy {
     /// The version.
-    pub(super) version: HpaVersion,
+    pub(crate) version: HpaVersion,
 }
 
 impl Strategy for HorizontalPodAutoscalerStrategy {

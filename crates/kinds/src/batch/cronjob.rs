@@ -20,7 +20,7 @@ const TEMPLATE: [&str; 4] = ["spec", "jobTemplate", "spec", "template"];
 static STATUS: StatusStrategy = StatusStrategy::new(no_validation);
 
 /// The strategy for CronJob.
-pub(super) struct CronJobStrategy;
+pub(crate) struct CronJobStrategy;
 
 impl Strategy for CronJobStrategy {
     fn defaults(&self, object: &mut Value) {

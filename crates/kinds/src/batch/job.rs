@@ -18,7 +18,7 @@ const MANY_PARALLEL: i64 = 10_000;
 static STATUS: StatusStrategy = StatusStrategy::new(jobstatus::validate_update);
 
 /// The strategy for Job.
-pub(super) struct JobStrategy;
+pub(crate) struct JobStrategy;
 
 impl Strategy for JobStrategy {
     fn defaults(&self, object: &mut Value) {

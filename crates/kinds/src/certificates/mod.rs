@@ -2,27 +2,14 @@
 
 mod mail_address;
 mod pkcs10;
-mod pod_request;
+pub(crate) mod pod_request;
 mod pod_request_status;
-mod signing_request;
+pub(crate) mod signing_request;
 mod stored;
-mod trust_bundle;
+pub(crate) mod trust_bundle;
 
 pub use pkcs10::RequestedSubject;
 pub use signing_request::requested_subject;
-
-use std::sync::Arc;
-
-use pintle_registry::Strategy;
-
-pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
-    match plural {
-        "certificatesigningrequests" => Some(Arc::new(signing_request::CertificateSigningRequestStrategy)),
-        "podcertificaterequests" => Some(Arc::new(pod_request::PodCertificateRequestStrategy)),
-        "clustertrustbundles" => Some(Arc::new(trust_bundle::ClusterTrustBundleStrategy)),
-        _ => None,
-    }
-}
 
 /// The names of the virtual resource `signers` for a signer: its own name, and the name for all signers of its domain.
 /// A user who acts for the signer needs the permission for one of them (upstream:

@@ -34,7 +34,7 @@ const SELECTABLE: [&str; 3] = ["spec.signerName", "spec.podName", "spec.nodeName
 const SPEC: GoType = GoType::Of("certificates/v1beta1.PodCertificateRequestSpec");
 
 /// The strategy for PodCertificateRequest.
-pub(super) struct PodCertificateRequestStrategy;
+pub(crate) struct PodCertificateRequestStrategy;
 
 impl Strategy for PodCertificateRequestStrategy {
     fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {

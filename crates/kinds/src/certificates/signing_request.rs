@@ -50,7 +50,7 @@ const USAGES: [&str; 23] = [
 ];
 
 /// The strategy for CertificateSigningRequest.
-pub(super) struct CertificateSigningRequestStrategy;
+pub(crate) struct CertificateSigningRequestStrategy;
 
 impl Strategy for CertificateSigningRequestStrategy {
     fn unserved_versions(&self) -> &'static [UnservedVersion] {

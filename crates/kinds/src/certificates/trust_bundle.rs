@@ -18,7 +18,7 @@ const BUNDLE: [&str; 2] = ["spec", "trustBundle"];
 const SIGNER_FIELD: &str = "spec.signerName";
 
 /// The strategy for ClusterTrustBundle.
-pub(super) struct ClusterTrustBundleStrategy;
+pub(crate) struct ClusterTrustBundleStrategy;
 
 impl Strategy for ClusterTrustBundleStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {

@@ -14,7 +14,7 @@ pub(super) const STRATEGIES: [&str; 1] = ["OldestEmulationVersion"];
 static RULES: Rules = Rules::own("coordination/v1", "LeaseSpec");
 
 /// The strategy for Lease.
-pub(super) struct LeaseStrategy;
+pub(crate) struct LeaseStrategy;
 
 impl Strategy for LeaseStrategy {
     fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {

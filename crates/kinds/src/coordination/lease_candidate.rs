@@ -11,7 +11,7 @@ use crate::semantic_version::SemanticVersion;
 const LEASE_NAME: &str = "spec.leaseName";
 
 /// The strategy for LeaseCandidate.
-pub(super) struct LeaseCandidateStrategy;
+pub(crate) struct LeaseCandidateStrategy;
 
 impl Strategy for LeaseCandidateStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {

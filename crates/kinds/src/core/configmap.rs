@@ -10,7 +10,7 @@ use crate::validation::invalid_each;
 pub(super) const MAX_DATA_BYTES: usize = 1024 * 1024;
 
 /// The strategy for ConfigMap.
-pub(super) struct ConfigMapStrategy;
+pub(crate) struct ConfigMapStrategy;
 
 impl Strategy for ConfigMapStrategy {
     // Upstream's default for `data`, an empty map, is not visible to clients because empty maps are omitted.

@@ -21,7 +21,7 @@ const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
 
 /// The strategy for Endpoints.
-pub(super) struct EndpointsStrategy;
+pub(crate) struct EndpointsStrategy;
 
 impl Strategy for EndpointsStrategy {
     fn defaults(&self, object: &mut Value) {

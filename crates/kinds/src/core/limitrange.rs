@@ -20,7 +20,7 @@ const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRe
 const MAX_MILLI: i64 = i64::MAX / 1000;
 
 /// The strategy for LimitRange.
-pub(super) struct LimitRangeStrategy;
+pub(crate) struct LimitRangeStrategy;
 
 impl Strategy for LimitRangeStrategy {
     fn defaults(&self, object: &mut Value) {

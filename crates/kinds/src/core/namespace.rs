@@ -12,7 +12,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
 
 /// The strategy for Namespace.
-pub(super) struct NamespaceStrategy;
+pub(crate) struct NamespaceStrategy;
 
 impl Strategy for NamespaceStrategy {
     fn two_phase_deletion(&self) -> Option<&dyn TwoPhaseDeletion> {

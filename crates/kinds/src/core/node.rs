@@ -23,7 +23,7 @@ const MAX_FEATURE_NAME: usize = 253;
 static CONFIG: Rules = Rules::own("core/v1", "ConfigMapNodeConfigSource");
 
 /// The strategy for Node.
-pub(super) struct NodeStrategy;
+pub(crate) struct NodeStrategy;
 
 impl Strategy for NodeStrategy {
     fn defaults(&self, object: &mut Value) {

@@ -34,7 +34,7 @@ const COMPUTE_RESOURCES: [&str; 7] =
 const CONFLICTING_SCOPES: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
 /// The strategy for ResourceQuota.
-pub(super) struct ResourceQuotaStrategy;
+pub(crate) struct ResourceQuotaStrategy;
 
 impl Strategy for ResourceQuotaStrategy {
     fn defaults(&self, object: &mut Value) {

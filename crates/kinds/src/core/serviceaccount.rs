@@ -7,7 +7,7 @@ use pintle_value::{Value, names, object};
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// The strategy for ServiceAccount.
-pub(super) struct ServiceAccountStrategy;
+pub(crate) struct ServiceAccountStrategy;
 
 impl Strategy for ServiceAccountStrategy {
     fn prepare_write(&self, _: &StrategyContext, object: &mut Value, _: Option<&Value>) {

@@ -30,7 +30,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The strategy for EndpointSlice.
-pub(super) struct EndpointSliceStrategy;
+pub(crate) struct EndpointSliceStrategy;
 
 /// The version in which the topology of endpoints is a map (upstream: `pkg/apis/discovery/v1beta1`).
 const V1BETA1: UnservedVersion = UnservedVersion::read("discovery.k8s.io/v1beta1", |slice| {

@@ -60,7 +60,7 @@ const IMMUTABLE: [&str; 9] =
 
 /// The API group of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum EventGroup {
+pub(crate) enum EventGroup {
     /// The core group.
     Core,
     /// `events.k8s.io`.
@@ -68,9 +68,9 @@ pub(super) enum EventGroup {
 }
 
 /// The strategy for events in one of the two groups.
-pub(super) struct EventStrategy {
+pub(crate) struct EventStrategy {
     /// The group.
-    pub(super) group: EventGroup,
+    pub(crate) group: EventGroup,
 }
 
 impl Strategy for EventStrategy {

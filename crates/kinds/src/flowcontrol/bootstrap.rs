@@ -72,7 +72,6 @@ pub(super) fn mandatory_spec(objects: fn() -> Vec<FlowControlObject>, name: &str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flowcontrol::strategy;
     use crate::testing::{context, messages};
 
     #[test]
@@ -90,7 +89,7 @@ mod tests {
     #[test]
     fn objects_are_valid_and_have_all_defaults() {
         let check = |plural: &str, objects: Vec<FlowControlObject>| {
-            let strategy = strategy(plural).expect("a strategy");
+            let strategy = crate::strategy("flowcontrol.apiserver.k8s.io", "v1", plural);
             for FlowControlObject { object, .. } in objects {
                 let mut defaulted = object.clone();
                 strategy.defaults(&mut defaulted);

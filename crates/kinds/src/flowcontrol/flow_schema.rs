@@ -22,7 +22,7 @@ const METHOD: GoType = GoType::Of("flowcontrol/v1.FlowDistinguisherMethod");
 const SPEC: GoType = GoType::Of("flowcontrol/v1.FlowSchemaSpec");
 
 /// The strategy for FlowSchema.
-pub(super) struct FlowSchemaStrategy;
+pub(crate) struct FlowSchemaStrategy;
 
 impl Strategy for FlowSchemaStrategy {
     fn defaults(&self, object: &mut Value) {

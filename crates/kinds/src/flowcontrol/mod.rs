@@ -1,12 +1,9 @@
 //! Strategies of the group `flowcontrol.apiserver.k8s.io`.
 
 mod bootstrap;
-mod flow_schema;
-mod priority_level;
+pub(crate) mod flow_schema;
+pub(crate) mod priority_level;
 
-use std::sync::Arc;
-
-use pintle_registry::Strategy;
 use pintle_value::{Errors, FieldPath, Value};
 
 use crate::generic::{SPEC_AND_METADATA, StatusStrategy};
@@ -15,14 +12,6 @@ pub use self::bootstrap::{
     FLOW_CONTROL_AUTO_UPDATE, FlowControlObject, flow_control_auto_update, flow_control_priority_levels,
     flow_control_priority_levels_resource, flow_control_schemas, flow_control_schemas_resource,
 };
-
-pub(crate) fn strategy(plural: &str) -> Option<Arc<dyn Strategy>> {
-    Some(match plural {
-        "flowschemas" => Arc::new(flow_schema::FlowSchemaStrategy),
-        "prioritylevelconfigurations" => Arc::new(priority_level::PriorityLevelConfigurationStrategy),
-        _ => return None,
-    })
-}
 
 static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
     let mut errors = Errors::new();

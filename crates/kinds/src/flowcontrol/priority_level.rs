@@ -24,7 +24,7 @@ const MAX_HASH_BITS: f64 = 60.0;
 const SPEC: GoType = GoType::Of("flowcontrol/v1.PriorityLevelConfigurationSpec");
 
 /// The strategy for PriorityLevelConfiguration.
-pub(super) struct PriorityLevelConfigurationStrategy;
+pub(crate) struct PriorityLevelConfigurationStrategy;
 
 /// The annotation of `v1beta3` for shares that are zero on purpose.
 const PRESERVED_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";

@@ -18,7 +18,7 @@ const BAD_SEQUENCES: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
 const BAD_ENDINGS: [&str; 2] = ["/..", "/."];
 
 /// The strategy for Ingress.
-pub(super) struct IngressStrategy;
+pub(crate) struct IngressStrategy;
 
 static STATUS: LoadBalancerStatusStrategy =
     LoadBalancerStatusStrategy { forbidden_reason: |_| None, check_ingress_point: |_, _, _| {} };

@@ -11,7 +11,7 @@ const MAX_CONTROLLER_LENGTH: usize = 250;
 const SCOPES: [&str; 2] = ["Cluster", "Namespace"];
 
 /// The strategy for IngressClass.
-pub(super) struct IngressClassStrategy;
+pub(crate) struct IngressClassStrategy;
 
 impl Strategy for IngressClassStrategy {
     fn defaults(&self, object: &mut Value) {

@@ -17,7 +17,7 @@ const PARENT: [&str; 2] = ["spec", "parentRef"];
 const PARENT_REF: GoType = GoType::Of("networking/v1.ParentReference");
 
 /// The strategy for IPAddress.
-pub(super) struct IpAddressStrategy;
+pub(crate) struct IpAddressStrategy;
 
 impl Strategy for IpAddressStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {

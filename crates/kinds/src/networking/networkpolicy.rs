@@ -28,7 +28,7 @@ pub(super) fn set_policy_types(object: &mut Value) {
 }
 
 /// The strategy for NetworkPolicy.
-pub(super) struct NetworkPolicyStrategy;
+pub(crate) struct NetworkPolicyStrategy;
 
 impl Strategy for NetworkPolicyStrategy {
     fn defaults(&self, object: &mut Value) {

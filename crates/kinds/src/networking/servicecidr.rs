@@ -15,7 +15,7 @@ use crate::validation::strings_at;
 const CIDRS: [&str; 2] = ["spec", "cidrs"];
 
 /// The strategy for ServiceCIDR.
-pub(super) struct ServiceCidrStrategy;
+pub(crate) struct ServiceCidrStrategy;
 
 static STATUS: StatusStrategy = StatusStrategy::new(no_validation).preserving(SPEC_AND_METADATA);
 

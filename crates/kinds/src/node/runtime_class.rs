@@ -13,7 +13,7 @@ use crate::generic::validate_immutable_at;
 use crate::validation::invalid_each;
 
 /// The strategy for RuntimeClass.
-pub(super) struct RuntimeClassStrategy;
+pub(crate) struct RuntimeClassStrategy;
 
 /// The version that has all fields in a spec.
 const V1ALPHA1: UnservedVersion = UnservedVersion::read("node.k8s.io/v1alpha1", |class| {

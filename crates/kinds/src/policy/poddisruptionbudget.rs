@@ -41,7 +41,7 @@ const V1BETA1: UnservedVersion = UnservedVersion::read("policy/v1beta1", |budget
 });
 
 /// The strategy for PodDisruptionBudget.
-pub(super) struct PodDisruptionBudgetStrategy;
+pub(crate) struct PodDisruptionBudgetStrategy;
 
 impl Strategy for PodDisruptionBudgetStrategy {
     fn unserved_versions(&self) -> &'static [UnservedVersion] {

@@ -16,14 +16,14 @@ static NAMESPACED: Rules = Rules::own("rbac/v1", "RoleBinding");
 static CLUSTER: Rules = Rules::own("rbac/v1", "ClusterRoleBinding");
 
 /// The strategy for RoleBinding and ClusterRoleBinding.
-pub(super) struct RoleBindingStrategy {
+pub(crate) struct RoleBindingStrategy {
     namespaced: bool,
     /// The rules of the reference to a role.
     rules: &'static Rules,
 }
 
-pub(super) const ROLE_BINDING: RoleBindingStrategy = RoleBindingStrategy { namespaced: true, rules: &NAMESPACED };
-pub(super) const CLUSTER_ROLE_BINDING: RoleBindingStrategy = RoleBindingStrategy { namespaced: false, rules: &CLUSTER };
+pub(crate) const ROLE_BINDING: RoleBindingStrategy = RoleBindingStrategy { namespaced: true, rules: &NAMESPACED };
+pub(crate) const CLUSTER_ROLE_BINDING: RoleBindingStrategy = RoleBindingStrategy { namespaced: false, rules: &CLUSTER };
 
 /// The version whose subjects have an apiVersion instead of a group (upstream: `pkg/apis/rbac/v1alpha1`).
 const V1ALPHA1: UnservedVersion = UnservedVersion::read("rbac.authorization.k8s.io/v1alpha1", |binding| {

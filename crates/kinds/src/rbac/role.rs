@@ -9,12 +9,12 @@ use crate::labels::validate_selector;
 use crate::validation::strings_at;
 
 /// The strategy for Role and ClusterRole.
-pub(super) struct RoleStrategy {
+pub(crate) struct RoleStrategy {
     namespaced: bool,
 }
 
-pub(super) const ROLE: RoleStrategy = RoleStrategy { namespaced: true };
-pub(super) const CLUSTER_ROLE: RoleStrategy = RoleStrategy { namespaced: false };
+pub(crate) const ROLE: RoleStrategy = RoleStrategy { namespaced: true };
+pub(crate) const CLUSTER_ROLE: RoleStrategy = RoleStrategy { namespaced: false };
 
 impl Strategy for RoleStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {

@@ -16,8 +16,8 @@ use crate::go_json::{GoType, invalid};
 const TEMPLATE_METADATA: [&str; 2] = ["annotations", "labels"];
 
 /// The strategy for ResourceClaim.
-pub(super) struct ResourceClaimStrategy {
-    pub(super) version: ApiVersion,
+pub(crate) struct ResourceClaimStrategy {
+    pub(crate) version: ApiVersion,
 }
 
 impl Strategy for ResourceClaimStrategy {
@@ -65,8 +65,8 @@ impl Strategy for ResourceClaimStrategy {
 }
 
 /// The strategy for ResourceClaimTemplate.
-pub(super) struct ResourceClaimTemplateStrategy {
-    pub(super) version: ApiVersion,
+pub(crate) struct ResourceClaimTemplateStrategy {
+    pub(crate) version: ApiVersion,
 }
 
 impl Strategy for ResourceClaimTemplateStrategy {

@@ -13,7 +13,7 @@ use crate::generic::{SPEC, same_at, set_generation};
 use crate::validation::str_field;
 
 /// The strategy for DeviceClass.
-pub(super) struct DeviceClassStrategy;
+pub(crate) struct DeviceClassStrategy;
 
 impl Strategy for DeviceClassStrategy {
     fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {

@@ -16,7 +16,7 @@ const EFFECT: [&str; 3] = ["spec", "taint", "effect"];
 const TIME: [&str; 3] = ["spec", "taint", "timeAdded"];
 
 /// The strategy for DeviceTaintRule.
-pub(super) struct DeviceTaintRuleStrategy;
+pub(crate) struct DeviceTaintRuleStrategy;
 
 static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
     let path = FieldPath::new("status.conditions");

@@ -2,36 +2,18 @@
 
 mod access;
 mod capacity;
-mod claim;
+pub(crate) mod claim;
 mod claim_spec;
 mod claim_status;
 mod collections;
-mod device_class;
-mod device_taint_rule;
+pub(crate) mod device_class;
+pub(crate) mod device_taint_rule;
 mod go_types;
 mod identifiers;
-mod pool_status_request;
+pub(crate) mod pool_status_request;
 mod selectors;
-mod slice;
+pub(crate) mod slice;
 mod slice_validation;
-mod v1beta1;
-
-use std::sync::Arc;
-
-use pintle_registry::Strategy;
+pub(crate) mod v1beta1;
 
 pub(crate) use self::identifiers::validate_pool_name;
-use self::v1beta1::ApiVersion;
-
-pub(crate) fn strategy(version: &str, plural: &str) -> Option<Arc<dyn Strategy>> {
-    let version = ApiVersion::named(version);
-    Some(match plural {
-        "deviceclasses" => Arc::new(device_class::DeviceClassStrategy),
-        "devicetaintrules" => Arc::new(device_taint_rule::DeviceTaintRuleStrategy),
-        "resourcepoolstatusrequests" => Arc::new(pool_status_request::ResourcePoolStatusRequestStrategy),
-        "resourceclaims" => Arc::new(claim::ResourceClaimStrategy { version }),
-        "resourceclaimtemplates" => Arc::new(claim::ResourceClaimTemplateStrategy { version }),
-        "resourceslices" => Arc::new(slice::ResourceSliceStrategy { version }),
-        _ => return None,
-    })
-}

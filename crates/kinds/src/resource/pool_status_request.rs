@@ -10,7 +10,7 @@ use crate::generic::{SPEC_AND_METADATA, StatusStrategy, keep_old, validate_immut
 static RULES: Rules = Rules::enforced("resource/v1alpha3", "ResourcePoolStatusRequest");
 
 /// The strategy for ResourcePoolStatusRequest.
-pub(super) struct ResourcePoolStatusRequestStrategy;
+pub(crate) struct ResourcePoolStatusRequestStrategy;
 
 impl Strategy for ResourcePoolStatusRequestStrategy {
     fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {

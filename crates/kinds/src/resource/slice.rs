@@ -17,8 +17,8 @@ const BINDING: [&str; 3] = ["bindingConditions", "bindingFailureConditions", "bi
 const MAPPINGS: &str = "nodeAllocatableResourceMappings";
 
 /// The strategy for ResourceSlice.
-pub(super) struct ResourceSliceStrategy {
-    pub(super) version: ApiVersion,
+pub(crate) struct ResourceSliceStrategy {
+    pub(crate) version: ApiVersion,
 }
 
 impl Strategy for ResourceSliceStrategy {

@@ -8,7 +8,7 @@ use super::claim_spec::set_count_defaults;
 
 /// The version of a resource's strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ApiVersion {
+pub(crate) enum ApiVersion {
     /// `v1beta1`.
     V1Beta1,
     /// `v1`, or `v1beta2` with the same fields.
@@ -16,7 +16,7 @@ pub(super) enum ApiVersion {
 }
 
 impl ApiVersion {
-    pub(super) fn named(version: &str) -> Self {
+    pub(crate) fn named(version: &str) -> Self {
         if version == "v1beta1" { Self::V1Beta1 } else { Self::V1 }
     }
 }

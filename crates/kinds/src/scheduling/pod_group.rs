@@ -12,7 +12,7 @@ use crate::generic::{SPEC_AND_METADATA, StatusStrategy, reset_status};
 static RULES: Rules = Rules::enforced("scheduling/v1alpha2", "PodGroup");
 
 /// The strategy for PodGroup.
-pub(super) struct PodGroupStrategy;
+pub(crate) struct PodGroupStrategy;
 
 impl Strategy for PodGroupStrategy {
     fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {

@@ -37,7 +37,7 @@ pub fn system_priority_classes() -> Vec<(GroupResource, Value)> {
 }
 
 /// The strategy for PriorityClass.
-pub(super) struct PriorityClassStrategy;
+pub(crate) struct PriorityClassStrategy;
 
 impl Strategy for PriorityClassStrategy {
     fn delete_forbidden(&self, name: &str) -> Option<&'static str> {

@@ -13,7 +13,7 @@ static RULES: Rules = Rules::enforced("scheduling/v1alpha2", "Workload");
 const TEMPLATES: &str = "podGroupTemplates";
 
 /// The strategy for Workload.
-pub(super) struct WorkloadStrategy;
+pub(crate) struct WorkloadStrategy;
 
 impl Strategy for WorkloadStrategy {
     fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {

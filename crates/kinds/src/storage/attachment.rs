@@ -12,7 +12,7 @@ const MAX_METADATA_BYTES: usize = 256 * 1024;
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// The strategy for VolumeAttachment.
-pub(super) struct VolumeAttachmentStrategy;
+pub(crate) struct VolumeAttachmentStrategy;
 
 impl Strategy for VolumeAttachmentStrategy {
     fn defaults(&self, object: &mut Value) {

@@ -17,7 +17,7 @@ const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 static CLASS: Rules = Rules::own("storage/v1", "StorageClass");
 
 /// The strategy for StorageClass.
-pub(super) struct StorageClassStrategy;
+pub(crate) struct StorageClassStrategy;
 
 const IMMUTABLE: [&str; 4] = ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"];
 
@@ -56,7 +56,7 @@ impl Strategy for StorageClassStrategy {
 }
 
 /// The strategy for VolumeAttributesClass.
-pub(super) struct VolumeAttributesClassStrategy;
+pub(crate) struct VolumeAttributesClassStrategy;
 
 impl Strategy for VolumeAttributesClassStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {

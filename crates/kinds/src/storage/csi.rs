@@ -23,7 +23,7 @@ const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 const MAX_NODE_ID: usize = 256;
 
 /// The strategy for CSIDriver.
-pub(super) struct CsiDriverStrategy;
+pub(crate) struct CsiDriverStrategy;
 
 impl Strategy for CsiDriverStrategy {
     fn defaults(&self, object: &mut Value) {
@@ -132,7 +132,7 @@ fn validate_token_requests(errors: &mut Errors, requests: &[Value], list: &Field
 }
 
 /// The strategy for CSINode.
-pub(super) struct CsiNodeStrategy;
+pub(crate) struct CsiNodeStrategy;
 
 impl Strategy for CsiNodeStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
@@ -201,7 +201,7 @@ fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<
 }
 
 /// The strategy for CSIStorageCapacity.
-pub(super) struct CsiStorageCapacityStrategy;
+pub(crate) struct CsiStorageCapacityStrategy;
 
 impl Strategy for CsiStorageCapacityStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {

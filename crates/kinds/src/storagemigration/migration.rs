@@ -14,7 +14,7 @@ const RESOURCE: [&str; 2] = ["spec", "resource"];
 const SPEC: GoType = GoType::Of("storagemigration/v1beta1.StorageVersionMigrationSpec");
 
 /// The strategy for StorageVersionMigration.
-pub(super) struct StorageVersionMigrationStrategy;
+pub(crate) struct StorageVersionMigrationStrategy;
 
 static STATUS: StatusStrategy = StatusStrategy::new(validate_status).preserving(SPEC_AND_METADATA);
 

@@ -15,7 +15,7 @@ pub(super) mod openapi;
 mod rules;
 pub(super) mod structural;
 pub(super) mod unsupported;
-pub(super) mod validator;
+pub(crate) mod validator;
 
 use pintle_value::{Errors, FieldPath, Value};
 

@@ -48,7 +48,7 @@ pub use resources::qos_class;
 pub(crate) use resources::validate_container_resource_name;
 pub use scheduling::validate_toleration_list;
 pub(crate) use spec::validate_pod_template_spec;
-pub(super) use strategy::PodStrategy;
+pub(crate) use strategy::PodStrategy;
 pub(crate) use warnings::warnings_for_pod_template;
 
 /// Sets the generation of a new object to 1. An update increments it if the spec changed, and otherwise keeps it.

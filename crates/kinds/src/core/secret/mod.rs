@@ -15,7 +15,7 @@ use crate::pem;
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
 /// The strategy for Secret.
-pub(super) struct SecretStrategy;
+pub(crate) struct SecretStrategy;
 
 impl Strategy for SecretStrategy {
     fn defaults(&self, object: &mut Value) {

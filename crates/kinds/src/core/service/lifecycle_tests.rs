@@ -393,7 +393,7 @@ fn no_malformed_service_makes_the_allocator_panic() {
             run(allocation.revert(&cluster.store, ticket));
         }
     };
-    for malformed in crate::networking::malformed_objects::variants(&sample) {
+    for malformed in crate::networking::malformed_objects_tests::variants(&sample) {
         go(WriteOperation::Create(&mut malformed.clone()));
         go(WriteOperation::Update { object: &mut malformed.clone(), old: &sample });
         go(WriteOperation::Update { object: &mut sample.clone(), old: &malformed });
