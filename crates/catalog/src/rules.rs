@@ -89,7 +89,7 @@ const WITH_VALUE: [&str; 19] = [
 ];
 
 /// The rules without a value.
-const WITHOUT_VALUE: [&str; 11] = [
+const WITHOUT_VALUE: [&str; 12] = [
     "customUnique",
     "discriminator",
     "forbidden",
@@ -100,6 +100,7 @@ const WITHOUT_VALUE: [&str; 11] = [
     "required",
     "unionDiscriminator",
     "unionMember",
+    "wildcardAlone",
     "zeroOrOneOfMember",
 ];
 

@@ -14,6 +14,11 @@ pub(crate) fn strings_at<'v>(object: &'v Value, path: &[&str]) -> Vec<&'v str> {
     object.items_at(path).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }
 
+/// Returns true if one of the strings of a list is `*`.
+pub(crate) fn has_wildcard(items: &[Value]) -> bool {
+    items.iter().any(|item| item.as_str() == Some("*"))
+}
+
 /// The maximum number of errors that show the same list, or repeat a message about one item. Upstream has one for each
 /// item of the list, so that their text grows with the square of its length.
 pub(crate) const MAX_REPEATED_ERRORS: usize = 100;

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::expressions;
+use crate::declarative::Rules;
 use crate::validation::{invalid_each, require_one_of, str_field, strings_at, validate_one_of};
 
-const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
+static RULE: Rules = Rules::own("admissionregistration/v1", "RuleWithOperations");
+
 const MAX_CONDITIONS: usize = 64;
 
 /// Sets the default scope of rules: `*`.
@@ -44,35 +45,12 @@ pub(super) fn require_field_one_of(
 
 /// Validates a rule with operations.
 pub(super) fn validate_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
-    require_wildcard_alone(errors, rule, "operations", "operations", path);
-    let list = path.child("operations");
-    for (i, operation) in strings_at(rule, &["operations"]).into_iter().enumerate() {
-        validate_one_of(errors, &list.index(i), Some(operation), &OPERATIONS);
-    }
-    require_wildcard_alone(errors, rule, "apiGroups", "API groups", path);
-    require_wildcard_alone(errors, rule, "apiVersions", "API versions", path);
-    let list = path.child("apiVersions");
-    for (i, _) in strings_at(rule, &["apiVersions"]).iter().enumerate().filter(|(_, version)| version.is_empty()) {
-        errors.required(&list.index(i), "");
-    }
-    validate_resources(errors, rule, &path.child("resources"));
-    validate_field_one_of(errors, rule, "scope", &SCOPES, path);
+    RULE.validate_part(errors, rule, path);
 }
 
-/// Requires a non-empty list in which `*` has no other items beside it.
-fn require_wildcard_alone(errors: &mut Errors, rule: &Value, field: &str, others: &str, path: &FieldPath<'_>) {
-    let items = strings_at(rule, &[field]);
-    if items.is_empty() {
-        errors.required(&path.child(field), "");
-    }
-    if items.len() > 1 && items.contains(&"*") {
-        let shown = rule.get(field).cloned().unwrap_or_default();
-        errors.invalid(&path.child(field), shown, format!("if '*' is present, must not specify other {others}"));
-    }
-}
-
-fn validate_resources(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
-    let resources = strings_at(rule, &["resources"]);
+/// Validates the resources of a rule.
+pub(crate) fn validate_resources(errors: &mut Errors, list: &Value, path: &FieldPath<'_>) {
+    let resources = strings_at(list, &[]);
     if resources.is_empty() {
         errors.required(path, "");
     }
@@ -104,13 +82,12 @@ fn validate_resources(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
             of_any_resource.insert(subresource);
         }
     }
-    let shown = rule.get("resources").cloned().unwrap_or_default();
     if resources.len() > 1 && resources.contains(&"*/*") {
-        errors.invalid(path, shown.clone(), "if '*/*' is present, must not specify other resources");
+        errors.invalid(path, list.clone(), "if '*/*' is present, must not specify other resources");
     }
     if last_is_plain && resources.contains(&"*") {
         let detail = "if '*' is present, must not specify other resources without subresources";
-        errors.invalid(path, shown, detail);
+        errors.invalid(path, list.clone(), detail);
     }
 }
 

@@ -3,7 +3,7 @@
 mod expressions;
 mod field_ref;
 mod match_resources;
-mod match_rules;
+pub(crate) mod match_rules;
 pub(crate) mod policy;
 pub(crate) mod policy_binding;
 mod policy_validation;

@@ -2,6 +2,8 @@
 
 use pintle_value::{Errors, FieldPath, Quantity, Value};
 
+use crate::admissionregistration::match_rules;
+use crate::flowcontrol::flow_schema;
 use crate::validation::validate_port_number_or_name;
 
 /// Adds the errors of a value.
@@ -10,6 +12,13 @@ pub(super) type Function = fn(&mut Errors, &Value, &FieldPath<'_>);
 /// The function with a name.
 pub(super) fn of(name: &str) -> Option<Function> {
     Some(match name {
+        "admission-resources" => match_rules::validate_resources,
+        "flow-distinguisher" => flow_schema::validate_distinguisher,
+        "flow-namespaces" => flow_schema::validate_namespaces,
+        "flow-rules" => flow_schema::validate_rules,
+        "flow-subject" => flow_schema::validate_subject,
+        "flow-urls" => flow_schema::validate_urls,
+        "flow-verbs" => flow_schema::validate_verbs,
         "nonnegative-quantity" => |errors, value, path| {
             check_sign(errors, value, path, |sign| sign >= 0, "must be greater than or equal to 0");
         },

@@ -88,6 +88,7 @@ pub(super) enum Check {
     /// A rule that only code can express.
     Code(Function),
     Port,
+    WildcardAlone,
     Required,
     Forbidden,
     /// Fails without an error if the value is unset.
@@ -428,6 +429,7 @@ impl Compiler {
             "maxItems" => Check::MaxItems(number(text)?),
             "nonEmpty" => Check::Required,
             "port" => Check::Port,
+            "wildcardAlone" => Check::WildcardAlone,
             "check" => Check::Code(functions::of(text).ok_or_else(|| format!("unknown function {text}"))?),
             "minItems" => Check::MinItems(number(text)?),
             "maxLength" => Check::MaxLength(number(text)?),

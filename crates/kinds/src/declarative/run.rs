@@ -11,7 +11,7 @@ use super::program::{
     Check, Cohort, Discriminated, Field, Identity, MemberOf, Next, Program, Shape, Steps, Type, Union,
 };
 
-use crate::validation::invalid_each;
+use crate::validation::{has_wildcard, invalid_each};
 
 static NULL: Value = Value::Null;
 
@@ -204,6 +204,9 @@ impl Run<'_> {
                 if let Some(number) = pair.number() {
                     invalid_each(errors, path, number, names::port_number(number));
                 }
+            }
+            Check::WildcardAlone if pair.items().len() > 1 && has_wildcard(pair.items()) => {
+                errors.invalid(path, pair.new.cloned(), "if '*' is present, must not specify other items");
             }
             Check::Required if !pair.is_set() => errors.required(path, ""),
             Check::Forbidden if pair.is_set() => errors.forbidden(path, ""),

@@ -6,12 +6,12 @@ use pintle_value::{Errors, FieldPath, Value, names};
 
 use super::bootstrap::{flow_control_schemas, mandatory_spec};
 use super::validate_conditions;
+use crate::declarative::Rules;
 use crate::generic::{reset_status, same, set_generation};
 use crate::go_json::{self, GoType};
-use crate::validation::{invalid_each, strings_at};
+use crate::validation::{has_wildcard, invalid_each, strings_at};
 
 const DEFAULT_PRECEDENCE: i64 = 1000;
-const MAX_PRECEDENCE: i64 = 10_000;
 const DISTINGUISHERS: [&str; 2] = ["ByNamespace", "ByUser"];
 const SUBJECT_KINDS: [&str; 3] = ["Group", "ServiceAccount", "User"];
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
@@ -20,6 +20,8 @@ const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list",
 const METHOD: GoType = GoType::Of("flowcontrol/v1.FlowDistinguisherMethod");
 /// How it prints a spec.
 const SPEC: GoType = GoType::Of("flowcontrol/v1.FlowSchemaSpec");
+
+static RULES: Rules = Rules::own("flowcontrol/v1", "FlowSchemaSpec");
 
 /// The strategy for FlowSchema.
 pub(crate) struct FlowSchemaStrategy;
@@ -55,70 +57,31 @@ impl Strategy for FlowSchemaStrategy {
 }
 
 fn validate_spec(errors: &mut Errors, object: &Value) {
-    let spec = &object["spec"];
     let path = FieldPath::new("spec");
-    let precedence = spec.int_at(&["matchingPrecedence"]).unwrap_or(0);
-    let precedence_path = path.child("matchingPrecedence");
-    if precedence <= 0 {
-        errors.invalid(&precedence_path, precedence, "must be a positive value");
-    }
-    if precedence > MAX_PRECEDENCE {
-        errors.invalid(&precedence_path, precedence, format!("must not be greater than {MAX_PRECEDENCE}"));
-    }
-    if precedence == 1 && object.name() != "exempt" {
+    if object.int_at(&["spec", "matchingPrecedence"]) == Some(1) && object.name() != "exempt" {
         let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
-        errors.invalid(&precedence_path, precedence, detail);
+        errors.invalid(&path.child("matchingPrecedence"), 1, detail);
     }
-    if let Some(method) = spec.get("distinguisherMethod") {
-        let kind = method.str_at(&["type"]);
-        if !DISTINGUISHERS.contains(&kind) {
-            // Upstream shows the method, a struct, in place of its type.
-            let path = path.child("distinguisherMethod");
-            let error = pintle_value::FieldError::not_supported(&path.child("type"), method.clone(), DISTINGUISHERS);
-            errors.push(error.showing(go_json::internal(Some(method), &METHOD)));
-        }
-    }
-    let level_path = path.child("priorityLevelConfiguration");
-    let level = spec.str_at(&["priorityLevelConfiguration", "name"]);
-    if level.is_empty() {
-        errors.required(&level_path.child("name"), "must reference a priority level");
-    }
-    invalid_each(
-        errors,
-        &level_path.child("name"),
-        level,
-        names::dns1123_subdomain_name(level, false).into_iter().filter(|_| !level.is_empty()),
-    );
-    let list = path.child("rules");
-    for (i, rule) in spec.items_at(&["rules"]).iter().enumerate() {
-        validate_rule(errors, rule, &list.index(i));
+    RULES.validate_part(errors, &object["spec"], &path);
+}
+
+/// Validates the type of a distinguisher method. Upstream shows the method, a struct, in place of its type.
+pub(crate) fn validate_distinguisher(errors: &mut Errors, method: &Value, path: &FieldPath<'_>) {
+    if !DISTINGUISHERS.contains(&method.str_at(&["type"])) {
+        let error = pintle_value::FieldError::not_supported(&path.child("type"), method.clone(), DISTINGUISHERS);
+        errors.push(error.showing(go_json::internal(Some(method), &METHOD)));
     }
 }
 
-fn validate_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
-    let list = path.child("subjects");
-    let subjects = rule.items_at(&["subjects"]);
-    if subjects.is_empty() {
-        errors.required(&list, "subjects must contain at least one value");
-    }
-    for (i, subject) in subjects.iter().enumerate() {
-        validate_subject(errors, subject, &list.index(i));
-    }
-    let (resources, others) = (rule.items_at(&["resourceRules"]), rule.items_at(&["nonResourceRules"]));
-    if resources.is_empty() && others.is_empty() {
+/// Requires rules for resources or for other requests.
+pub(crate) fn validate_rules(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+    if rule.items_at(&["resourceRules"]).is_empty() && rule.items_at(&["nonResourceRules"]).is_empty() {
         errors.required(path, "at least one of resourceRules and nonResourceRules has to be non-empty");
     }
-    let list = path.child("resourceRules");
-    for (i, rule) in resources.iter().enumerate() {
-        validate_resource_rule(errors, rule, &list.index(i));
-    }
-    let list = path.child("nonResourceRules");
-    for (i, rule) in others.iter().enumerate() {
-        validate_url_rule(errors, rule, &list.index(i));
-    }
 }
 
-fn validate_subject(errors: &mut Errors, subject: &Value, path: &FieldPath<'_>) {
+/// Validates the subject of a rule: one name, of the field of its kind.
+pub(crate) fn validate_subject(errors: &mut Errors, subject: &Value, path: &FieldPath<'_>) {
     const FIELDS: [(&str, &str); 3] = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
     let kind = subject.str_at(&["kind"]);
     let Some((_, own)) = FIELDS.into_iter().find(|(kind_of_field, _)| *kind_of_field == kind) else {
@@ -160,63 +123,40 @@ fn validate_account(errors: &mut Errors, account: &Value, name: &str, path: &Fie
     invalid_each(errors, &path.child("namespace"), namespace, names::namespace_name(namespace, false));
 }
 
-/// Validates that a list is not empty and that `*` has no other items beside it. Returns the items if there is no `*`.
-fn validate_list<'a>(
-    errors: &mut Errors,
-    rule: &'a Value,
-    field: &str,
-    missing: Option<&str>,
-    others: &str,
-    path: &FieldPath<'_>,
-) -> Vec<&'a str> {
-    let items = strings_at(rule, &[field]);
-    if let Some(missing) = missing.filter(|_| items.is_empty()) {
-        errors.required(&path.child(field), missing);
-    }
-    if !items.contains(&"*") {
-        return items;
-    }
-    if items.len() > 1 {
-        let shown = rule.get(field).cloned().unwrap_or_default();
-        errors.invalid(&path.child(field), shown, format!("if '*' is present, must not specify other {others}"));
-    }
-    Vec::new()
-}
-
-fn validate_verbs(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
-    let verbs = validate_list(errors, rule, "verbs", Some("verbs must contain at least one value"), "verbs", path);
-    if verbs.iter().any(|verb| !VERBS.contains(verb)) {
-        let shown = rule.get("verbs").cloned().unwrap_or_default();
-        errors.not_supported(&path.child("verbs"), shown, &VERBS);
+/// Requires known verbs, or `*`.
+pub(crate) fn validate_verbs(errors: &mut Errors, verbs: &Value, path: &FieldPath<'_>) {
+    if !has_wildcard(verbs.items_at(&[])) && strings_at(verbs, &[]).iter().any(|verb| !VERBS.contains(verb)) {
+        errors.not_supported(path, verbs.clone(), &VERBS);
     }
 }
 
-fn validate_resource_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
-    validate_verbs(errors, rule, path);
-    let missing = Some("resource rules must supply at least one api group");
-    validate_list(errors, rule, "apiGroups", missing, "api groups", path);
-    let missing = Some("resource rules must supply at least one resource");
-    validate_list(errors, rule, "resources", missing, "resources", path);
-    let missing = "resource rules that are not cluster scoped must supply at least one namespace";
-    let missing = (!rule.bool_at(&["clusterScope"])).then_some(missing);
-    let namespaces = validate_list(errors, rule, "namespaces", missing, "namespaces", path);
-    let list = path.child("namespaces");
-    for (i, namespace) in namespaces.into_iter().enumerate() {
+/// Validates the namespaces of a rule, which a rule for cluster-scoped resources may lack.
+pub(crate) fn validate_namespaces(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
+    let path = path.child("namespaces");
+    let namespaces = rule.items_at(&["namespaces"]);
+    if namespaces.is_empty() && !rule.bool_at(&["clusterScope"]) {
+        errors.required(&path, "resource rules that are not cluster scoped must supply at least one namespace");
+    }
+    if has_wildcard(namespaces) {
+        if namespaces.len() > 1 {
+            errors.invalid(&path, namespaces.to_vec(), "if '*' is present, must not specify other namespaces");
+        }
+        return;
+    }
+    for (i, namespace) in strings_at(rule, &["namespaces"]).into_iter().enumerate() {
         for message in names::namespace_name(namespace, false) {
             let detail = format!("each member of this list must be '*' or a DNS-1123 label; {message}");
-            errors.invalid(&list.index(i), namespace, detail);
+            errors.invalid(&path.index(i), namespace, detail);
         }
     }
 }
 
-fn validate_url_rule(errors: &mut Errors, rule: &Value, path: &FieldPath<'_>) {
-    validate_verbs(errors, rule, path);
-    let missing = Some("nonResourceURLs must contain at least one value");
-    let urls = validate_list(errors, rule, "nonResourceURLs", missing, "non-resource URLs", path);
-    let list = path.child("nonResourceURLs");
-    for (i, url) in urls.into_iter().enumerate() {
+/// Validates the URLs of a rule, except beside `*`.
+pub(crate) fn validate_urls(errors: &mut Errors, urls: &Value, path: &FieldPath<'_>) {
+    let is_checked = !has_wildcard(urls.items_at(&[]));
+    for (i, url) in strings_at(urls, &[]).into_iter().enumerate().filter(|_| is_checked) {
         if let Some(fault) = url_error(url) {
-            errors.invalid(&list.index(i), url, fault);
+            errors.invalid(&path.index(i), url, fault);
         }
     }
 }

@@ -8,9 +8,7 @@ use super::capacity::validate_capacity;
 use super::claim_spec::{TAINT_EFFECTS, quoted_name};
 use super::collections::{validate_list, validate_map, validate_set};
 use super::go_types::{ATTRIBUTE, NODE_SELECTOR_TERMS};
-use super::identifiers::{
-    MAX_QUALIFIED_NAME, validate_driver_name, validate_node_name, validate_pool_name, validate_qualified_name,
-};
+use super::identifiers::{MAX_QUALIFIED_NAME, validate_driver_name, validate_node_name, validate_qualified_name};
 use super::selectors::{MAX_ATTRIBUTE_LENGTH, MAX_ATTRIBUTE_VALUES, MAX_ATTRIBUTES_AND_CAPACITIES};
 use super::slice::{ATTRIBUTE_LISTS, is_list};
 use crate::core::pod::resources::{is_native, quantity};
@@ -21,6 +19,7 @@ use crate::go_json::{internal, invalid_pointer, print};
 use crate::semantic_version::SemanticVersion;
 use crate::validation::{require_one_of, str_field, strings_at, validate_dns_label};
 
+static POOL: Rules = Rules::own("resource/v1", "ResourcePool");
 static TAINT: Rules = Rules::own("resource/v1", "DeviceTaint");
 
 const MAX_DEVICES: usize = 128;
@@ -39,7 +38,7 @@ pub(super) fn validate_slice_spec(spec: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     validate_driver_name(&mut errors, spec.str_at(&["driver"]), &path.child("driver"));
-    validate_pool(&mut errors, &spec["pool"], &path.child("pool"));
+    POOL.validate_part(&mut errors, &spec["pool"], &path.child("pool"));
     if let Some(old) = old {
         for (field, shown) in
             [(&["pool", "name"][..], "spec.pool.name"), (&["driver"], "spec.driver"), (&["nodeName"], "spec.nodeName")]
@@ -80,18 +79,6 @@ pub(super) fn validate_slice_spec(spec: &Value, old: Option<&Value>) -> Errors {
         quoted_name,
     );
     errors
-}
-
-fn validate_pool(errors: &mut Errors, pool: &Value, path: &FieldPath<'_>) {
-    validate_pool_name(errors, pool.str_at(&["name"]), &path.child("name"));
-    let count = pool.int_at(&["resourceSliceCount"]).unwrap_or(0);
-    if count <= 0 {
-        errors.invalid(&path.child("resourceSliceCount"), count, "must be greater than zero");
-    }
-    let generation = pool.int_at(&["generation"]).unwrap_or(0);
-    if generation < 0 {
-        errors.invalid(&path.child("generation"), generation, "must be greater than or equal to zero");
-    }
 }
 
 /// Validates which nodes have access to the devices of a slice.
