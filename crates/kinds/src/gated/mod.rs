@@ -36,6 +36,12 @@ pub(crate) enum Part {
     CsiDriver,
     /// A DeviceClass.
     DeviceClass,
+    /// The spec of a ResourceClaim or of a ResourceClaimTemplate.
+    DeviceClaim,
+    /// A ResourceClaim whose status is written.
+    ClaimStatus,
+    /// A ResourceSlice.
+    ResourceSlice,
     /// The spec of a PodGroup, or a template of a Workload.
     PodGroup,
     /// A PodGroup whose status is written.
@@ -55,6 +61,9 @@ impl Part {
             "lease" => Part::Lease,
             "csi-driver" => Part::CsiDriver,
             "device-class" => Part::DeviceClass,
+            "device-claim" => Part::DeviceClaim,
+            "claim-status" => Part::ClaimStatus,
+            "resource-slice" => Part::ResourceSlice,
             "pod-group" => Part::PodGroup,
             "pod-group-status" => Part::PodGroupStatus,
             _ => return None,

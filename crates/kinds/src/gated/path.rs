@@ -9,6 +9,8 @@ pub(super) struct Step {
     fields: Vec<&'static str>,
     /// True for each item of a list.
     items: bool,
+    /// True for each value of a map.
+    values: bool,
     /// True if the field is removed with its last field.
     drops_empty: bool,
     /// The value that does not count.
@@ -26,9 +28,10 @@ impl Step {
         };
         let (text, drops_empty) = text.strip_suffix('?').map_or((text, false), |text| (text, true));
         let (text, items) = text.strip_suffix("[]").map_or((text, false), |text| (text, true));
+        let (text, values) = text.strip_suffix("{}").map_or((text, false), |text| (text, true));
         let fields: Vec<_> = text.split('|').collect();
         let is_name = |field: &&str| !field.is_empty() && field.bytes().all(|b| b.is_ascii_alphanumeric());
-        fields.iter().all(is_name).then_some(Self { fields, items, drops_empty, except, with })
+        fields.iter().all(is_name).then_some(Self { fields, items, values, drops_empty, except, with })
     }
 
     /// True if a value counts as a use of the last field.
@@ -70,6 +73,11 @@ impl Path {
                 value.set(field, "x");
             }
             let value = if step.items { Value::Array(vec![value]) } else { value };
+            let value = if step.values {
+                pintle_value::object! { "key": value }
+            } else {
+                value
+            };
             let mut object = Value::object();
             step.fields.iter().for_each(|field| object.set(field, value.clone()));
             object
@@ -86,7 +94,8 @@ fn is_used(steps: &[Step], object: &Value) -> bool {
     let Some((step, rest)) = steps.split_first() else { return false };
     step.fields.iter().filter_map(|field| object.get(field)).any(|value| match value {
         Value::Array(items) if step.items => items.iter().any(|item| is_used(rest, item)),
-        _ if step.items => false,
+        Value::Object(map) if step.values => map.values().any(|value| is_used(rest, value)),
+        _ if step.items || step.values => false,
         value if rest.is_empty() => step.counts(value),
         value => is_used(rest, value),
     })
@@ -106,7 +115,8 @@ fn remove(steps: &[Step], object: &mut Value) {
         // Objects without the fields are not touched, so that they stay shared.
         object.change_at(&[field], &mut |value| match value {
             Value::Array(items) if step.items => items.iter_mut().for_each(|item| remove(rest, item)),
-            _ if step.items => {}
+            Value::Object(map) if step.values => map.iter_mut().for_each(|(_, value)| remove(rest, value)),
+            _ if step.items || step.values => {}
             value => remove(rest, value),
         });
         if step.drops_empty && !was_empty && object.get(field).is_some_and(Value::is_empty) {
@@ -139,6 +149,8 @@ mod tests {
         check("a?.b", r#"{"a":{}}"#, false, r#"{"a":{}}"#);
         check("a|b[].c", r#"{"a":[{"d":1}],"b":[{},{"c":1}]}"#, true, r#"{"a":[{"d":1}],"b":[{},{}]}"#);
         check("a[].b", r#"{"a":{"b":1}}"#, false, r#"{"a":{"b":1}}"#);
+        check("a{}.b", r#"{"a":{"k":{"b":1,"c":1},"b":{}}}"#, true, r#"{"a":{"k":{"c":1},"b":{}}}"#);
+        check("a{}.b", r#"{"a":[{"b":1}]}"#, false, r#"{"a":[{"b":1}]}"#);
         check("a[].b!=X", r#"{"a":[{"b":"X"}]}"#, false, r#"{"a":[{"b":"X"}]}"#);
         check("a[].b!=X", r#"{"a":[{"b":"X"},{"b":"Y"}]}"#, true, r#"{"a":[{"b":"X"},{}]}"#);
         check("a(b)", r#"{"a":{"b":"","c":1}}"#, false, r#"{"a":{"b":"","c":1}}"#);

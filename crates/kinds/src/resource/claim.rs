@@ -4,11 +4,12 @@ use pintle_registry::{ClusterValidation, Strategy, StrategyContext, SubresourceS
 use pintle_value::{Errors, FieldPath, Value, metadata};
 
 use super::access::AdminAccess;
-use super::claim_spec::{drop_disabled, set_request_defaults, validate_claim_spec};
+use super::claim_spec::{set_request_defaults, validate_claim_spec};
 use super::claim_status::ClaimStatusStrategy;
 use super::go_types::{CLAIM_SPEC, TEMPLATE_SPEC};
 use super::v1beta1::{self, ApiVersion};
 use crate::core::pod::scheduling::validate_labels;
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{reset_status, same_at};
 use crate::go_json::{GoType, invalid};
 
@@ -113,7 +114,7 @@ impl Strategy for ResourceClaimTemplateStrategy {
 /// Drops the fields of disabled features from the spec of a claim, which is at a path.
 fn drop_disabled_at(context: &StrategyContext, object: &mut Value, old: Option<&Value>, path: &[&str]) {
     if let Some(spec) = object.at_mut(path) {
-        drop_disabled(context, spec, old.and_then(|old| old.at(path)));
+        drop_disabled(&context.gates, Part::DeviceClaim, spec, old.and_then(|old| old.at(path)));
     }
 }
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use pintle_gates::{Feature, Gates};
-use pintle_registry::StrategyContext;
 use pintle_value::print::{json, quote};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -65,42 +64,6 @@ fn requests_mut(spec: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
 fn any_request(spec: &Value, is_so: impl Fn(&Value) -> bool) -> bool {
     let exact = |request: &Value| request.get("exactly").is_some_and(&is_so);
     requests(spec).iter().any(|request| exact(request) || request.items_at(&["firstAvailable"]).iter().any(&is_so))
-}
-
-/// Changes the requests that name one class, and the alternatives of requests.
-fn for_each_request(spec: &mut Value, change: impl Fn(&mut Value)) {
-    for request in requests_mut(Some(spec)) {
-        request.get_mut("exactly").into_iter().for_each(&change);
-        let alternatives = request.get_mut("firstAvailable").and_then(Value::as_array_mut);
-        alternatives.into_iter().flatten().for_each(&change);
-    }
-}
-
-/// Drops the fields of disabled features from a spec, unless the old one uses them. The gate of admin access is locked.
-pub(super) fn drop_disabled(context: &StrategyContext, spec: &mut Value, old: Option<&Value>) {
-    let is_dropped =
-        |feature: Feature, in_use: fn(&Value) -> bool| !context.gates.is_enabled(feature) && !old.is_some_and(in_use);
-    let has_alternatives = |spec: &Value| requests(spec).iter().any(|r| !r.items_at(&["firstAvailable"]).is_empty());
-    if is_dropped(Feature::DRA_PRIORITIZED_LIST, has_alternatives) {
-        for request in requests_mut(Some(spec)) {
-            request.remove("firstAvailable");
-        }
-    }
-    let has_tolerations = |spec: &Value| any_request(spec, |request| !request.items_at(&["tolerations"]).is_empty());
-    if is_dropped(Feature::DRA_DEVICE_TAINTS, has_tolerations) {
-        for_each_request(spec, |request| {
-            request.remove("tolerations");
-        });
-    }
-    if is_dropped(Feature::DRA_CONSUMABLE_CAPACITY, uses_consumable_capacity) {
-        let constraints = spec.at_mut(&["devices", "constraints"]).and_then(Value::as_array_mut);
-        for constraint in constraints.into_iter().flatten() {
-            constraint.remove("distinctAttribute");
-        }
-        for_each_request(spec, |request| {
-            request.remove("capacity");
-        });
-    }
 }
 
 /// True if a spec asks for capacity that devices share.
@@ -318,7 +281,10 @@ pub(super) fn validate_raw(errors: &mut Errors, raw: Option<&Value>, max: usize,
 
 #[cfg(test)]
 mod tests {
+    use pintle_registry::StrategyContext;
+
     use super::*;
+    use crate::gated::{Part, drop_disabled};
     use crate::testing::{context, gated_context, messages, object};
 
     const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
@@ -578,7 +544,7 @@ mod tests {
             "constraints":[{"distinctAttribute":"d/a"}]}}"#;
         let check = |gates: &[(&str, bool)], old: Option<&str>, expect: &str| {
             let mut spec = object(FULL);
-            drop_disabled(&gated_context(gates), &mut spec, old.map(object).as_ref());
+            drop_disabled(&gated_context(gates).gates, Part::DeviceClaim, &mut spec, old.map(object).as_ref());
             assert_eq!(spec, object(expect), "{gates:?} {old:?}");
         };
         check(&[], None, FULL);

@@ -20,9 +20,12 @@ use super::identifiers::validate_share_id;
 use super::slice_validation::validate_binding_conditions;
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::declarative::Rules;
+use crate::gated::Part;
 use crate::generic::{SPEC_AND_METADATA, keep_old, same};
 use crate::go_json::{self, ordered};
 use crate::validation::{require_one_of, str_field};
+
+static NETWORK: Rules = Rules::own("resource/v1", "NetworkDeviceData");
 static DEVICE: Rules = Rules::own("resource/v1", "AllocatedDevice");
 
 const MAX_CONSUMERS: usize = 256;
@@ -30,8 +33,6 @@ const MAX_CONDITIONS: usize = 8;
 /// The maximum length of the data of a device, in bytes.
 const MAX_DATA: usize = 10 * 1024;
 const MAX_ADDRESSES: usize = 16;
-const MAX_INTERFACE_NAME: usize = 256;
-const MAX_HARDWARE_ADDRESS: usize = 128;
 
 const CONFIG_SOURCES: [&str; 2] = ["FromClaim", "FromClass"];
 
@@ -95,17 +96,7 @@ fn drop_disabled(context: &StrategyContext, claim: &mut Value, old: &Value) {
             device.remove("shareID");
         }
     }
-    const BINDING: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
-    let has_conditions = |old: &Value| {
-        allocation_results(old).iter().any(|result| BINDING.iter().any(|field| result.get(field).is_some()))
-    };
-    if is_dropped(Feature::DRA_DEVICE_BINDING_CONDITIONS, has_conditions) {
-        for result in results_mut(claim) {
-            for field in BINDING {
-                result.remove(field);
-            }
-        }
-    }
+    crate::gated::drop_disabled(&context.gates, Part::ClaimStatus, claim, Some(old));
 }
 
 /// The identity of a device, or of a share of it.
@@ -255,11 +246,7 @@ fn validate_device_status(
 }
 
 fn validate_network_data(errors: &mut Errors, network: &Value, path: &FieldPath<'_>) {
-    for (field, max) in [("interfaceName", MAX_INTERFACE_NAME), ("hardwareAddress", MAX_HARDWARE_ADDRESS)] {
-        if network.str_at(&[field]).len() > max {
-            errors.push(FieldError::too_long(&path.child(field), max));
-        }
-    }
+    NETWORK.validate_part(errors, network, path);
     validate_set(
         errors,
         network.items_at(&["ips"]),

@@ -1,19 +1,17 @@
 //! The strategy for ResourceSlice.
 
-use pintle_gates::Feature;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::print::quote;
 use pintle_value::{Errors, Object, Value};
 
 use super::slice_validation::validate_slice_spec;
 use super::v1beta1::{self, ApiVersion};
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{SPEC, set_generation};
 
 /// The lists of an attribute, of which it has one at most.
 pub(super) const ATTRIBUTE_LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
 
-const NODE_SELECTION: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
-const BINDING: [&str; 3] = ["bindingConditions", "bindingFailureConditions", "bindsToNode"];
 const MAPPINGS: &str = "nodeAllocatableResourceMappings";
 
 /// The strategy for ResourceSlice.
@@ -47,7 +45,7 @@ impl Strategy for ResourceSliceStrategy {
         set_taint_times(context, object);
         // As upstream, fields that an update drops are a change, too.
         set_generation(object, old, SPEC);
-        drop_disabled(context, object, old);
+        drop_disabled(&context.gates, Part::ResourceSlice, object, old);
     }
 
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
@@ -92,70 +90,6 @@ fn map_values_mut<'v>(object: &'v mut Value, field: &str) -> impl Iterator<Item 
 /// True if an attribute is a list.
 pub(super) fn is_list(attribute: &Value) -> bool {
     ATTRIBUTE_LISTS.iter().any(|list| attribute.get(list).is_some())
-}
-
-/// True if an object has one of these fields.
-fn has_any(object: &Value, fields: &[&str]) -> bool {
-    fields.iter().any(|field| object.get(field).is_some())
-}
-
-fn remove_all(object: &mut Value, fields: &[&str]) {
-    for field in fields {
-        object.remove(field);
-    }
-}
-
-/// Drops the fields of disabled features, unless the old slice uses them.
-fn drop_disabled(context: &StrategyContext, slice: &mut Value, old: Option<&Value>) {
-    let is_enabled = |feature| context.gates.is_enabled(feature);
-    let any_device =
-        |is_so: fn(&Value) -> bool| old.is_some_and(|old| old.items_at(&["spec", "devices"]).iter().any(is_so));
-    let is_empty = |object: &Value, field: &str| object.items_at(&[field]).is_empty();
-
-    if !is_enabled(Feature::DRA_DEVICE_TAINTS) && !any_device(|device| !device.items_at(&["taints"]).is_empty()) {
-        devices_mut(slice).for_each(|device| remove_all(device, &["taints"]));
-    }
-    let is_partitionable = || {
-        let spec = old.map(|old| &old["spec"]);
-        spec.is_some_and(|spec| !is_empty(spec, "sharedCounters") || spec.get("perDeviceNodeSelection").is_some())
-            || any_device(|device| {
-                !device.items_at(&["consumesCounters"]).is_empty() || has_any(device, &NODE_SELECTION)
-            })
-    };
-    if !is_enabled(Feature::DRA_PARTITIONABLE_DEVICES) && !is_partitionable() {
-        if let Some(spec) = slice.get_mut("spec") {
-            remove_all(spec, &["sharedCounters", "perDeviceNodeSelection"]);
-        }
-        for device in devices_mut(slice) {
-            remove_all(device, &["consumesCounters"]);
-            remove_all(device, &NODE_SELECTION);
-        }
-    }
-    let can_wait =
-        is_enabled(Feature::DRA_DEVICE_BINDING_CONDITIONS) && is_enabled(Feature::DRA_RESOURCE_CLAIM_DEVICE_STATUS);
-    if !can_wait && !any_device(|device| has_any(device, &BINDING)) {
-        devices_mut(slice).for_each(|device| remove_all(device, &BINDING));
-    }
-    let shares_capacity = |device: &Value| {
-        device.get("allowMultipleAllocations").is_some()
-            || device.entries_at(&["capacity"]).any(|(_, capacity)| capacity.get("requestPolicy").is_some())
-    };
-    if !is_enabled(Feature::DRA_CONSUMABLE_CAPACITY) && !any_device(shares_capacity) {
-        for device in devices_mut(slice) {
-            remove_all(device, &["allowMultipleAllocations"]);
-            map_values_mut(device, "capacity").for_each(|capacity| remove_all(capacity, &["requestPolicy"]));
-        }
-    }
-    let has_mappings = |device: &Value| device.entries_at(&[MAPPINGS]).next().is_some();
-    if !is_enabled(Feature::DRA_NODE_ALLOCATABLE_RESOURCES) && !any_device(has_mappings) {
-        devices_mut(slice).for_each(|device| remove_all(device, &[MAPPINGS]));
-    }
-    let has_lists = |device: &Value| device.entries_at(&["attributes"]).any(|(_, attribute)| is_list(attribute));
-    if !is_enabled(Feature::DRA_LIST_TYPE_ATTRIBUTES) && !any_device(has_lists) {
-        for device in devices_mut(slice) {
-            map_values_mut(device, "attributes").for_each(|attribute| remove_all(attribute, &ATTRIBUTE_LISTS));
-        }
-    }
 }
 
 /// Sets the time of taints without one to now. Upstream does so when it sets defaults, but Pintle's defaults have no
