@@ -75,8 +75,7 @@ impl Strategy for DaemonSetStrategy {
             return Vec::new();
         }
         let spec = FieldPath::new("spec");
-        let empty = Value::object();
-        template::warnings(object.get("spec").unwrap_or(&empty), &spec.child("template"))
+        template::warnings(&object["spec"], &spec.child("template"))
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -96,8 +95,7 @@ fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>)
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     let template_path = path.child("template");
-    let empty = Value::object();
-    let spec = object.get("spec").unwrap_or(&empty);
+    let spec = &object["spec"];
     let old = old.and_then(|old| old.get("spec"));
     let selector = spec.get("selector");
     let any_value = has_invalid_value(old.and_then(|old| old.get("selector")));

@@ -102,8 +102,7 @@ fn normalize_rollback_annotation(object: &mut Value) {
 fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
-    let empty = Value::object();
-    let spec = object.get("spec").unwrap_or(&empty);
+    let spec = &object["spec"];
     reject_negative(&mut errors, &path.child("replicas"), spec.int_at(&["replicas"]));
     selector_and_template::require_selector(&mut errors, spec, "deployment", &path);
     selector_and_template::validate_selector_and_template(

@@ -13,7 +13,8 @@ pub(crate) mod template;
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
+    use pintle_registry::Strategy;
+
     use crate::testing::object;
     use pintle_value::Value;
 

@@ -57,8 +57,7 @@ impl Strategy for ReplicaSetStrategy {
 fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
-    let empty = Value::object();
-    let spec = object.get("spec").unwrap_or(&empty);
+    let spec = &object["spec"];
     SPEC_RULES.validate_part(&mut errors, spec, &path);
     // Upstream's message names the wrong kind.
     selector_and_template::require_selector(&mut errors, spec, "deployment", &path);

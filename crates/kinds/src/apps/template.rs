@@ -29,8 +29,7 @@ pub(crate) fn validate(
     old: Option<&Value>,
     path: &FieldPath<'_>,
 ) -> Errors {
-    let empty = Value::object();
-    pod::validate_pod_template_spec(template.unwrap_or(&empty), path, &PodOptions::for_template(context, old))
+    pod::validate_pod_template_spec(template.unwrap_or(&Value::Null), path, &PodOptions::for_template(context, old))
 }
 
 /// Validates the labels and annotations of a template.

@@ -27,8 +27,7 @@ pub(super) struct ReferenceOptions {
 pub(super) fn validate(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
-    let empty = Value::object();
-    let spec = object.get("spec").unwrap_or(&empty);
+    let spec = &object["spec"];
     let old = old.and_then(|old| old.get("spec"));
 
     let min = spec.int_at(&["minReplicas"]);

@@ -53,9 +53,8 @@ impl Strategy for CronJobStrategy {
         let spec = FieldPath::new("spec");
         let template = spec.child("jobTemplate");
         let path = template.child("spec");
-        let empty = Value::object();
         let job = ["spec", "jobTemplate", "spec"];
-        let job_warnings = || spec_warnings(object.at(&job).unwrap_or(&empty), &path);
+        let job_warnings = || spec_warnings(object.at(&job).unwrap_or(&Value::Null), &path);
         let mut warnings = Vec::new();
         match old {
             None => {
@@ -86,8 +85,7 @@ impl Strategy for CronJobStrategy {
 fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
-    let empty = Value::object();
-    let spec = object.get("spec").unwrap_or(&empty);
+    let spec = &object["spec"];
     let old_spec = old.and_then(|old| old.get("spec"));
 
     validate_schedule(&mut errors, spec, old_spec, &path.child("schedule"));
@@ -105,7 +103,7 @@ fn validate_spec(context: &StrategyContext, object: &Value, old: Option<&Value>)
 
     let template_path = path.child("jobTemplate");
     let job_path = template_path.child("spec");
-    let job = spec.at(&["jobTemplate", "spec"]).unwrap_or(&empty);
+    let job = spec.at(&["jobTemplate", "spec"]).unwrap_or(&Value::Null);
     let old_job = old_spec.and_then(|old| old.at(&["jobTemplate", "spec"]));
     errors.append(jobspec::validate_spec(context, job, old_job, &job_path));
     if let Some(selector) = job.get("selector") {

@@ -57,8 +57,7 @@ impl Strategy for JobStrategy {
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let empty = Value::object();
-        let spec = object.get("spec").unwrap_or(&empty);
+        let spec = &object["spec"];
         let path = FieldPath::new("spec");
         match old {
             None => {

@@ -79,8 +79,7 @@ fn validate_generated_selector(errors: &mut Errors, job: &Value, prefixed: bool)
 /// Validates a job's spec and that its selector matches its template.
 pub(super) fn validate_spec_with_selector(context: &StrategyContext, job: &Value, old: Option<&Value>) -> Errors {
     let path = FieldPath::new("spec");
-    let empty = Value::object();
-    let spec = job.get("spec").unwrap_or(&empty);
+    let spec = &job["spec"];
     let mut errors = validate_spec(context, spec, old.and_then(|old| old.get("spec")), &path);
     let selector = spec.get("selector");
     if selector.is_none() {

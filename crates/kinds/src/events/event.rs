@@ -12,20 +12,7 @@ use crate::validation::invalid_each;
 const TEXT_LIMIT: usize = 128;
 const NOTE_LIMIT: usize = 1024;
 
-/// The selectable fields: the name in the core group, the name in `events.k8s.io`, and the path in the core event.
-const SELECTABLE: [(&str, &str, &[&str]); 10] = [
-    ("involvedObject.kind", "regarding.kind", &["involvedObject", "kind"]),
-    ("involvedObject.namespace", "regarding.namespace", &["involvedObject", "namespace"]),
-    ("involvedObject.name", "regarding.name", &["involvedObject", "name"]),
-    ("involvedObject.uid", "regarding.uid", &["involvedObject", "uid"]),
-    ("involvedObject.apiVersion", "regarding.apiVersion", &["involvedObject", "apiVersion"]),
-    ("involvedObject.resourceVersion", "regarding.resourceVersion", &["involvedObject", "resourceVersion"]),
-    ("involvedObject.fieldPath", "regarding.fieldPath", &["involvedObject", "fieldPath"]),
-    ("reason", "reason", &["reason"]),
-    ("reportingComponent", "reportingController", &["reportingComponent"]),
-    ("type", "type", &["type"]),
-];
-
+/// The selectable fields in the core group. All but the last one are paths of a core event.
 const CORE_NAMES: [&str; 11] = [
     "involvedObject.kind",
     "involvedObject.namespace",
@@ -40,6 +27,7 @@ const CORE_NAMES: [&str; 11] = [
     "source",
 ];
 
+/// The names of the paths in `events.k8s.io`.
 const EVENTS_NAMES: [&str; 10] = [
     "regarding.kind",
     "regarding.namespace",
@@ -127,13 +115,10 @@ impl Strategy for EventStrategy {
     }
 
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, Str)> {
-        let mut fields: Vec<(&'static str, Str)> = SELECTABLE
-            .iter()
-            .map(|(core, events, path)| {
-                let name = if self.group == EventGroup::Core { *core } else { *events };
-                (name, Str::from(object.str_at(path)))
-            })
-            .collect();
+        let text = |path: &str| Str::from(path.split('.').fold(object, |value, field| &value[field]).str_at(&[]));
+        let names = self.selectable_field_names().iter();
+        let mut fields: Vec<_> =
+            names.zip(EVENTS_NAMES).zip(CORE_NAMES).map(|((name, _), path)| (*name, text(path))).collect();
         if self.group == EventGroup::Core {
             let source = match object.str_at(&["source", "component"]) {
                 "" => object.str_at(&["reportingComponent"]),

@@ -9,6 +9,7 @@ use crate::core::pod::resources::quantity;
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::core::pod::volumes;
 use crate::core::pod::volumes::SourceRule::{self, Code};
+use crate::core::pod::volumes::{VolumeSource, volume_source};
 use crate::validation::{invalid_each, require_fields, validate_object_name, validate_one_of};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -18,33 +19,6 @@ const INLINE: &str = "in the context of inline volumes";
 
 /// The maximum length of `<volume name>:<portal>` for iSCSI.
 const MAX_ISCSI_NAME: usize = 64;
-
-/// A volume source.
-pub(super) struct VolumeSource {
-    /// The field.
-    pub(super) field: &'static str,
-    /// The field name in upstream's error about more than one source.
-    path_if_surplus: &'static str,
-    /// The field name in upstream's errors about the source itself.
-    path: &'static str,
-    rule: SourceRule,
-}
-
-impl VolumeSource {
-    const fn with_path(mut self, path: &'static str) -> Self {
-        self.path = path;
-        self
-    }
-
-    const fn with_path_if_surplus(mut self, path: &'static str) -> Self {
-        self.path_if_surplus = path;
-        self
-    }
-}
-
-const fn volume_source(field: &'static str, rule: SourceRule) -> VolumeSource {
-    VolumeSource { field, path_if_surplus: field, path: field, rule }
-}
 
 /// The sources in upstream's order.
 pub(super) static SOURCES: [VolumeSource; 22] = [

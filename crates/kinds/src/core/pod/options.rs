@@ -77,8 +77,7 @@ impl PodOptions {
             ..Self::default()
         };
         let Some(old) = old else { return by_gates };
-        let empty = Value::object();
-        let spec = old.get("spec").unwrap_or(&empty);
+        let spec = &old["spec"];
         Self {
             any_deletion_cost: by_gates.any_deletion_cost || deletion_cost(old).is_err(),
             any_selector_value: scheduling::has_invalid_affinity_selector(spec),

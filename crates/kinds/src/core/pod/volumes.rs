@@ -44,53 +44,66 @@ impl SourceRule {
     }
 }
 
-/// The sources in upstream's order. Each has two error paths, since upstream's paths do not always equal the field
-/// name. The first is for the error about more than one source, the second for the errors of the source itself.
-static SOURCES: [(&str, &str, &str, SourceRule); 29] = [
-    ("hostPath", "hostPath", "hostPath", Code(validate_host_path)),
-    ("gitRepo", "gitRepo", "gitRepo", SourceRule::data("GitRepoVolumeSource")),
-    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", SourceRule::data("GCEPersistentDiskVolumeSource")),
-    (
-        "awsElasticBlockStore",
-        "awsElasticBlockStore",
-        "awsElasticBlockStore",
-        SourceRule::data("AWSElasticBlockStoreVolumeSource"),
-    ),
-    ("secret", "secret", "secret", Code(validate_secret)),
-    ("nfs", "nfs", "nfs", SourceRule::data("NFSVolumeSource")),
-    ("iscsi", "iscsi", "iscsi", Code(legacy::validate_iscsi)),
-    ("glusterfs", "glusterfs", "glusterfs", SourceRule::data("GlusterfsVolumeSource")),
-    ("flocker", "flocker", "flocker", Code(legacy::validate_flocker)),
-    (
-        "persistentVolumeClaim",
-        "persistentVolumeClaim",
-        "persistentVolumeClaim",
-        SourceRule::data("PersistentVolumeClaimVolumeSource"),
-    ),
-    ("rbd", "rbd", "rbd", SourceRule::data("RBDVolumeSource")),
-    ("cinder", "cinder", "cinder", SourceRule::data("CinderVolumeSource")),
-    ("cephfs", "cephFS", "cephfs", SourceRule::data("CephFSVolumeSource")),
-    ("quobyte", "quobyte", "quobyte", Code(legacy::validate_quobyte)),
-    ("downwardAPI", "downwarAPI", "downwardAPI", Code(validate_downward_api)),
-    ("fc", "fc", "fc", Code(legacy::validate_fibre_channel)),
-    ("flexVolume", "flexVolume", "flexVolume", Code(legacy::validate_flex)),
-    ("configMap", "configMap", "configMap", Code(validate_config_map)),
-    ("azureFile", "azureFile", "azureFile", SourceRule::data("AzureFileVolumeSource")),
-    ("vsphereVolume", "vsphereVolume", "vsphereVolume", SourceRule::data("VsphereVirtualDiskVolumeSource")),
-    (
-        "photonPersistentDisk",
-        "photonPersistentDisk",
-        "photonPersistentDisk",
-        SourceRule::data("PhotonPersistentDiskVolumeSource"),
-    ),
-    ("portworxVolume", "portworxVolume", "portworxVolume", SourceRule::data("PortworxVolumeSource")),
-    ("azureDisk", "azureDisk", "azureDisk", Code(legacy::validate_azure_disk)),
-    ("storageos", "storageos", "storageos", SourceRule::data("StorageOSVolumeSource")),
-    ("projected", "projected", "projected", Code(validate_projected)),
-    ("scaleIO", "scaleIO", "scaleIO", SourceRule::data("ScaleIOVolumeSource")),
-    ("csi", "csi", "csi", Code(validate_csi)),
-    ("ephemeral", "ephemeral", "ephemeral", Code(validate_ephemeral)),
-    ("image", "image", "image", Code(validate_image)),
+/// A volume source.
+pub(crate) struct VolumeSource {
+    /// The field.
+    pub(crate) field: &'static str,
+    /// The field name in upstream's error about more than one source.
+    pub(crate) path_if_surplus: &'static str,
+    /// The field name in upstream's errors about the source itself.
+    pub(crate) path: &'static str,
+    /// The rule.
+    pub(crate) rule: SourceRule,
+}
+
+impl VolumeSource {
+    pub(crate) const fn with_path(mut self, path: &'static str) -> Self {
+        self.path = path;
+        self
+    }
+
+    pub(crate) const fn with_path_if_surplus(mut self, path: &'static str) -> Self {
+        self.path_if_surplus = path;
+        self
+    }
+}
+
+/// A source whose errors have the name of the field.
+pub(crate) const fn volume_source(field: &'static str, rule: SourceRule) -> VolumeSource {
+    VolumeSource { field, path_if_surplus: field, path: field, rule }
+}
+
+/// The sources in upstream's order.
+static SOURCES: [VolumeSource; 29] = [
+    volume_source("hostPath", Code(validate_host_path)),
+    volume_source("gitRepo", SourceRule::data("GitRepoVolumeSource")),
+    volume_source("gcePersistentDisk", SourceRule::data("GCEPersistentDiskVolumeSource")).with_path("persistentDisk"),
+    volume_source("awsElasticBlockStore", SourceRule::data("AWSElasticBlockStoreVolumeSource")),
+    volume_source("secret", Code(validate_secret)),
+    volume_source("nfs", SourceRule::data("NFSVolumeSource")),
+    volume_source("iscsi", Code(legacy::validate_iscsi)),
+    volume_source("glusterfs", SourceRule::data("GlusterfsVolumeSource")),
+    volume_source("flocker", Code(legacy::validate_flocker)),
+    volume_source("persistentVolumeClaim", SourceRule::data("PersistentVolumeClaimVolumeSource")),
+    volume_source("rbd", SourceRule::data("RBDVolumeSource")),
+    volume_source("cinder", SourceRule::data("CinderVolumeSource")),
+    volume_source("cephfs", SourceRule::data("CephFSVolumeSource")).with_path_if_surplus("cephFS"),
+    volume_source("quobyte", Code(legacy::validate_quobyte)),
+    volume_source("downwardAPI", Code(validate_downward_api)).with_path_if_surplus("downwarAPI"),
+    volume_source("fc", Code(legacy::validate_fibre_channel)),
+    volume_source("flexVolume", Code(legacy::validate_flex)),
+    volume_source("configMap", Code(validate_config_map)),
+    volume_source("azureFile", SourceRule::data("AzureFileVolumeSource")),
+    volume_source("vsphereVolume", SourceRule::data("VsphereVirtualDiskVolumeSource")),
+    volume_source("photonPersistentDisk", SourceRule::data("PhotonPersistentDiskVolumeSource")),
+    volume_source("portworxVolume", SourceRule::data("PortworxVolumeSource")),
+    volume_source("azureDisk", Code(legacy::validate_azure_disk)),
+    volume_source("storageos", SourceRule::data("StorageOSVolumeSource")),
+    volume_source("projected", Code(validate_projected)),
+    volume_source("scaleIO", SourceRule::data("ScaleIOVolumeSource")),
+    volume_source("csi", Code(validate_csi)),
+    volume_source("ephemeral", Code(validate_ephemeral)),
+    volume_source("image", Code(validate_image)),
 ];
 
 /// Validates the volumes of a pod. Returns the valid ones by name. `pod_name` is empty for templates.
@@ -147,10 +160,10 @@ fn validate_source(volume: &Value, pod_name: &str, path: &FieldPath<'_>, options
             errors.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
         }
     }
-    for (field, taken_path, rule_path, rule) in &SOURCES {
+    for VolumeSource { field, path_if_surplus, path: rule_path, rule } in &SOURCES {
         let Some(source) = volume.get(field) else { continue };
         if found {
-            errors.forbidden(&path.child(taken_path), "may not specify more than 1 volume type");
+            errors.forbidden(&path.child(path_if_surplus), "may not specify more than 1 volume type");
         } else {
             found = true;
             rule.validate(&mut errors, source, &path.child(rule_path), options);
