@@ -167,9 +167,10 @@ impl GzipStream {
         let mut crc = Crc::new();
         crc.update(text);
         self.crc.combine(&crc);
-        let mut kept = self.blocks.kept.lock();
-        if kept.remember(hash) {
-            kept.insert(hash, Block { text: text.into(), deflated: out[start..].into(), crc });
+        let is_repeated = self.blocks.kept.lock().remember(hash);
+        if is_repeated {
+            let block = Block { text: text.into(), deflated: out[start..].into(), crc };
+            self.blocks.kept.lock().insert(hash, block);
         }
         Ok(())
     }
