@@ -78,9 +78,11 @@ pub(crate) fn validate_immutable(errors: &mut Errors, new: Option<&Value>, old: 
     }
 }
 
-/// Rejects a change of the field at a path.
-pub(crate) fn validate_immutable_at(errors: &mut Errors, object: &Value, old: &Value, path: &[&str]) {
-    validate_immutable(errors, object.at(path), old.at(path), &FieldPath::new(&path.join(".")));
+/// Rejects an update that changes the field at a path.
+pub(crate) fn validate_immutable_at(errors: &mut Errors, object: &Value, old: Option<&Value>, path: &[&str]) {
+    if let Some(old) = old {
+        validate_immutable(errors, object.at(path), old.at(path), &FieldPath::new(&path.join(".")));
+    }
 }
 
 /// The strategy for a `status` subresource.

@@ -16,7 +16,7 @@ impl Strategy for ControllerRevisionStrategy {
         reject_negative(&mut errors, &FieldPath::new("revision"), object.int_at(&["revision"]));
         let path = FieldPath::new("data");
         match (object.get("data"), old) {
-            (_, Some(old)) => validate_immutable_at(&mut errors, object, old, &["data"]),
+            (_, Some(_)) => validate_immutable_at(&mut errors, object, old, &["data"]),
             (None, _) => errors.required(&path, "data is mandatory"),
             (Some(Value::Object(_)), _) => {}
             (Some(_), _) => errors.required(&path, "data must be a valid JSON object"),

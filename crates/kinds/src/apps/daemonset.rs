@@ -63,9 +63,7 @@ impl Strategy for DaemonSetStrategy {
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
-        if let Some(old) = old {
-            validate_immutable_at(&mut errors, object, old, &["spec", "selector"]);
-        }
+        validate_immutable_at(&mut errors, object, old, &["spec", "selector"]);
         errors.append(validate_spec(context, object, old));
         errors
     }

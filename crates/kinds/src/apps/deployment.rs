@@ -61,9 +61,7 @@ impl Strategy for DeploymentStrategy {
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = validate_spec(context, object, old);
-        if let Some(old) = old {
-            validate_immutable_at(&mut errors, object, old, &["spec", "selector"]);
-        }
+        validate_immutable_at(&mut errors, object, old, &["spec", "selector"]);
         errors
     }
 

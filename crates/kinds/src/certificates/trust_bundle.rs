@@ -27,9 +27,7 @@ impl Strategy for ClusterTrustBundleStrategy {
         if old.is_none_or(|old| !same_at(object, old, &BUNDLE)) {
             validate_bundle(&mut errors, object.str_at(&BUNDLE));
         }
-        if let Some(old) = old {
-            validate_immutable_at(&mut errors, object, old, &SIGNER);
-        }
+        validate_immutable_at(&mut errors, object, old, &SIGNER);
         errors
     }
 

@@ -16,9 +16,7 @@ pub(crate) struct LeaseCandidateStrategy;
 impl Strategy for LeaseCandidateStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = validate_spec(&object["spec"]);
-        if let Some(old) = old {
-            validate_immutable_at(&mut errors, object, old, &["spec", "leaseName"]);
-        }
+        validate_immutable_at(&mut errors, object, old, &["spec", "leaseName"]);
         errors
     }
 

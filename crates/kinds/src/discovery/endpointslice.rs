@@ -77,9 +77,7 @@ impl Strategy for EndpointSliceStrategy {
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = check(AddressRules::of(&context.gates), object, old);
-        if let Some(old) = old {
-            validate_immutable_at(&mut errors, object, old, &["addressType"]);
-        }
+        validate_immutable_at(&mut errors, object, old, &["addressType"]);
         errors
     }
 

@@ -26,9 +26,7 @@ impl Strategy for IngressClassStrategy {
 
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
-        if let Some(old) = old {
-            validate_immutable_at(&mut errors, object, old, &["spec", "controller"]);
-        }
+        validate_immutable_at(&mut errors, object, old, &["spec", "controller"]);
         let spec = FieldPath::new("spec");
         let path = spec.child("controller");
         let controller = object.str_at(&["spec", "controller"]);

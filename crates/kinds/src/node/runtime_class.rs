@@ -48,9 +48,7 @@ impl Strategy for RuntimeClassStrategy {
             let tolerations = scheduling.items_at(&["tolerations"]);
             validate_tolerations(&mut errors, tolerations, &options, &path.child("tolerations"));
         }
-        if let Some(old) = old {
-            validate_immutable_at(&mut errors, object, old, &["handler"]);
-        }
+        validate_immutable_at(&mut errors, object, old, &["handler"]);
         errors
     }
 

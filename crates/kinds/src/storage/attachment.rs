@@ -45,9 +45,7 @@ impl Strategy for VolumeAttachmentStrategy {
                 names::dns1123_subdomain_name(name, false),
             );
         }
-        if let Some(old) = old {
-            validate_immutable_at(&mut errors, object, old, &["spec"]);
-        }
+        validate_immutable_at(&mut errors, object, old, &["spec"]);
         errors
     }
 

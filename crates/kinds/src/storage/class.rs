@@ -33,7 +33,7 @@ impl Strategy for StorageClassStrategy {
         validate_parameters(&mut errors, object, true);
         CLASS.validate_part(&mut errors, object, &FieldPath::root());
         validate_topologies(&mut errors, object.items_at(&["allowedTopologies"]));
-        for (old, field) in old.into_iter().flat_map(|old| IMMUTABLE.map(|field| (old, field))) {
+        for field in IMMUTABLE {
             validate_immutable_at(&mut errors, object, old, &[field]);
         }
         errors

@@ -206,9 +206,7 @@ pub(crate) struct CsiStorageCapacityStrategy;
 impl Strategy for CsiStorageCapacityStrategy {
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = validate_capacity(object, old.is_some_and(|old| has_invalid_value(old.get("nodeTopology"))));
-        for (old, field) in
-            old.into_iter().flat_map(|old| ["nodeTopology", "storageClassName"].map(|field| (old, field)))
-        {
+        for field in ["nodeTopology", "storageClassName"] {
             validate_immutable_at(&mut errors, object, old, &[field]);
         }
         errors

@@ -39,8 +39,8 @@ impl Strategy for SecretStrategy {
 
     fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
+        validate_immutable_at(&mut errors, object, old, &["type"]);
         if let Some(old) = old {
-            validate_immutable_at(&mut errors, object, old, &["type"]);
             validate_unchanged_if_immutable(&mut errors, object, old, &["data"]);
         }
         let path = FieldPath::new("data");
