@@ -101,7 +101,8 @@ async fn what_was_indexed_again_keeps_its_index_when_it_is_packed() {
     indexer.0.store(true, Ordering::Relaxed);
     cache.reindex("pods").await.expect("a store");
     clock.advance(Duration::from_secs(11));
-    // Each write packs two of the due events before it is visible.
+    // The cache packs two of the due events after each write. The runtime has one thread, so it does so before the writer
+    // goes on.
     for _ in 0..20 {
         put("others/x", "x").await;
     }

@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// The pause before the next attempt.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// How long [`expect_waiting`] waits for what must not happen.
+/// How long a future must wait in [`expect_waiting`].
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Waits until a condition holds.

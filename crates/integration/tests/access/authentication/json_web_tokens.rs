@@ -318,7 +318,7 @@ fn the_configuration_is_reloaded() {
             assert_eq!(whoami(&cluster, &first.token(json!({}))).await["username"], json!("jane"));
         }
         write(folder.path(), "config", &configuration(&second, &json!({}), &json!({})));
-        let succeeded = || async { metric(&cluster, reloads, &[("status", "success")]).await == 1 };
+        let succeeded = || async { metric(&cluster, reloads, &[("status", "success")]).await >= 1 };
         eventually("the reload succeeds", succeeded).await;
         // The new configuration is in use, and its issuer is ready.
         assert_eq!(whoami(&cluster, &second.token(json!({}))).await["username"], json!("jane"));

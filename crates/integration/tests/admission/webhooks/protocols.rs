@@ -55,7 +55,7 @@ fn concurrent_calls_share_an_http2_connection() {
         let mut count = 0;
         let all_called = || {
             count += webhook.take().len();
-            std::future::ready(count == CALLS)
+            std::future::ready(count >= CALLS)
         };
         eventually("all creates call the webhook", all_called).await;
         permits.add_permits(CALLS);

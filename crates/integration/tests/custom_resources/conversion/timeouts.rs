@@ -65,7 +65,7 @@ fn a_server_stops_only_after_the_writes_whose_clients_have_gone() {
         let path = format!("{}?timeout=200ms", widgets_path("v2"));
         let _ = cluster.post(&path, widget_v2("b", "red").to_string()).await.expect(504);
         assert!(webhook.request_count() > 0);
-        let mut stop = std::pin::pin!(cluster.stop_server());
+        let mut stop = Box::pin(cluster.stop_server());
         expect_waiting("the stop of the server", &mut stop).await;
         permits.add_permits(Semaphore::MAX_PERMITS);
         stop.await;
