@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use pintle_locks::Mutex;
 
-use crate::Object;
+use crate::{CompressedBlocks, Object};
 
 /// The approximate memory overhead of a cached encoding.
 const OVERHEAD: usize = 64;
@@ -83,6 +83,7 @@ pub struct EncodingCache {
     /// False while memory is short: nothing is cached.
     enabled: AtomicBool,
     ring: Mutex<EvictionRing>,
+    compressed_blocks: Arc<CompressedBlocks>,
 }
 
 /// The objects with a cached encoding. The clock hand is at the front. Some objects may have been dropped.
@@ -97,7 +98,14 @@ impl EncodingCache {
     /// A cache with a size limit in bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { size: Arc::default(), limit, enabled: AtomicBool::new(true), ring: Mutex::default() }
+        let (enabled, compressed_blocks) = (AtomicBool::new(true), Arc::default());
+        Self { size: Arc::default(), limit, enabled, ring: Mutex::default(), compressed_blocks }
+    }
+
+    /// The compressed parts of responses, which have a limit of their own.
+    #[must_use]
+    pub fn compressed_blocks(&self) -> &Arc<CompressedBlocks> {
+        &self.compressed_blocks
     }
 
     /// Caches the encoding of an object if there is room for it, otherwise only its length. Does nothing if nobody else
@@ -144,11 +152,14 @@ impl EncodingCache {
         let mut ring = self.ring.lock();
         let part = ring.objects.len().div_ceil(TICKS_PER_ROUND);
         ring.advance(part);
+        drop(ring);
+        self.compressed_blocks.tick();
     }
 
     /// Caches encodings from now on, or evicts all of them and caches no more.
     pub(crate) fn set_enabled(&self, enabled: bool) {
         self.enabled.store(enabled, Ordering::Relaxed);
+        self.compressed_blocks.set_enabled(enabled);
         if !enabled {
             let ring = std::mem::take(&mut *self.ring.lock());
             for object in ring.objects.iter().filter_map(Weak::upgrade) {

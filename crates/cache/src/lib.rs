@@ -32,6 +32,7 @@
 
 mod cache;
 mod chunked_queue;
+mod compressed_blocks;
 mod corrupt;
 mod difference;
 mod encoding_cache;
@@ -52,6 +53,7 @@ pub use cache::{
     Cache, CacheError, EventStream, FEED_TASK, HistoryLimits, HistoryStats, Indexer, LoadedCache, RevisionPin,
     StreamedEvent,
 };
+pub use compressed_blocks::{CompressedBlocks, GzipStream};
 pub use corrupt::CorruptObject;
 pub use encoding_cache::{Encoding, EncodingCache};
 pub use key::Key;

@@ -1,5 +1,6 @@
 //! A run of entries in the order of their keys. Beside the entries are a copy of the first key and a hash of each key.
-//! With them a search touches few entries and keys, which are elsewhere in memory.
+//! With them the search for an entry touches few entries and keys, which are elsewhere in memory. The search for the place
+//! of an insertion, or for the start of a range, compares whole keys.
 
 use compact_str::CompactString;
 

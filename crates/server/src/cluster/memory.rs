@@ -77,7 +77,7 @@ pub struct MemoryBudget {
 #[repr(u8)]
 enum MemoryPressure {
     None,
-    /// No encodings, conversions and compressed responses are cached.
+    /// No encodings and no compressed parts of responses are cached. Converted objects are dropped at each measurement.
     Encodings,
     /// The history is halved again and again.
     History,
@@ -225,7 +225,6 @@ impl Cluster {
         }
         if now >= MemoryPressure::Encodings {
             self.outbound.conversion_cache.clear();
-            self.compressed_blocks.clear();
         }
         if now >= MemoryPressure::History && self.limits.memory.is_history_due() {
             let min_bytes = usize::try_from(limit / MIN_HISTORY_SHARE).unwrap_or(usize::MAX);

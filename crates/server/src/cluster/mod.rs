@@ -68,7 +68,6 @@ pub use self::settings::{Component, StorageMetrics};
 pub(crate) use self::storage::{OverrideStorage, Storage};
 pub use self::storage::{StorageOverride, TreeEncoder};
 pub(crate) use self::webhook_clients::RecentClients;
-use crate::http::CompressedBlocks;
 
 /// The interval between log lines about an error of the store while the error lasts.
 const STORE_ERROR_INTERVAL: Duration = Duration::from_secs(10);
@@ -85,8 +84,6 @@ pub struct Cluster {
     pub(crate) outbound: Outbound,
     /// The limits of memory and processor time.
     pub(crate) limits: Limits,
-    /// The parts of compressed responses that later responses may use again.
-    pub(crate) compressed_blocks: Arc<CompressedBlocks>,
     /// The writes in progress.
     pub(crate) writes: Writes,
     /// The indexes of the authorizers.
@@ -122,7 +119,6 @@ impl Cluster {
             stores,
             outbound,
             limits,
-            compressed_blocks: Arc::default(),
             writes: Writes::default(),
             authorizers: AuthorizerIndexes::default(),
             lifecycle,

@@ -7,7 +7,6 @@ mod accept;
 mod activity;
 mod body;
 mod chunk;
-mod compressed_blocks;
 mod connection;
 mod content;
 pub(crate) mod cors;
@@ -32,7 +31,6 @@ mod write_timeout;
 
 pub use body::Body;
 pub use chunk::{Chunk, ChunkParts};
-pub(crate) use compressed_blocks::{CompressedBlocks, GzipStream};
 pub(crate) use connection::ConnectionGuard;
 pub(crate) use connection::random_share;
 pub(crate) use content::serve_content;

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 
+use pintle_cache::GzipStream;
 use pintle_gates::Feature;
 
 use crate::context::RequestContext;
-use crate::http::{Body, BodySource, GzipStream, PullBody, Response};
+use crate::http::{Body, BodySource, PullBody, Response};
 
 /// The size below which responses are not compressed, in bytes.
 const THRESHOLD: usize = 128 * 1024;
@@ -38,7 +39,8 @@ pub(crate) fn compress_from(threshold: usize, request: &RequestContext, mut resp
             return response;
         }
     };
-    let gzip = Gzip { inner, stream: Some(GzipStream::new(request.cluster.compressed_blocks.clone())) };
+    let blocks = request.cluster.stores.cache.encoding_cache().compressed_blocks().clone();
+    let gzip = Gzip { inner, stream: Some(GzipStream::new(blocks)) };
     *response.body_mut() = Body::Pull(PullBody::new(None, Box::new(gzip), &request.cluster.limits.cpu_permits));
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);

@@ -148,7 +148,7 @@ impl Cluster {
             (
                 "pintle_compressed_blocks_bytes",
                 "Size of the parts of compressed responses that are kept for later responses, in bytes.",
-                self.compressed_blocks.size() as f64,
+                self.stores.cache.encoding_cache().compressed_blocks().size() as f64,
             ),
         ] {
             out.family(name, Kind::Gauge, Stability::Alpha, help).value(&[], value);

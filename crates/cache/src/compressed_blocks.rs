@@ -6,6 +6,7 @@
 use std::hash::BuildHasher;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use hashbrown::{DefaultHashBuilder, HashMap};
@@ -15,12 +16,15 @@ use pintle_locks::Mutex;
 const MIN_BLOCK: usize = 32 << 10;
 /// The maximum size of a block, in bytes.
 const MAX_BLOCK: usize = 128 << 10;
-/// The bits of a product that are zero at the end of a block: one of 8,192 positions is an end.
+/// The number of upper bits of the product in [`end_of_block`] that are zero at an end. On average one of 8,192 positions is
+/// an end.
 const END_BITS: u32 = 13;
 /// The maximum size of all kept blocks, in bytes: their text and their compressed form.
 const MAX_BYTES: usize = 32 << 20;
 /// How many blocks are remembered by their hashes.
 const REMEMBERED: usize = 4096;
+/// The number of ticks after which a block that was not used is removed.
+const TICKS_PER_ROUND: u32 = 60;
 
 /// The header of a gzip stream, as Go's `compress/gzip` writes it at its fastest level (RFC 1952).
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
@@ -28,26 +32,33 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
 /// A part of a stream, compressed.
+#[derive(Debug)]
 struct Block {
     text: Box<[u8]>,
     deflated: Box<[u8]>,
     crc: Crc,
+    /// True if the block was used in this round.
+    is_used: AtomicBool,
 }
 
 impl Block {
+    fn new(text: &[u8], deflated: &[u8], crc: Crc) -> Self {
+        Self { text: text.into(), deflated: deflated.into(), crc, is_used: AtomicBool::new(true) }
+    }
+
     fn size(&self) -> usize {
         self.text.len() + self.deflated.len()
     }
 }
 
-/// The compressed blocks of all responses.
-#[derive(Default)]
-pub(crate) struct CompressedBlocks {
+/// The compressed blocks of all responses, up to a size. A block that is not used for some minutes is removed.
+#[derive(Debug, Default)]
+pub struct CompressedBlocks {
     hasher: DefaultHashBuilder,
     kept: Mutex<Kept>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Kept {
     by_hash: HashMap<u64, Arc<Block>>,
     /// The keys of `by_hash`.
@@ -56,6 +67,9 @@ struct Kept {
     /// The hashes of the latest blocks. A block is kept when its hash is found here, so that text that is sent once
     /// takes no memory.
     remembered: Vec<u64>,
+    ticks: u32,
+    /// True while memory is short: nothing is kept.
+    is_disabled: bool,
 }
 
 impl Kept {
@@ -71,6 +85,9 @@ impl Kept {
     /// Keeps a block. If there is no room, any other blocks are removed. A list may be larger than the room: if its
     /// oldest block were removed, the next list would need just this block.
     fn insert(&mut self, hash: u64, block: Block) {
+        if self.is_disabled {
+            return;
+        }
         self.remove(hash);
         self.bytes += block.size();
         while self.bytes > MAX_BYTES
@@ -92,23 +109,41 @@ impl Kept {
 
 impl CompressedBlocks {
     /// The size of all kept blocks, in bytes.
-    pub(crate) fn size(&self) -> usize {
+    #[must_use]
+    pub fn size(&self) -> usize {
         self.kept.lock().bytes
     }
 
-    /// Removes all kept blocks.
-    pub(crate) fn clear(&self) {
-        *self.kept.lock() = Kept::default();
+    /// Removes the blocks that have not been used for a round. Called every few seconds.
+    pub(crate) fn tick(&self) {
+        let mut kept = self.kept.lock();
+        kept.ticks = kept.ticks.wrapping_add(1);
+        if kept.ticks.is_multiple_of(TICKS_PER_ROUND) {
+            let unused = kept.by_hash.iter().filter(|(_, block)| !block.is_used.swap(false, Ordering::Relaxed));
+            let unused: Vec<u64> = unused.map(|(hash, _)| *hash).collect();
+            unused.into_iter().for_each(|hash| kept.remove(hash));
+        }
+    }
+
+    /// Keeps blocks from now on, or removes all of them and keeps no more.
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        let mut kept = self.kept.lock();
+        if kept.is_disabled == enabled {
+            *kept = Kept { is_disabled: !enabled, ..Kept::default() };
+        }
     }
 
     fn find(&self, hash: u64, text: &[u8]) -> Option<Arc<Block>> {
         let block = self.kept.lock().by_hash.get(&hash).cloned();
-        block.filter(|block| *block.text == *text)
+        let block = block.filter(|block| *block.text == *text)?;
+        block.is_used.store(true, Ordering::Relaxed);
+        Some(block)
     }
 }
 
-/// A gzip stream in progress.
-pub(crate) struct GzipStream {
+/// A gzip stream in progress (RFC 1952).
+#[derive(Debug)]
+pub struct GzipStream {
     blocks: Arc<CompressedBlocks>,
     /// The end of the text, which is not yet a block.
     rest: Vec<u8>,
@@ -119,12 +154,17 @@ pub(crate) struct GzipStream {
 }
 
 impl GzipStream {
-    pub(crate) fn new(blocks: Arc<CompressedBlocks>) -> Self {
+    /// A stream that uses these blocks.
+    #[must_use]
+    pub fn new(blocks: Arc<CompressedBlocks>) -> Self {
         Self { blocks, rest: Vec::new(), crc: Crc::new(), compressor: None, has_header: false }
     }
 
     /// Compresses text and appends the stream's next bytes, if there are any yet.
-    pub(crate) fn write(&mut self, mut text: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The compressor fails.
+    pub fn write(&mut self, mut text: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         if !self.rest.is_empty() {
             let before = self.rest.len();
             self.rest.extend_from_slice(&text[..text.len().min(MAX_BLOCK - before)]);
@@ -143,7 +183,10 @@ impl GzipStream {
     }
 
     /// Appends the end of the stream.
-    pub(crate) fn finish(mut self, out: &mut Vec<u8>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The compressor fails.
+    pub fn finish(mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let rest = std::mem::take(&mut self.rest);
         self.write_block(&rest, out)?;
         out.extend_from_slice(&LAST_BLOCK);
@@ -169,7 +212,7 @@ impl GzipStream {
         self.crc.combine(&crc);
         let is_repeated = self.blocks.kept.lock().remember(hash);
         if is_repeated {
-            let block = Block { text: text.into(), deflated: out[start..].into(), crc };
+            let block = Block::new(text, &out[start..], crc);
             self.blocks.kept.lock().insert(hash, block);
         }
         Ok(())
@@ -251,8 +294,12 @@ mod tests {
                 assert_eq!(compress(&blocks, text, piece), compress(&blocks, text, piece), "{length} {piece}");
             }
         }
-        // Text that has no end in itself, and text that cannot be compressed.
-        for text in [vec![0; 3 * MAX_BLOCK], objects(0..9_000).bytes().step_by(7).collect()] {
+        // Text without an end, text of which each position is an end, and text that hardly repeats.
+        let endless = vec![b'x'; 3 * MAX_BLOCK];
+        assert_eq!(end_of_block(&endless), Some(MAX_BLOCK));
+        assert_eq!(end_of_block(&endless[..MAX_BLOCK - 1]), None);
+        assert_eq!(end_of_block(&vec![0; MAX_BLOCK]), Some(MIN_BLOCK));
+        for text in [endless, vec![0; 3 * MAX_BLOCK], objects(0..9_000).bytes().step_by(7).collect()] {
             compress(&blocks, &text, 10_000);
         }
     }
@@ -278,7 +325,7 @@ mod tests {
     #[test]
     fn a_block_with_the_hash_of_another_is_not_mistaken_for_it() {
         let blocks = CompressedBlocks::default();
-        let block = |text: &[u8]| Block { text: text.into(), deflated: Box::default(), crc: Crc::new() };
+        let block = |text: &[u8]| Block::new(text, b"", Crc::new());
         blocks.kept.lock().insert(7, block(b"one"));
         assert!(blocks.find(7, b"one").is_some());
         assert!(blocks.find(7, b"two").is_none());
@@ -291,9 +338,38 @@ mod tests {
     fn the_memory_of_blocks_is_limited() {
         let blocks = CompressedBlocks::default();
         for hash in 0..1_000 {
-            let block = Block { text: vec![0; 100_000].into(), deflated: vec![0; 30_000].into(), crc: Crc::new() };
-            blocks.kept.lock().insert(hash, block);
+            blocks.kept.lock().insert(hash, Block::new(&[0; 100_000], &[0; 30_000], Crc::new()));
         }
         assert!(kept(&blocks) > 200);
+    }
+
+    #[test]
+    fn unused_blocks_are_removed_by_ticks() {
+        let blocks = CompressedBlocks::default();
+        for hash in [1, 2] {
+            blocks.kept.lock().insert(hash, Block::new(b"text", b"", Crc::new()));
+        }
+        let round = || (0..TICKS_PER_ROUND).for_each(|_| blocks.tick());
+        round();
+        assert_eq!(kept(&blocks), 2, "both were new in this round");
+        assert!(blocks.find(2, b"text").is_some());
+        round();
+        assert!(blocks.find(1, b"text").is_none());
+        assert!(blocks.find(2, b"text").is_some());
+    }
+
+    #[test]
+    fn nothing_is_kept_while_blocks_are_disabled() {
+        let blocks = CompressedBlocks::default();
+        let insert = |hash| blocks.kept.lock().insert(hash, Block::new(b"text", b"", Crc::new()));
+        insert(1);
+        blocks.set_enabled(true);
+        assert_eq!(kept(&blocks), 1);
+        blocks.set_enabled(false);
+        insert(2);
+        assert_eq!(kept(&blocks), 0);
+        blocks.set_enabled(true);
+        insert(3);
+        assert_eq!(kept(&blocks), 1);
     }
 }
