@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, KeyInterval, Revision, Store};
 
 use crate::content::{Content, read_everything};
+use crate::until;
 
 fn open(folder: &Path) -> Result<EmbeddedStore, Error> {
     EmbeddedStore::open(folder, EmbeddedOptions::default())
@@ -20,6 +21,7 @@ async fn sample() -> (tempfile::TempDir, Content) {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).unwrap();
     fill(&store).await;
+    wait_until_purged(folder.path(), 20).await;
     let content = read_everything(&store).await.unwrap();
     store.close().await.unwrap();
     assert!(!folder.path().join("pintle.db-wal").exists(), "close removes the WAL");
@@ -33,6 +35,13 @@ async fn fill(store: &EmbeddedStore) {
     }
     store.commit(Change::delete("/registry/things/07", pintle_store::Compare::Any)).await.unwrap();
     store.compact(Revision(20)).await.unwrap();
+}
+
+/// Waits until the rows that a compaction makes obsolete are removed from the file.
+async fn wait_until_purged(folder: &Path, expected: i64) {
+    let connection = rusqlite::Connection::open(file(folder)).unwrap();
+    let purged_revision = || connection.query_row("SELECT swept FROM meta", (), |row| row.get::<_, i64>(0)).unwrap();
+    until(|| (purged_revision() == expected).then_some(())).await;
 }
 
 /// Modifies the file of a sample and expects that opening it fails with these texts in the error.
