@@ -1,6 +1,6 @@
 //! Builds the Go programs in `tools`. They are kubectl from its published module, test clients on client-go and
-//! controller-runtime, services that answer access reviews, and the timing of Go's serializers. Each `go.mod` pins the
-//! versions, so that the programs do not depend on the machine's installed versions.
+//! controller-runtime, services that answer access reviews, an aggregated API server, and the timing of Go's
+//! serializers. Each `go.mod` pins the versions, so that the programs do not depend on the machine's installed versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     build("controller-runtime", STRIP_SYMBOLS)?;
     build("access-services", STRIP_SYMBOLS)?;
     build("kubelet", STRIP_SYMBOLS)?;
+    build("aggregated-server", STRIP_SYMBOLS)?;
     api_server().map(drop)
 }
 
