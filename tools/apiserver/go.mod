@@ -3,12 +3,14 @@ module pintle.dev/tools/apiserver
 go 1.26.0
 
 require (
+	github.com/spf13/pflag v1.0.9
 	go.opentelemetry.io/otel/trace v1.41.0
 	k8s.io/api v0.36.6
 	k8s.io/apiextensions-apiserver v0.36.6
 	k8s.io/apimachinery v0.36.6
 	k8s.io/apiserver v0.36.6
 	k8s.io/client-go v0.36.6
+	k8s.io/kube-aggregator v0.36.6
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
 )
 
@@ -66,7 +68,6 @@ require (
 	github.com/sirupsen/logrus v1.9.3 // indirect
 	github.com/soheilhy/cmux v0.1.5 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/stoewer/go-strcase v1.3.0 // indirect
 	github.com/tmc/grpc-websocket-proxy v0.0.0-20220101234140-673ab2c3ae75 // indirect
 	github.com/x448/float16 v0.8.4 // indirect

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,8 @@ type kind struct {
 	returnsDeleted bool
 	// resets are the fields that writes cannot set, for the object and its status.
 	resets, statusResets []string
+	// forAggregation says that only the aggregation layer needs the kind, which is not served without it.
+	forAggregation bool
 }
 
 var kinds = []kind{
@@ -180,6 +183,14 @@ var kinds = []kind{
 		groupVersion: coordinationv1.SchemeGroupVersion, resource: "leases", singular: "lease", name: "Lease",
 		object: &coordinationv1.Lease{}, list: &coordinationv1.LeaseList{}, namespaced: true, createOnUpdate: true, conditional: true,
 	},
+	{
+		groupVersion: corev1.SchemeGroupVersion, resource: "services", singular: "service", name: "Service", shortNames: []string{"svc"}, categories: []string{"all"},
+		object: &corev1.Service{}, list: &corev1.ServiceList{}, namespaced: true, forAggregation: true,
+	},
+	{
+		groupVersion: discoveryv1.SchemeGroupVersion, resource: "endpointslices", singular: "endpointslice", name: "EndpointSlice",
+		object: &discoveryv1.EndpointSlice{}, list: &discoveryv1.EndpointSliceList{}, namespaced: true, forAggregation: true,
+	},
 }
 
 func nextGeneration(generation int64, before, after any) int64 {
@@ -204,7 +215,9 @@ var (
 	// scheme knows the kinds at their served version, which stands for the internal version as well: nothing is converted.
 	scheme          = runtime.NewScheme()
 	codecs          = serializer.NewCodecFactory(scheme)
-	storageVersions = []schema.GroupVersion{corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion}
+	storageVersions = []schema.GroupVersion{
+		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
+	}
 )
 
 func init() {

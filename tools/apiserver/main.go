@@ -6,6 +6,9 @@
 // their real types and upstream's generic registry, but without defaulting and validation of these kinds, which no
 // public library has. The two servers are chained as in kube-apiserver: what the first does not know, the second answers.
 //
+// With --proxy-client-cert-file, k8s.io/kube-aggregator is the first server of the chain. APIServices with a service work
+// then as in kube-apiserver, and services and EndpointSlices are stored as well. Without the flag there is no aggregation.
+//
 // The program starts etcd as a child process, unless one is given, prints one line of JSON when it is ready, and ends when its standard
 // input is closed.
 package main
@@ -13,13 +16,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"time"
 
+	flag "github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
@@ -40,6 +43,8 @@ func main() {
 	cache := flag.Bool("watch-cache", true, "serve reads from the watch cache")
 	sync := flag.Bool("fsync", true, "let etcd sync its log before it acknowledges a write")
 	gates := flag.String("feature-gates", "", "NAME=true|false pairs, comma separated")
+	var aggregation aggregation
+	aggregation.addFlags(flag.CommandLine)
 	flag.Parse()
 	if err := utilfeature.DefaultMutableFeatureGate.Set(*gates); err != nil {
 		fmt.Fprintln(os.Stderr, "apiserver:", err)
@@ -47,7 +52,7 @@ func main() {
 	}
 	// The field manager of the server's own writes is the name of the program.
 	os.Args[0] = "kube-apiserver"
-	if err := run(*etcd, *shared, *folder, options{watchCache: *cache}, *sync); err != nil {
+	if err := run(*etcd, *shared, *folder, options{*cache, aggregation}, *sync); err != nil {
 		fmt.Fprintln(os.Stderr, "apiserver:", err)
 		os.Exit(1)
 	}

@@ -48,15 +48,15 @@ const adminToken = "bench"
 type options struct {
 	// watchCache says that reads are served from the watch cache, as by default.
 	watchCache bool
+	// aggregation are the options of the aggregation layer.
+	aggregation aggregation
 }
 
-// server is the chain of both API servers behind one listener.
+// server is the chain of API servers behind one listener.
 type server struct {
 	url      string
 	ca       []byte
-	prepared interface {
-		RunWithContext(context.Context) error
-	}
+	run      func(context.Context) error
 	loopback kubernetes.Interface
 }
 
@@ -120,17 +120,23 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 		return nil, err
 	}
 
-	// Both servers of the chain tell of their groups in one place.
+	aggregates := options.aggregation.enabled()
+	if aggregates {
+		if err := options.aggregation.apply(config); err != nil {
+			return nil, err
+		}
+	}
+	// All servers of the chain tell of their groups in one place.
 	config.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager(genericapiserver.APIGroupPrefix[1:])
-	delegate, err := newExtensionsServer(*config, *recommended.Etcd)
+	extensions, err := newExtensionsServer(*config, *recommended.Etcd)
 	if err != nil {
 		return nil, err
 	}
-	generic, err := config.Complete().New("apiserver", delegate)
+	generic, err := config.Complete().New("apiserver", extensions.GenericAPIServer)
 	if err != nil {
 		return nil, err
 	}
-	if err := installBuiltIn(generic, config); err != nil {
+	if err := installBuiltIn(generic, config, aggregates); err != nil {
 		return nil, err
 	}
 	err = generic.AddPostStartHook("create-namespaces", func(hook genericapiserver.PostStartHookContext) error {
@@ -139,17 +145,29 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 	if err != nil {
 		return nil, err
 	}
-	return &server{
-		url:      "https://" + listener.Addr().String(),
-		ca:       certificate,
-		prepared: generic.PrepareRun(),
-		loopback: loopback,
-	}, nil
+	created := &server{url: "https://" + listener.Addr().String(), ca: certificate, loopback: loopback}
+	if !aggregates {
+		created.run = generic.PrepareRun().RunWithContext
+		return created, nil
+	}
+	err = generic.AddPostStartHook("publish-request-headers", func(hook genericapiserver.PostStartHookContext) error {
+		return publishRequestHeaders(hook, loopback, &options.aggregation.requestHeader)
+	})
+	if err != nil {
+		return nil, err
+	}
+	definitions := extensions.Informers.Apiextensions().V1().CustomResourceDefinitions()
+	aggregator, err := newAggregator(*config, *recommended.Etcd, &options.aggregation, created.url, generic, definitions)
+	if err != nil {
+		return nil, err
+	}
+	created.run, err = runAggregator(aggregator)
+	return created, err
 }
 
 // newExtensionsServer makes the server of definitions and custom resources, which answers what the server of built-in
 // kinds does not know.
-func newExtensionsServer(config genericapiserver.RecommendedConfig, etcd genericoptions.EtcdOptions) (*genericapiserver.GenericAPIServer, error) {
+func newExtensionsServer(config genericapiserver.RecommendedConfig, etcd genericoptions.EtcdOptions) (*apiextensions.CustomResourceDefinitions, error) {
 	config.PostStartHooks = map[string]genericapiserver.PostStartHookConfigEntry{}
 	config.RESTOptionsGetter = nil
 	etcd.StorageConfig.Codec = apiextensions.Codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion)
@@ -175,11 +193,7 @@ func newExtensionsServer(config genericapiserver.RecommendedConfig, etcd generic
 		},
 	}
 	notFound := notfoundhandler.New(codecs, genericfilters.NoMuxAndDiscoveryIncompleteKey)
-	created, err := extensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
-	if err != nil {
-		return nil, err
-	}
-	return created.GenericAPIServer, nil
+	return extensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 }
 
 func tokens() authenticator.Token {
@@ -187,8 +201,6 @@ func tokens() authenticator.Token {
 		adminToken: {Name: "admin", UID: "1", Groups: []string{user.SystemPrivilegedGroup}},
 	})
 }
-
-func (s *server) run(ctx context.Context) error { return s.prepared.RunWithContext(ctx) }
 
 func (s *server) waitUntilReady(ctx context.Context, timeout time.Duration) error {
 	for deadline := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {

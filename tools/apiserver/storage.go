@@ -237,9 +237,12 @@ func (s statusStorage) ConvertToTable(ctx context.Context, object, options runti
 
 // installBuiltIn serves the built-in kinds. It takes the place of InstallAPIGroup, which derives the types for
 // server-side apply from an OpenAPI document that no public library has for these kinds; client-go has the types.
-func installBuiltIn(server *genericapiserver.GenericAPIServer, config *genericapiserver.RecommendedConfig) error {
+func installBuiltIn(server *genericapiserver.GenericAPIServer, config *genericapiserver.RecommendedConfig, aggregates bool) error {
 	storages := map[schema.GroupVersion]map[string]rest.Storage{}
 	for _, kind := range kinds {
+		if kind.forAggregation && !aggregates {
+			continue
+		}
 		store, err := kind.newStore(config.RESTOptionsGetter)
 		if err != nil {
 			return err
