@@ -1,6 +1,6 @@
 //! Builds the OpenAPI documents: v3, one per group and version, and v2, one for the whole API. They derive from the
-//! registry and the catalog. `kubectl explain`, client-side validation and client generators use them. This crate does
-//! not know HTTP.
+//! registry and the catalog. `kubectl explain`, client-side validation and client generators use them. The documents of
+//! aggregated API servers are merged into them. This crate does not know HTTP.
 //!
 //! ```
 //! use pintle_registry::{GroupVersion, Registry};
@@ -14,17 +14,22 @@
 //! ```
 
 mod kinds;
+mod merge;
 mod names;
 mod operation;
 mod parameters;
 mod protobuf;
 mod published;
+mod references;
 mod routes;
 mod schemas;
+mod spec;
 mod v2;
 mod v3;
 
-pub use v2::{v2, v2_protobuf};
+pub use merge::{MergeError, RemoteSpec, merge_v2};
+pub use spec::{InvalidSpec, Spec};
+pub use v2::{v2, v2_document, v2_protobuf};
 pub use v3::{has_v3_document, v3, v3_cache_key, v3_document, v3_paths};
 
 use pintle_registry::GroupVersionKind;

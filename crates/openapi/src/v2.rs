@@ -19,16 +19,18 @@ use crate::{TITLE, VERSION, kind_value, protobuf};
 /// Returns the document as JSON.
 #[must_use]
 pub fn v2(registry: &Registry, catalog: &Catalog) -> Vec<u8> {
-    crate::json(&document(registry, catalog))
+    crate::json(&v2_document(registry, catalog))
 }
 
 /// Returns the document as Protobuf with the messages of gnostic (`openapi.v2.Document`), which client-go requests.
 #[must_use]
 pub fn v2_protobuf(registry: &Registry, catalog: &Catalog) -> Vec<u8> {
-    protobuf::document(&document(registry, catalog))
+    protobuf::document(&v2_document(registry, catalog))
 }
 
-fn document(registry: &Registry, catalog: &Catalog) -> Value {
+/// Returns the document as a tree, into which others can be merged ([`crate::merge_v2`]).
+#[must_use]
+pub fn v2_document(registry: &Registry, catalog: &Catalog) -> Value {
     let texts = descriptions();
     let routes = RouteBuilder::new(catalog, &texts).all(registry);
     let mut builder = SwaggerBuilder {

@@ -107,6 +107,13 @@ fn the_v2_document_is_consistent() {
 
 /// Clients cache documents by their hash.
 #[test]
+fn the_v2_document_is_in_the_normal_form_of_merged_documents() {
+    let document = pintle_openapi::v2_document(&registry(), complete());
+    let spec = pintle_openapi::Spec::decode(document.clone()).expect("a valid document");
+    assert!(*spec.document() == document);
+}
+
+#[test]
 fn documents_are_deterministic() {
     let (one, other) = (registry(), registry());
     assert_eq!(
