@@ -13,6 +13,7 @@
 //! assert!(String::from_utf8_lossy(&document).contains(r#""openapi":"3.0.0""#));
 //! ```
 
+mod convert;
 mod kinds;
 mod merge;
 mod names;
@@ -27,6 +28,7 @@ mod spec;
 mod v2;
 mod v3;
 
+pub use convert::v3_of_v2;
 pub use merge::{MergeError, RemoteSpec, merge_v2};
 pub use spec::{InvalidSpec, Spec};
 pub use v2::{v2, v2_document, v2_protobuf};
