@@ -30,6 +30,7 @@ mod v3;
 
 pub use convert::v3_of_v2;
 pub use merge::{MergeError, RemoteSpec, merge_v2};
+pub use protobuf::document as protobuf_of_v2;
 pub use spec::{InvalidSpec, Spec};
 pub use v2::{v2, v2_document, v2_protobuf};
 pub use v3::{has_v3_document, v3, v3_cache_key, v3_document, v3_paths};

@@ -1,8 +1,11 @@
 //! Encodes the OpenAPI v2 document in Protobuf with the messages of gnostic (`openapiv2/OpenAPIv2.proto` of
-//! github.com/google/gnostic-models). The input is the same tree as for JSON. Values without a schema (defaults, enums,
-//! vendor extensions) are YAML text.
+//! github.com/google/gnostic-models). The input is the same tree as for JSON, also with the documents of aggregated API
+//! servers. Values without a schema (defaults, enums, vendor extensions) are YAML text. Fields that the messages do not
+//! have are left out, e.g. `oneOf`; upstream cannot encode a document that has them.
 
 use pintle_value::Value;
+
+use crate::spec::is_extension;
 
 /// The encoding of a message field.
 #[derive(Clone, Copy)]
@@ -32,8 +35,9 @@ const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
 const BYTES: u8 = 2;
 
-/// Encodes the whole document.
-pub(crate) fn document(tree: &Value) -> Vec<u8> {
+/// Encodes an OpenAPI 2.0 document, e.g. a merged one ([`crate::merge_v2`]), as the message `openapi.v2.Document`.
+#[must_use]
+pub fn document(tree: &Value) -> Vec<u8> {
     const FIELDS: Fields = &[
         ("swagger", 1, FieldEncoding::Text),
         ("info", 2, FieldEncoding::Message(info)),
@@ -45,8 +49,11 @@ pub(crate) fn document(tree: &Value) -> Vec<u8> {
         ("paths", 8, FieldEncoding::Message(paths)),
         ("definitions", 9, FieldEncoding::Named(schema)),
         ("parameters", 10, FieldEncoding::Named(parameter)),
+        ("responses", 11, FieldEncoding::Named(response)),
         ("security", 12, FieldEncoding::Messages(security_requirement)),
         ("securityDefinitions", 13, FieldEncoding::Named(security_definition)),
+        ("tags", 14, FieldEncoding::Messages(tag)),
+        ("externalDocs", 15, FieldEncoding::Message(external_docs)),
     ];
     let mut out = Vec::with_capacity(2 << 20);
     fields(&mut out, tree, FIELDS, 16);
@@ -58,12 +65,39 @@ fn info(out: &mut Vec<u8>, value: &Value) {
         ("title", 1, FieldEncoding::Text),
         ("version", 2, FieldEncoding::Text),
         ("description", 3, FieldEncoding::Text),
+        ("termsOfService", 4, FieldEncoding::Text),
+        ("contact", 5, FieldEncoding::Message(contact)),
+        ("license", 6, FieldEncoding::Message(license)),
     ];
     fields(out, value, FIELDS, 7);
 }
 
+fn contact(out: &mut Vec<u8>, value: &Value) {
+    const FIELDS: Fields =
+        &[("name", 1, FieldEncoding::Text), ("url", 2, FieldEncoding::Text), ("email", 3, FieldEncoding::Text)];
+    fields(out, value, FIELDS, 4);
+}
+
+fn license(out: &mut Vec<u8>, value: &Value) {
+    fields(out, value, &[("name", 1, FieldEncoding::Text), ("url", 2, FieldEncoding::Text)], 3);
+}
+
+fn external_docs(out: &mut Vec<u8>, value: &Value) {
+    fields(out, value, &[("description", 1, FieldEncoding::Text), ("url", 2, FieldEncoding::Text)], 3);
+}
+
+fn tag(out: &mut Vec<u8>, value: &Value) {
+    const FIELDS: Fields = &[
+        ("name", 1, FieldEncoding::Text),
+        ("description", 2, FieldEncoding::Text),
+        ("externalDocs", 3, FieldEncoding::Message(external_docs)),
+    ];
+    fields(out, value, FIELDS, 4);
+}
+
 fn paths(out: &mut Vec<u8>, value: &Value) {
-    for (path, item) in value.entries_at(&[]) {
+    extensions(out, value, 1);
+    for (path, item) in value.entries_at(&[]).filter(|(path, _)| path.starts_with('/')) {
         named(out, 2, path, item, path_item);
     }
 }
@@ -88,6 +122,7 @@ fn operation(out: &mut Vec<u8>, value: &Value) {
         ("tags", 1, FieldEncoding::Texts),
         ("summary", 2, FieldEncoding::Text),
         ("description", 3, FieldEncoding::Text),
+        ("externalDocs", 4, FieldEncoding::Message(external_docs)),
         ("operationId", 5, FieldEncoding::Text),
         ("produces", 6, FieldEncoding::Texts),
         ("consumes", 7, FieldEncoding::Texts),
@@ -129,37 +164,76 @@ fn body_parameter(out: &mut Vec<u8>, value: &Value) {
     fields(out, value, FIELDS, 6);
 }
 
+/// A parameter that is not the body. Only parameters in the query or a form may be empty.
 fn plain_parameter(out: &mut Vec<u8>, value: &Value) {
-    const QUERY: Fields = &[
-        ("required", 1, FieldEncoding::Bool),
-        ("in", 2, FieldEncoding::Text),
-        ("description", 3, FieldEncoding::Text),
-        ("name", 4, FieldEncoding::Text),
-        ("type", 6, FieldEncoding::Text),
-        ("format", 7, FieldEncoding::Text),
-        ("uniqueItems", 20, FieldEncoding::Bool),
-    ];
-    // Path and header parameters cannot be empty, so they lack one field.
-    const OTHER: Fields = &[
-        ("required", 1, FieldEncoding::Bool),
-        ("in", 2, FieldEncoding::Text),
-        ("description", 3, FieldEncoding::Text),
-        ("name", 4, FieldEncoding::Text),
-        ("type", 5, FieldEncoding::Text),
-        ("format", 6, FieldEncoding::Text),
-        ("uniqueItems", 19, FieldEncoding::Bool),
-    ];
-    match value.str_at(&["in"]) {
-        "query" => nested(out, 3, value, |out, value| fields(out, value, QUERY, 23)),
-        "path" => nested(out, 4, value, |out, value| fields(out, value, OTHER, 22)),
-        _ => nested(out, 1, value, |out, value| fields(out, value, OTHER, 22)),
-    }
+    let message = match value.str_at(&["in"]) {
+        "formData" => 2,
+        "query" => 3,
+        "path" => 4,
+        _ => 1,
+    };
+    nested_with(out, message, |out| {
+        const FIELDS: Fields = &[
+            ("required", 1, FieldEncoding::Bool),
+            ("in", 2, FieldEncoding::Text),
+            ("description", 3, FieldEncoding::Text),
+            ("name", 4, FieldEncoding::Text),
+        ];
+        known_fields(out, value, FIELDS, 0);
+        if matches!(message, 2 | 3) {
+            known_fields(out, value, &[("allowEmptyValue", 5, FieldEncoding::Bool)], 0);
+            known_fields(out, value, SIMPLE_VALUE, 5);
+            extensions(out, value, 23);
+        } else {
+            known_fields(out, value, SIMPLE_VALUE, 4);
+            extensions(out, value, 22);
+        }
+    });
 }
 
+/// The fields of a value that is not a schema. In some messages they come after other fields.
+const SIMPLE_VALUE: Fields = &[
+    ("type", 1, FieldEncoding::Text),
+    ("format", 2, FieldEncoding::Text),
+    ("items", 3, FieldEncoding::Message(simple_items)),
+    ("collectionFormat", 4, FieldEncoding::Text),
+    ("default", 5, FieldEncoding::Any),
+    ("maximum", 6, FieldEncoding::Double),
+    ("exclusiveMaximum", 7, FieldEncoding::Bool),
+    ("minimum", 8, FieldEncoding::Double),
+    ("exclusiveMinimum", 9, FieldEncoding::Bool),
+    ("maxLength", 10, FieldEncoding::Int),
+    ("minLength", 11, FieldEncoding::Int),
+    ("pattern", 12, FieldEncoding::Text),
+    ("maxItems", 13, FieldEncoding::Int),
+    ("minItems", 14, FieldEncoding::Int),
+    ("uniqueItems", 15, FieldEncoding::Bool),
+    ("enum", 16, FieldEncoding::Anys),
+    ("multipleOf", 17, FieldEncoding::Double),
+];
+
+fn simple_items(out: &mut Vec<u8>, value: &Value) {
+    fields(out, value, SIMPLE_VALUE, 18);
+}
+
+fn header(out: &mut Vec<u8>, value: &Value) {
+    known_fields(out, value, SIMPLE_VALUE, 0);
+    fields(out, value, &[("description", 18, FieldEncoding::Text)], 19);
+}
+
+/// The default response comes first, as in upstream's JSON.
 fn responses(out: &mut Vec<u8>, value: &Value) {
-    for (code, response) in value.entries_at(&[]) {
-        named(out, 1, code, response, |out, value| nested(out, 1, value, self::response));
+    let codes = value.entries_at(&[]).filter(|(code, _)| *code != "default" && !is_extension(code));
+    let default = value.get("default").map(|response| ("default", response));
+    for (code, response) in default.into_iter().chain(codes) {
+        named(out, 1, code, response, response_or_reference);
     }
+    extensions(out, value, 2);
+}
+
+/// A oneof: a response or a reference to a response.
+fn response_or_reference(out: &mut Vec<u8>, value: &Value) {
+    if value.get("$ref").is_some() { nested(out, 2, value, reference) } else { nested(out, 1, value, response) }
 }
 
 fn response(out: &mut Vec<u8>, value: &Value) {
@@ -167,6 +241,8 @@ fn response(out: &mut Vec<u8>, value: &Value) {
     const FIELDS: Fields = &[
         ("description", 1, FieldEncoding::Text),
         ("schema", 2, FieldEncoding::Message(|out, value| nested(out, 1, value, schema))),
+        ("headers", 3, FieldEncoding::Named(header)),
+        ("examples", 4, FieldEncoding::Named(any)),
     ];
     fields(out, value, FIELDS, 5);
 }
@@ -177,14 +253,50 @@ fn security_requirement(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
+/// A oneof of the types of security, and for OAuth 2 of its flows.
 fn security_definition(out: &mut Vec<u8>, value: &Value) {
+    const BASIC: Fields = &[("type", 1, FieldEncoding::Text), ("description", 2, FieldEncoding::Text)];
     const API_KEY: Fields = &[
         ("type", 1, FieldEncoding::Text),
         ("name", 2, FieldEncoding::Text),
         ("in", 3, FieldEncoding::Text),
         ("description", 4, FieldEncoding::Text),
     ];
-    nested(out, 2, value, |out, value| fields(out, value, API_KEY, 5));
+    const OAUTH2: Fields = &[
+        ("type", 1, FieldEncoding::Text),
+        ("flow", 2, FieldEncoding::Text),
+        ("scopes", 3, FieldEncoding::Message(scopes)),
+    ];
+    const IMPLICIT: Fields = &[("authorizationUrl", 4, FieldEncoding::Text), ("description", 5, FieldEncoding::Text)];
+    const TOKEN: Fields = &[("tokenUrl", 4, FieldEncoding::Text), ("description", 5, FieldEncoding::Text)];
+    const ACCESS_CODE: Fields = &[
+        ("authorizationUrl", 4, FieldEncoding::Text),
+        ("tokenUrl", 5, FieldEncoding::Text),
+        ("description", 6, FieldEncoding::Text),
+    ];
+    let mut oauth2 = |message, own, extensions| {
+        nested_with(out, message, |out| {
+            known_fields(out, value, OAUTH2, 0);
+            fields(out, value, own, extensions);
+        });
+    };
+    match (value.str_at(&["type"]), value.str_at(&["flow"])) {
+        ("basic", _) => nested(out, 1, value, |out, value| fields(out, value, BASIC, 3)),
+        ("oauth2", "implicit") => oauth2(3, IMPLICIT, 6),
+        ("oauth2", "password") => oauth2(4, TOKEN, 6),
+        ("oauth2", "application") => oauth2(5, TOKEN, 6),
+        ("oauth2", _) => oauth2(6, ACCESS_CODE, 7),
+        _ => nested(out, 2, value, |out, value| fields(out, value, API_KEY, 5)),
+    }
+}
+
+fn scopes(out: &mut Vec<u8>, value: &Value) {
+    for (name, scope) in value.entries_at(&[]) {
+        nested_with(out, 1, |out| {
+            field(out, 1, FieldEncoding::Text, &Value::from(name));
+            field(out, 2, FieldEncoding::Text, scope);
+        });
+    }
 }
 
 fn schema(out: &mut Vec<u8>, value: &Value) {
@@ -214,6 +326,10 @@ fn schema(out: &mut Vec<u8>, value: &Value) {
         ("items", 23, FieldEncoding::Message(items)),
         ("allOf", 24, FieldEncoding::Messages(schema)),
         ("properties", 25, FieldEncoding::Named(schema)),
+        ("discriminator", 26, FieldEncoding::Text),
+        ("readOnly", 27, FieldEncoding::Bool),
+        ("externalDocs", 29, FieldEncoding::Message(external_docs)),
+        ("example", 30, FieldEncoding::Any),
     ];
     fields(out, value, FIELDS, 31);
 }
@@ -226,21 +342,34 @@ fn schema_or_bool(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
+/// A schema or an array of schemas.
 fn items(out: &mut Vec<u8>, value: &Value) {
-    nested(out, 1, value, schema);
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| nested(out, 1, item, schema)),
+        one => nested(out, 1, one, schema),
+    }
 }
 
 /// Writes the fields of a message in the order of their numbers, vendor extensions last.
-fn fields(out: &mut Vec<u8>, value: &Value, known: Fields, extensions: u32) {
+fn fields(out: &mut Vec<u8>, value: &Value, known: Fields, number_of_extensions: u32) {
+    known_fields(out, value, known, 0);
+    if number_of_extensions > 0 {
+        extensions(out, value, number_of_extensions);
+    }
+}
+
+/// Writes fields whose numbers in this message are greater by `offset`.
+fn known_fields(out: &mut Vec<u8>, value: &Value, known: Fields, offset: u32) {
     for (name, at, form) in known {
         if let Some(value) = value.get(name) {
-            field(out, *at, *form, value);
+            field(out, offset + *at, *form, value);
         }
     }
-    if extensions > 0 {
-        for (name, value) in value.entries_at(&[]).filter(|(name, _)| name.starts_with("x-")) {
-            named(out, extensions, name, value, any);
-        }
+}
+
+fn extensions(out: &mut Vec<u8>, value: &Value, at: u32) {
+    for (name, value) in value.entries_at(&[]).filter(|(name, _)| is_extension(name)) {
+        named(out, at, name, value, any);
     }
 }
 
@@ -257,11 +386,18 @@ fn field(out: &mut Vec<u8>, at: u32, form: FieldEncoding, value: &Value) {
             }
         }
         // Protobuf encodes negative numbers in two's complement.
-        FieldEncoding::Int => number(out, at, value.as_int().unwrap_or_default().cast_unsigned()),
-        FieldEncoding::Double => {
-            varint(out, u64::from(at) << 3 | u64::from(FIXED64));
-            out.extend_from_slice(&value.as_float().unwrap_or_default().to_le_bytes());
-        }
+        FieldEncoding::Int => match value.as_int() {
+            Some(0) | None => {}
+            Some(value) => number(out, at, value.cast_unsigned()),
+        },
+        FieldEncoding::Double => match value.as_float() {
+            None => {}
+            Some(value) if value.to_bits() == 0 => {}
+            Some(value) => {
+                varint(out, u64::from(at) << 3 | u64::from(FIXED64));
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+        },
         FieldEncoding::Any => nested(out, at, value, any),
         FieldEncoding::Anys => value.items_at(&[]).iter().for_each(|item| nested(out, at, item, any)),
         FieldEncoding::Message(write) => nested(out, at, value, write),
