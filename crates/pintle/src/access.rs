@@ -16,6 +16,7 @@ use pintle_value::Str;
 use crate::StartError;
 use crate::authentication::{AuthenticationOptions, AuthenticationReload};
 use crate::authorization::{AuthorizationMode, AuthorizationOptions, AuthorizationReload};
+use crate::certificates::FRONT_PROXY_NAME;
 use crate::service_accounts::ServiceAccountAuthentication;
 use crate::serving::ServingTls;
 
@@ -133,10 +134,22 @@ impl AccessOptions {
         Ok((builder, reload))
     }
 
-    /// The trust that aggregated servers need to authenticate clients and front proxies.
-    pub(crate) fn authentication_trust(&self, tls: &ServingTls) -> AuthenticationTrust {
-        let (client_ca, request_header_ca) = tls.client_authorities();
-        let RequestHeaderNames { username, uid, group, extra_prefixes, allowed_names } = self.request_headers.clone();
+    /// The trust that aggregated servers need to authenticate clients and front proxies. Without configured authorities
+    /// of front proxies, aggregated servers trust the server's own authority if the server calls them with its own
+    /// certificate (`uses_own_certificate`). The server itself does not trust it.
+    pub(crate) fn authentication_trust(
+        &self,
+        tls: &ServingTls,
+        uses_own_certificate: bool,
+        gates: &Gates,
+    ) -> AuthenticationTrust {
+        let (client_ca, mut request_header_ca) = tls.client_authorities();
+        let mut headers = self.request_headers.clone();
+        if uses_own_certificate && !tls.has_front_proxies() {
+            request_header_ca = tls.built_in().front_proxy_authority.certificate;
+            headers = own_request_headers(gates);
+        }
+        let RequestHeaderNames { username, uid, group, extra_prefixes, allowed_names } = headers;
         AuthenticationTrust {
             client_ca,
             request_header_ca,
@@ -146,6 +159,19 @@ impl AccessOptions {
             extra_header_prefixes: extra_prefixes,
             allowed_names,
         }
+    }
+}
+
+/// The headers in which the server itself names users to aggregated servers, and the common name of its certificate.
+fn own_request_headers(gates: &Gates) -> RequestHeaderNames {
+    let texts = |text: &str| vec![text.to_owned()];
+    let has_uid = gates.is_enabled(Feature::REMOTE_REQUEST_HEADER_UID);
+    RequestHeaderNames {
+        username: texts("X-Remote-User"),
+        uid: if has_uid { texts("X-Remote-Uid") } else { Vec::new() },
+        group: texts("X-Remote-Group"),
+        extra_prefixes: texts("X-Remote-Extra-"),
+        allowed_names: texts(FRONT_PROXY_NAME),
     }
 }
 

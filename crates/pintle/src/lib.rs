@@ -26,6 +26,7 @@ mod client_certificate;
 mod cluster_keys;
 mod config_file;
 mod engine;
+mod front_proxy;
 mod kubeconfig;
 mod migration;
 mod renewal;
@@ -41,6 +42,7 @@ pub use authentication::{AuthenticationOptions, OidcOptions, TokenWebhookOptions
 pub use authorization::{AuthorizationMode, AuthorizationOptions};
 pub use client_certificate::{CertificateUser, sign_client_certificate};
 pub use engine::{Engine, EtcdConfig, EtcdServersOverride, StoreFolder};
+pub use front_proxy::AggregatorOptions;
 pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 pub use migration::{MigrationError, MigrationOptions, MigrationReport, MigrationTarget, migrate};
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};

@@ -8,6 +8,7 @@ use pintle_store::{Clock, Timestamp};
 use time::OffsetDateTime;
 
 use crate::certificates::{CertificateError, ClockBounds, KeyFolder, KeyPlan, write_private};
+use crate::front_proxy::FrontProxyIdentity;
 use crate::kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 use crate::serving::{LOOPBACK_NAME, ServingError, ServingTls};
 
@@ -18,6 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(300);
 /// Renews the server's own certificates.
 pub(crate) struct CertificateRenewal {
     pub(crate) tls: Arc<ServingTls>,
+    pub(crate) front_proxy: Arc<FrontProxyIdentity>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The time at which the server started.
     pub(crate) started: OffsetDateTime,
@@ -63,7 +65,9 @@ impl CertificateRenewal {
                 Some(path) => write_private(path, &self.kubeconfig(certificates)),
                 None => Ok(()),
             }
-        })
+        })?;
+        self.front_proxy.set_built_in(&keys.certificates);
+        Ok(())
     }
 
     /// The administrator's kubeconfig.
@@ -91,4 +95,43 @@ impl CertificateRenewal {
 pub(crate) fn time_of(now: Timestamp) -> OffsetDateTime {
     let seconds = i64::try_from(now.0 / 1000).unwrap_or(i64::MAX);
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_store::ManualClock;
+
+    use super::*;
+    use crate::certificates::{Certificates, new_key, sec1_pem};
+    use crate::front_proxy::AggregatorOptions;
+    use crate::serving::TlsOptions;
+
+    #[test]
+    fn a_renewal_replaces_the_client_certificate_for_aggregated_servers() {
+        let start = Timestamp(1_800_000_000_000);
+        let certificates = Certificates::generate(&[], time_of(start)).expect("certificates");
+        let front_proxy = FrontProxyIdentity::load(AggregatorOptions::default(), &certificates).expect("an identity");
+        let mut receiver = front_proxy.aggregation().client_certificate;
+        let clock = Arc::new(ManualClock::new(start));
+        let renewal = CertificateRenewal {
+            tls: ServingTls::load(TlsOptions::default(), certificates.clone()).expect("TLS"),
+            front_proxy,
+            clock: clock.clone(),
+            started: time_of(start),
+            names: Vec::new(),
+            service_account_key: sec1_pem(&new_key().expect("a key")).expect("PEM"),
+            data_dir: None,
+            kubeconfig: None,
+            url: String::new(),
+            advertised_url: None,
+        };
+        renewal.renew().expect("nothing to renew");
+        assert!(!receiver.has_changed().expect("a sender"));
+        clock.advance(Duration::from_secs(3600 * 24 * 3600));
+        renewal.renew().expect("a renewal");
+        let renewed = receiver.borrow_and_update().clone().expect("a certificate");
+        assert_eq!(renewed.chain, renewal.tls.built_in().front_proxy.certificate.as_bytes());
+        assert_ne!(renewed.chain, certificates.front_proxy.certificate.as_bytes());
+        assert_eq!(renewed.key, certificates.front_proxy.key.as_bytes());
+    }
 }

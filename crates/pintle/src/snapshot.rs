@@ -17,9 +17,7 @@ use crate::server::StartError;
 #[derive(Clone)]
 pub struct Snapshot {
     pub(crate) objects: StoreSnapshot,
-    pub(crate) certificates: Certificates,
-    /// The private key of service accounts, in PEM.
-    pub(crate) service_account_key: String,
+    keys: KeyFolder,
 }
 
 impl fmt::Debug for Snapshot {
@@ -40,7 +38,7 @@ impl Snapshot {
             let why = format!("{} is not the data directory of a server", data_dir.display());
             return Err(StartError::Options(why));
         }
-        let (certificates, service_account_key) = (keys.certificates()?, keys.service_account_key()?);
+        keys.check_complete()?;
         let store = EmbeddedStore::open(data_dir, EmbeddedOptions::default())?;
         let unfinished = migration::unfinished(&store, KEY_PREFIX).await;
         let objects = StoreSnapshot::of(&store).await;
@@ -48,7 +46,7 @@ impl Snapshot {
         if let Some(why) = unfinished? {
             return Err(StartError::Options(why));
         }
-        Ok(Self { objects: objects?, certificates, service_account_key })
+        Ok(Self { objects: objects?, keys })
     }
 
     /// The objects that a store has now.
@@ -58,7 +56,7 @@ impl Snapshot {
         service_account_key: &str,
     ) -> Result<Self, pintle_store::Error> {
         let objects = StoreSnapshot::of(&**store).await?;
-        Ok(Self { objects, certificates: certificates.clone(), service_account_key: service_account_key.to_owned() })
+        Ok(Self { objects, keys: KeyFolder::of_keys(certificates, service_account_key) })
     }
 
     /// The keys for a server whose folder has these files. Missing files come from the snapshot.
@@ -66,7 +64,7 @@ impl Snapshot {
     /// # Errors
     /// The folder has the keys of another cluster.
     pub(crate) fn keys_for(&self, stored: &KeyFolder) -> Result<KeyFolder, StartError> {
-        stored.completed_by(&self.certificates, &self.service_account_key).ok_or_else(|| {
+        stored.completed_by(&self.keys).ok_or_else(|| {
             let folder = stored.file("").display().to_string();
             let why = format!("the folder {} has the keys of another cluster", folder.trim_end_matches('/'));
             StartError::Options(why)

@@ -34,8 +34,9 @@ pub use access::{
     ReloadableJwtAuthenticators, TokenWebhookAuthenticator, WebhookAuthorizer, record_authorization_reload,
 };
 pub use cluster::{
-    Cluster, Component, KubeletOptions, MemoryBudget, MemoryUsage, OWN_RECORDS_PREFIX, ResidentMemory,
-    SERVER_ADDRESSES_PREFIX, ServiceAccountConfig, StorageMetrics, StorageOverride, TreeEncoder,
+    AggregationOptions, Cluster, Component, FrontProxyCertificate, KubeletOptions, MemoryBudget, MemoryUsage,
+    OWN_RECORDS_PREFIX, ResidentMemory, SERVER_ADDRESSES_PREFIX, ServiceAccountConfig, StorageMetrics, StorageOverride,
+    TreeEncoder,
 };
 pub use controllers::ControllerOptions;
 pub use conversion::StoredForm;

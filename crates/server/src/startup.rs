@@ -27,9 +27,9 @@ use self::manifests::load_manifests;
 use crate::access::AccessControl;
 use crate::cluster::flags::Flags;
 use crate::cluster::{
-    Cluster, Component, Indexers, KubeletOptions, Lifecycle, Limits, MemoryBudget, Outbound, OverrideStorage,
-    RECORD_PREFIXES, ServedKinds, ServiceAccountConfig, Settings, StorageMetrics, StorageOverride, Stores, TreeEncoder,
-    start_memory_task,
+    AggregationOptions, Cluster, Component, Indexers, KubeletOptions, Lifecycle, Limits, MemoryBudget, Outbound,
+    OverrideStorage, RECORD_PREFIXES, ServedKinds, ServiceAccountConfig, Settings, StorageMetrics, StorageOverride,
+    Stores, TreeEncoder, start_memory_task,
 };
 use crate::controllers::{ControllerOptions, RunningControllers, start_crds};
 use crate::http::cors::Cors;
@@ -98,6 +98,8 @@ pub struct ClusterConfig {
     pub memory: Option<MemoryBudget>,
     /// The configuration of connections to kubelets.
     pub kubelets: KubeletOptions,
+    /// The configuration of connections to the API servers of APIServices.
+    pub aggregation: AggregationOptions,
     /// The observers of requests and their answers.
     pub observers: Vec<Arc<dyn RequestObserver>>,
 }

@@ -215,7 +215,7 @@ fn own_certificates_are_renewed_while_the_server_runs() {
         let file = |path: &str| std::fs::read_to_string(folder.join(path)).expect("a file");
         let authority = cluster.authority();
         assert!(is_served(&cluster, &authority, "localhost").await);
-        let parts = ["ca", "apiserver", "admin"];
+        let parts = ["ca", "apiserver", "admin", "front-proxy-ca", "front-proxy-client"];
         let before: Vec<String> = parts.iter().map(|part| file(&format!("pki/{part}.crt"))).collect();
         let (ca_key, kubeconfig) = (file("pki/ca.key"), file("admin.kubeconfig"));
         // No renewal is due.
@@ -310,6 +310,35 @@ fn front_proxies_name_users_in_headers() {
         ] {
             let response = get(&cluster, &cluster.authority(), "localhost", client, headers).await.expect("a response");
             assert!(response.contains(expect), "{headers:?} {expect}: {response}");
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn the_built_in_front_proxy_is_trusted_by_aggregated_servers_only() {
+    run(async {
+        let cluster = Cluster::durable_with_options(bootstrapped()).await;
+        let folder = cluster.data_dir().expect("a folder").join("pki");
+        let file = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a file");
+        let trust = cluster.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication").await;
+        let trust = trust.expect(200).json()["data"].take();
+        let expect = serde_json::json!({
+            "client-ca-file": file("ca.crt").replace("\r\n", "\n"),
+            "requestheader-allowed-names": r#"["front-proxy-client"]"#,
+            "requestheader-client-ca-file": file("front-proxy-ca.crt").replace("\r\n", "\n"),
+            "requestheader-extra-headers-prefix": r#"["X-Remote-Extra-"]"#,
+            "requestheader-group-headers": r#"["X-Remote-Group"]"#,
+            "requestheader-uid-headers": r#"["X-Remote-Uid"]"#,
+            "requestheader-username-headers": r#"["X-Remote-User"]"#,
+        });
+        assert_eq!(trust, expect);
+        // This server trusts only authorities of front proxies that are configured.
+        let client = (file("front-proxy-client.crt"), file("front-proxy-client.key"));
+        for headers in [&["X-Remote-User: jane", "X-Remote-Group: system:masters"][..], &[]] {
+            let response = get(&cluster, &cluster.authority(), "localhost", Some(&client), headers).await;
+            let response = response.expect("a response");
+            assert!(response.contains("HTTP/1.1 401"), "{headers:?}: {response}");
         }
         cluster.stop().await;
     });

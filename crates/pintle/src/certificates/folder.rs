@@ -17,6 +17,9 @@ const FOLDER: &str = "pki";
 pub(super) const SERVICE_ACCOUNT_KEY: &str = "sa.key";
 pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "sa.pub";
 
+/// The number of [`Part`]s.
+pub(super) const PARTS: usize = 5;
+
 /// The owner of a certificate and a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -26,16 +29,31 @@ pub(crate) enum Part {
     Serving,
     /// The administrator.
     Admin,
+    /// The authority of the front proxy.
+    FrontProxyAuthority,
+    /// The server as the front proxy of aggregated servers.
+    FrontProxy,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 3] = [Self::Authority, Self::Serving, Self::Admin];
+    pub(crate) const ALL: [Self; PARTS] =
+        [Self::Authority, Self::Serving, Self::Admin, Self::FrontProxyAuthority, Self::FrontProxy];
+
+    /// The authority that signs the certificate of this part.
+    pub(super) fn authority(self) -> Self {
+        match self {
+            Self::Authority | Self::Serving | Self::Admin => Self::Authority,
+            Self::FrontProxyAuthority | Self::FrontProxy => Self::FrontProxyAuthority,
+        }
+    }
 
     fn name(self) -> &'static str {
         match self {
             Self::Authority => "ca",
             Self::Serving => "apiserver",
             Self::Admin => "admin",
+            Self::FrontProxyAuthority => "front-proxy-ca",
+            Self::FrontProxy => "front-proxy-client",
         }
     }
 
@@ -62,7 +80,7 @@ pub(super) struct PartFiles {
 pub(crate) struct KeyFolder {
     /// The path of the folder; `None` if nothing is stored.
     path: Option<PathBuf>,
-    parts: [PartFiles; 3],
+    parts: [PartFiles; PARTS],
     pub(super) service_account_key: Option<String>,
     pub(super) service_account_public_key: Option<String>,
 }
@@ -102,31 +120,49 @@ impl KeyFolder {
         running: &Certificates,
         service_account_key: &str,
     ) -> Result<Self, CertificateError> {
-        let mut folder = Self { path: data_dir.map(|data_dir| data_dir.join(FOLDER)), ..Self::default() };
+        let mut folder = Self::of_keys(running, service_account_key);
+        folder.path = data_dir.map(|data_dir| data_dir.join(FOLDER));
         if let Some(path) = &folder.path {
             for part in Part::ALL {
                 folder.parts[part as usize].predecessors = predecessors(path, part)?;
             }
         }
-        let mut files = folder.completed_by(running, service_account_key).unwrap_or(folder);
-        files.service_account_public_key = Some(String::new());
-        Ok(files)
+        folder.service_account_public_key = Some(String::new());
+        Ok(folder)
     }
 
-    /// Completes missing files with the keys of a running server. `None` if the existing key of the authority or of
+    /// The keys of a server that are not stored.
+    pub(crate) fn of_keys(certificates: &Certificates, service_account_key: &str) -> Self {
+        let files = |(_, pair): (Part, &CertificateAndKey)| PartFiles {
+            certificate: Some(pair.certificate.clone()),
+            key: Some(pair.key.clone()),
+            predecessors: Vec::new(),
+        };
+        Self {
+            parts: certificates.pairs().map(files),
+            service_account_key: Some(service_account_key.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Completes missing files with the files of another server. `None` if the existing key of the authority or of
     /// service accounts is another one.
-    pub(crate) fn completed_by(&self, running: &Certificates, service_account_key: &str) -> Option<Self> {
+    pub(crate) fn completed_by(&self, other: &Self) -> Option<Self> {
         let mut files = self.clone();
-        let pairs = [&running.authority, &running.serving, &running.admin];
-        for (part, pair) in Part::ALL.into_iter().zip(pairs) {
-            let PartFiles { certificate, key, .. } = &mut files.parts[part as usize];
+        for (existing, other) in files.parts.iter_mut().zip(&other.parts) {
+            if existing.key.is_none() {
+                existing.key.clone_from(&other.key);
+            }
             // An existing certificate may belong to another key.
-            if key.get_or_insert_with(|| pair.key.clone()) == &pair.key && certificate.is_none() {
-                *certificate = Some(pair.certificate.clone());
+            if existing.key == other.key && existing.certificate.is_none() {
+                existing.certificate.clone_from(&other.certificate);
             }
         }
-        let is_same = files.part(Part::Authority).key.as_deref() == Some(&*running.authority.key)
-            && files.service_account_key.get_or_insert_with(|| service_account_key.to_owned()) == service_account_key;
+        if files.service_account_key.is_none() {
+            files.service_account_key.clone_from(&other.service_account_key);
+        }
+        let is_same = files.part(Part::Authority).key == other.part(Part::Authority).key
+            && files.service_account_key == other.service_account_key;
         is_same.then_some(files)
     }
 
@@ -168,16 +204,28 @@ impl KeyFolder {
     /// # Errors
     /// A file is missing, or a certificate does not belong to its key.
     pub(crate) fn certificates(&self) -> Result<Certificates, CertificateError> {
-        let [authority, serving, admin] = Part::ALL.map(|part| self.pair(part));
-        Ok(Certificates { authority: authority?, serving: serving?, admin: admin? })
+        let [authority, serving, admin, front_proxy_authority, front_proxy] = Part::ALL.map(|part| self.pair(part));
+        Ok(Certificates {
+            authority: authority?,
+            serving: serving?,
+            admin: admin?,
+            front_proxy_authority: front_proxy_authority?,
+            front_proxy: front_proxy?,
+        })
     }
 
-    /// The private key of service accounts, which must exist.
+    /// Checks that the keys of a server are complete. A server of an earlier version has no front proxy.
     ///
     /// # Errors
-    /// The key is missing.
-    pub(crate) fn service_account_key(&self) -> Result<String, CertificateError> {
-        self.existing(&self.service_account_key, SERVICE_ACCOUNT_KEY)
+    /// A file is missing, or a certificate does not belong to its key.
+    pub(crate) fn check_complete(&self) -> Result<(), CertificateError> {
+        for part in Part::ALL {
+            let PartFiles { certificate, key, .. } = self.part(part);
+            if part.authority() == Part::Authority || certificate.is_some() || key.is_some() {
+                self.pair(part)?;
+            }
+        }
+        self.existing(&self.service_account_key, SERVICE_ACCOUNT_KEY).map(drop)
     }
 
     fn existing(&self, text: &Option<String>, name: &str) -> Result<String, CertificateError> {

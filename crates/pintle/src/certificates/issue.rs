@@ -9,14 +9,18 @@ use time::{Duration, OffsetDateTime};
 
 use super::CertificateAndKey;
 use super::details::CertificateDetails;
+use super::folder::Part;
 use super::keys::read_key;
 use crate::client_certificate::{CertificateUser, client_certificate};
 use crate::serving::LOOPBACK_NAME;
 
 /// How much the clock of a client may be behind.
 pub const CLOCK_SKEW: Duration = Duration::hours(1);
-/// The common name of an authority that the server makes.
+/// The common names of the authorities that the server makes.
 const AUTHORITY_NAME: &str = "pintle-ca";
+const FRONT_PROXY_AUTHORITY_NAME: &str = "pintle-front-proxy-ca";
+/// The common name with which the server calls aggregated servers, as in kubeadm.
+pub(crate) const FRONT_PROXY_NAME: &str = "front-proxy-client";
 /// The lifetime of the authority's certificate, in days.
 const AUTHORITY_DAYS: i64 = 3650;
 /// The lifetime of the certificates that the authority signs, in days.
@@ -24,21 +28,28 @@ const LEAF_DAYS: i64 = 3650;
 
 /// Issues the certificate of an authority for its key. All certificates for a key have the same subject, so the
 /// authority's signatures stay valid.
-pub(crate) fn authority(key: &KeyPair, now: OffsetDateTime) -> Result<String, rcgen::Error> {
-    let mut params = certificate_params(AUTHORITY_NAME, now, AUTHORITY_DAYS)?;
+pub(crate) fn authority(part: Part, key: &KeyPair, now: OffsetDateTime) -> Result<String, rcgen::Error> {
+    let mut params = certificate_params(common_name(part), now, AUTHORITY_DAYS)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     Ok(params.self_signed(key)?.pem())
 }
 
+fn common_name(authority: Part) -> &'static str {
+    match authority.authority() {
+        Part::FrontProxyAuthority => FRONT_PROXY_AUTHORITY_NAME,
+        _ => AUTHORITY_NAME,
+    }
+}
+
 /// The subject of an authority that the server makes.
-pub(crate) fn authority_name() -> String {
-    format!("CN={AUTHORITY_NAME}")
+pub(crate) fn authority_name(part: Part) -> String {
+    format!("CN={}", common_name(part))
 }
 
 /// True if an authority's certificate was issued by [`authority`], and not by the operator.
-pub(crate) fn is_own_authority(certificate: &CertificateDetails) -> bool {
-    certificate.is_self_issued && certificate.subject == authority_name()
+pub(crate) fn is_own_authority(part: Part, certificate: &CertificateDetails) -> bool {
+    certificate.is_self_issued && certificate.subject == authority_name(part)
 }
 
 /// The host names and addresses for which the serving certificate is valid.
@@ -81,6 +92,16 @@ pub(crate) fn serving(
 /// Issues the administrator's client certificate for a key.
 pub(crate) fn admin(authority: &CertificateAndKey, key: &KeyPair, now: OffsetDateTime) -> Result<String, rcgen::Error> {
     let user = CertificateUser { name: "kubernetes-admin", groups: &[SYSTEM_PRIVILEGED_GROUP] };
+    client_certificate(authority, key, user, now - CLOCK_SKEW, now + Duration::days(LEAF_DAYS))
+}
+
+/// Issues the client certificate with which the server calls aggregated servers, for a key.
+pub(crate) fn front_proxy(
+    authority: &CertificateAndKey,
+    key: &KeyPair,
+    now: OffsetDateTime,
+) -> Result<String, rcgen::Error> {
+    let user = CertificateUser { name: FRONT_PROXY_NAME, groups: &[] };
     client_certificate(authority, key, user, now - CLOCK_SKEW, now + Duration::days(LEAF_DAYS))
 }
 

@@ -1,5 +1,6 @@
 //! The server's own certificates and private keys: an authority, a serving certificate, the administrator's client
-//! certificate and the key that signs tokens of service accounts. They are created at the first start and stored in the
+//! certificate and the key that signs tokens of service accounts. The client certificate for aggregated servers has an
+//! authority of its own, because its clients can name any user. All are created at the first start and stored in the
 //! folder `pki` of the data directory (`KeyFolder`). A private key is never overwritten. It is never replaced with a
 //! new key if another file shows that it existed (`KeyPlan`).
 
@@ -22,10 +23,10 @@ use time::OffsetDateTime;
 pub(crate) use self::clock_check::{ClockBounds, newest_commit};
 pub(crate) use self::details::CertificateDetails;
 pub(crate) use self::folder::KeyFolder;
-use self::folder::Part;
 pub use self::folder::write_private;
+use self::folder::{PARTS, Part};
 pub use self::issue::CLOCK_SKEW;
-pub(crate) use self::issue::serial_number;
+pub(crate) use self::issue::{FRONT_PROXY_NAME, serial_number};
 pub(crate) use self::keys::{new_key, read_key, sec1_pem};
 pub(crate) use self::plan::KeyPlan;
 
@@ -114,7 +115,7 @@ impl fmt::Debug for CertificateAndKey {
     }
 }
 
-/// The certificates for TLS and for the authentication of the administrator.
+/// The certificates for TLS, for the authentication of the administrator, and for calls of aggregated servers.
 #[derive(Clone, Debug)]
 pub struct Certificates {
     /// The authority.
@@ -123,6 +124,10 @@ pub struct Certificates {
     pub serving: CertificateAndKey,
     /// The administrator, a member of `system:masters`.
     pub admin: CertificateAndKey,
+    /// The authority of the front proxy. Aggregated servers accept any user name from its clients.
+    pub front_proxy_authority: CertificateAndKey,
+    /// The server as the front proxy of aggregated servers.
+    pub front_proxy: CertificateAndKey,
 }
 
 impl Certificates {
@@ -141,6 +146,17 @@ impl Certificates {
     /// A file cannot be read, or its content is not of the type that its name says.
     pub fn load(data_dir: &Path) -> Result<Self, CertificateError> {
         KeyFolder::read(data_dir)?.certificates()
+    }
+
+    /// The certificates and keys in the order of [`Part::ALL`].
+    fn pairs(&self) -> [(Part, &CertificateAndKey); PARTS] {
+        [
+            (Part::Authority, &self.authority),
+            (Part::Serving, &self.serving),
+            (Part::Admin, &self.admin),
+            (Part::FrontProxyAuthority, &self.front_proxy_authority),
+            (Part::FrontProxy, &self.front_proxy),
+        ]
     }
 }
 

@@ -88,9 +88,11 @@ impl KeyPlan {
     ) -> Result<Self, CertificateError> {
         let files = seed.unwrap_or(stored);
         let mut planner = Planner { files, names, now, changes: Vec::new() };
-        let authority = planner.authority()?;
+        let authority = planner.authority(Part::Authority)?;
         let serving = planner.leaf(Part::Serving, &authority)?;
         let admin = planner.leaf(Part::Admin, &authority)?;
+        let front_proxy_authority = planner.authority(Part::FrontProxyAuthority)?;
+        let front_proxy = planner.leaf(Part::FrontProxy, &front_proxy_authority)?;
         let service_account_key = match &files.service_account_key {
             Some(key) => key.clone(),
             None if files.service_account_public_key.is_some() => {
@@ -101,7 +103,7 @@ impl KeyPlan {
             }
             None => sec1_pem(&new_key()?)?,
         };
-        let certificates = Certificates { authority, serving, admin };
+        let certificates = Certificates { authority, serving, admin, front_proxy_authority, front_proxy };
         Ok(Self { certificates, service_account_key, stored: stored.clone(), changes: planner.changes, now })
     }
 
@@ -120,6 +122,8 @@ impl KeyPlan {
             Part::Authority => &mut self.certificates.authority,
             Part::Serving => &mut self.certificates.serving,
             Part::Admin => &mut self.certificates.admin,
+            Part::FrontProxyAuthority => &mut self.certificates.front_proxy_authority,
+            Part::FrontProxy => &mut self.certificates.front_proxy,
         }
     }
 
@@ -165,8 +169,7 @@ impl KeyPlan {
     /// A file cannot be written.
     pub(crate) fn write(&self) -> Result<(), CertificateError> {
         let stored = &self.stored;
-        let Certificates { authority, serving, admin } = &self.certificates;
-        let pairs = [(Part::Authority, authority), (Part::Serving, serving), (Part::Admin, admin)];
+        let pairs = self.certificates.pairs();
         let mut keys: Vec<(String, &str)> = Vec::new();
         for (part, pair) in pairs.iter().filter(|(part, _)| stored.part(*part).key.is_none()) {
             keys.push((part.key_file(), &pair.key));
@@ -207,17 +210,19 @@ impl KeyPlan {
             };
             log(message, &stored.file(&change.part.certificate_file()), certificate, &change.need.why, None);
         }
-        let details = CertificateDetails::of(&authority.certificate).filter(|details| !is_own_authority(details));
-        if let Some(need) = details.and_then(|details| Need::of_validity(&details, self.now, AUTHORITY_RENEWAL)) {
-            let (file, reason) =
-                (Part::Authority.certificate_file(), "this server has not made it and does not renew it");
-            log(
-                "The authority has to be renewed",
-                &stored.file(&file),
-                &authority.certificate,
-                &need.why,
-                Some(reason),
-            );
+        for (part, authority) in pairs.iter().filter(|(part, _)| part.authority() == *part) {
+            let details = CertificateDetails::of(&authority.certificate);
+            let details = details.filter(|details| !is_own_authority(*part, details));
+            if let Some(need) = details.and_then(|details| Need::of_validity(&details, self.now, AUTHORITY_RENEWAL)) {
+                let (file, reason) = (part.certificate_file(), "this server has not made it and does not renew it");
+                log(
+                    "The authority has to be renewed",
+                    &stored.file(&file),
+                    &authority.certificate,
+                    &need.why,
+                    Some(reason),
+                );
+            }
         }
         Ok(())
     }
@@ -250,35 +255,38 @@ fn log(message: &'static str, file: &Path, certificate: &str, why: &str, reason:
 }
 
 impl Planner<'_> {
-    /// The authority. All trust depends on its key, so a new key is created only in an empty folder.
-    fn authority(&mut self) -> Result<CertificateAndKey, CertificateError> {
-        let files = self.files.part(Part::Authority);
+    /// An authority. All trust depends on its key, so a new key is created only if there is no certificate of the
+    /// authority.
+    fn authority(&mut self, part: Part) -> Result<CertificateAndKey, CertificateError> {
+        let files = self.files.part(part);
         // A key without a certificate has signed nothing: a first start may have been interrupted.
-        let sibling = Part::ALL.into_iter().find(|part| self.files.part(*part).certificate.is_some());
+        let signed = move || Part::ALL.into_iter().filter(move |other| other.authority() == part);
+        let sibling = signed().find(|part| self.files.part(*part).certificate.is_some());
         let sibling = sibling.map(Part::certificate_file);
-        let (pem, key) = self.key(Part::Authority, sibling)?;
+        let (pem, key) = self.key(part, sibling)?;
         let current = files.certificate.clone();
-        let file = self.files.file(&Part::Authority.certificate_file());
+        let file = self.files.file(&part.certificate_file());
         let unusable = |why: String| CertificateError::Unusable { path: file.clone(), why };
         let details = current.as_deref().and_then(CertificateDetails::of);
         if details.as_ref().is_some_and(|details| !details.is_of(&key)) {
-            return Err(unusable(format!("it is not the certificate of {}", Part::Authority.key_file())));
+            return Err(unusable(format!("it is not the certificate of {}", part.key_file())));
         }
-        let (now, is_own) = (self.now, details.as_ref().is_none_or(is_own_authority));
+        let (now, is_own) = (self.now, details.as_ref().is_none_or(|details| is_own_authority(part, details)));
         let need = |pem: Option<&str>| match pem.and_then(CertificateDetails::of) {
             None => Some(Need::urgent("is missing")),
             // Only the operator can renew an authority that the operator has made.
             Some(details) => Need::of_validity(&details, now, AUTHORITY_RENEWAL).filter(|n| is_own || n.is_urgent),
         };
-        let stranger = [Part::Serving, Part::Admin].into_iter().find_map(|part| {
-            let details = CertificateDetails::of(self.files.part(part).certificate.as_deref()?)?;
-            (details.issuer != issue::authority_name()).then(|| (part.certificate_file(), details.issuer))
+        let own_name = issue::authority_name(part);
+        let stranger = signed().filter(|leaf| *leaf != part).find_map(|leaf| {
+            let details = CertificateDetails::of(self.files.part(leaf).certificate.as_deref()?)?;
+            (details.issuer != own_name).then(|| (leaf.certificate_file(), details.issuer))
         });
         if let (None, Some((leaf, issuer))) = (&current, stranger) {
             return Err(unusable(format!("it is missing, and {leaf} was issued by {issuer}: restore it")));
         }
-        let certificate = self.certificate(Part::Authority, current, &key, None, need, |need| match is_own {
-            true => Ok(issue::authority(&key, now)?),
+        let certificate = self.certificate(part, current, &key, None, need, |need| match is_own {
+            true => Ok(issue::authority(part, &key, now)?),
             false => Err(unusable(format!("it {}; this server has not made it and does not renew it", need.why))),
         })?;
         Ok(CertificateAndKey { certificate, key: pem })
@@ -305,6 +313,7 @@ impl Planner<'_> {
         };
         let issue = |_: &Need| match part {
             Part::Serving => Ok(issue::serving(authority, &key, names, now)?),
+            Part::FrontProxy => Ok(issue::front_proxy(authority, &key, now)?),
             _ => Ok(issue::admin(authority, &key, now)?),
         };
         let current = files.certificate.clone();

@@ -63,7 +63,7 @@ fn no_private_key_changes_whichever_file_is_missing() {
     let folder = tempfile::tempdir().expect("a folder");
     start(folder.path(), &names(), now()).expect("new files");
     let complete = files(folder.path());
-    assert_eq!(complete.len(), 8);
+    assert_eq!(complete.len(), 12);
     for missing in complete.keys() {
         let path = folder.path().join("pki").join(missing);
         std::fs::remove_file(&path).expect("the file is there");
@@ -90,7 +90,14 @@ fn a_first_start_that_was_cut_off_is_completed() {
     start(folder.path(), &names(), now()).expect("new files");
     let complete = files(folder.path());
     // Keys are written at the same time, before everything else.
-    for kept in [&["admin.key"][..], &["apiserver.key", "sa.key"], &["ca.key", "sa.key"], &["sa.key", "sa.pub"]] {
+    for kept in [
+        &["admin.key"][..],
+        &["apiserver.key", "sa.key"],
+        &["ca.key", "sa.key"],
+        &["sa.key", "sa.pub"],
+        &["front-proxy-client.key"],
+        &["ca.key", "front-proxy-ca.key"],
+    ] {
         for (name, text) in &complete {
             let path = folder.path().join("pki").join(name);
             match kept.contains(&name.as_str()) {
@@ -117,7 +124,7 @@ fn an_authority_of_the_operator_is_used_and_never_replaced() {
         std::fs::write(folder.path().join("pki/ca.key"), key).expect("a file");
         let plan = start(folder.path(), &names(), now()).expect("certificates");
         assert_eq!(files(folder.path())["ca.key"], key);
-        let Certificates { authority, serving, admin } = plan.certificates;
+        let Certificates { authority, serving, admin, .. } = plan.certificates;
         assert!(is_signed_by(&serving.certificate, &authority.certificate));
         assert!(is_signed_by(&admin.certificate, &authority.certificate));
     }
@@ -178,8 +185,8 @@ fn certificates_are_renewed_for_their_keys_and_predecessors_are_kept() {
     assert_eq!(start(&names(), 0), [""; 0]);
     assert_eq!(start(&[], 3650 - 366), [""; 0]);
     assert_eq!(start(&["other.example.com".to_owned()], 0), ["apiserver.crt"]);
-    assert_eq!(start(&[], 3650 - 364), ["ca.crt"]);
-    assert_eq!(start(&[], 3650 - 89), ["admin.crt", "apiserver.crt"]);
+    assert_eq!(start(&[], 3650 - 364), ["ca.crt", "front-proxy-ca.crt"]);
+    assert_eq!(start(&[], 3650 - 89), ["admin.crt", "apiserver.crt", "front-proxy-client.crt"]);
     let after = files(folder.path());
     for (name, text) in &before {
         let is_kept = after.iter().any(|(kept, found)| kept.starts_with(name.as_str()) && found == text);
@@ -188,7 +195,12 @@ fn certificates_are_renewed_for_their_keys_and_predecessors_are_kept() {
     // While both are valid, the old authority verifies certificates of the new authority, and the other way round.
     let renewed = Certificates::load(folder.path()).expect("certificates");
     let then = u64::try_from((now() + Duration::days(3650 - 80)).unix_timestamp()).expect("a time");
-    for (authority, leaf) in [(&renewed.authority, &old.admin), (&old.authority, &renewed.admin)] {
+    for (authority, leaf) in [
+        (&renewed.authority, &old.admin),
+        (&old.authority, &renewed.admin),
+        (&renewed.front_proxy_authority, &old.front_proxy),
+        (&old.front_proxy_authority, &renewed.front_proxy),
+    ] {
         let authorities = pintle_server::http::authorities(authority.certificate.as_bytes()).expect("an authority");
         let leaf = CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).expect("a certificate");
         assert!(authorities.verify_client(&leaf, &[], std::time::Duration::from_secs(then)).is_ok());
@@ -201,13 +213,13 @@ fn a_certificate_of_another_key_or_authority_is_issued_again() {
     start(one.path(), &names(), now()).expect("new files");
     start(other.path(), &names(), now()).expect("new files");
     let before = files(one.path());
-    for name in ["admin.crt", "apiserver.crt"] {
+    for name in ["admin.crt", "apiserver.crt", "front-proxy-client.crt"] {
         std::fs::write(one.path().join("pki").join(name), &files(other.path())[name]).expect("a file");
     }
     std::fs::write(one.path().join("pki/admin.key"), &files(other.path())["admin.key"]).expect("a file");
     let plan = start(one.path(), &names(), now()).expect("certificates");
     let after = files(one.path());
-    for name in ["ca.crt", "ca.key", "apiserver.key"] {
+    for name in ["ca.crt", "ca.key", "apiserver.key", "front-proxy-ca.crt", "front-proxy-client.key"] {
         assert_eq!(before[name], after[name], "{name}");
     }
     assert_eq!(after["admin.key"], files(other.path())["admin.key"]);
@@ -261,7 +273,7 @@ fn a_server_goes_back_to_the_certificates_before_a_wrong_clock() {
     let mut plan = KeyPlan::new(&KeyFolder::read(folder.path()).expect("files"), None, &names(), then).expect("a plan");
     plan.check_clock(then, ClockBounds::Unknown).expect("nothing is known");
     plan.write().expect("files");
-    for name in ["ca.crt", "apiserver.crt", "admin.crt"] {
+    for name in ["ca.crt", "apiserver.crt", "admin.crt", "front-proxy-ca.crt", "front-proxy-client.crt"] {
         assert_ne!(files(folder.path())[name], before[name], "{name}");
     }
     let plan =
@@ -282,4 +294,69 @@ fn pairs_are_read_only_if_they_belong_together() {
     read().expect("a pair");
     std::fs::write(folder.path().join("pki/admin.key"), &files(folder.path())["ca.key"]).expect("a file");
     assert!(read().expect_err("an error").to_string().ends_with("it is not the certificate of admin.key"));
+}
+
+#[test]
+fn the_front_proxy_has_an_authority_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Certificates { authority, front_proxy_authority, front_proxy, .. } =
+        start(folder.path(), &names(), now()).expect("new files").certificates;
+    assert!(is_signed_by(&front_proxy.certificate, &front_proxy_authority.certificate));
+    assert!(!is_signed_by(&front_proxy.certificate, &authority.certificate));
+    assert_ne!(front_proxy_authority.key, authority.key);
+    let details = CertificateDetails::of(&front_proxy.certificate).expect("a certificate");
+    assert_eq!((&*details.subject, &*details.issuer), ("CN=front-proxy-client", "CN=pintle-front-proxy-ca"));
+    for name in files(folder.path()).keys() {
+        let metadata = std::fs::metadata(folder.path().join("pki").join(name)).expect("a file");
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_folder_of_an_earlier_version_gets_a_front_proxy() {
+    let is_of_front_proxy = |name: &&String| name.starts_with("front-proxy-");
+    let folder = tempfile::tempdir().expect("a folder");
+    start(folder.path(), &names(), now()).expect("new files");
+    let new: Vec<String> = files(folder.path()).keys().filter(is_of_front_proxy).cloned().collect();
+    let expect = ["front-proxy-ca.crt", "front-proxy-ca.key", "front-proxy-client.crt", "front-proxy-client.key"];
+    assert_eq!(new, expect);
+    for name in &new {
+        std::fs::remove_file(folder.path().join("pki").join(name)).expect("a file");
+    }
+    let (old, before) = (KeyFolder::read(folder.path()).expect("files"), files(folder.path()));
+    // The folder can be the beginning of another server, too.
+    old.check_complete().expect("the keys of an earlier version");
+    let other = tempfile::tempdir().expect("a folder");
+    let stored = KeyFolder::read(other.path()).expect("no files");
+    let seed = stored.completed_by(&old).expect("keys");
+    KeyPlan::new(&stored, Some(&seed), &names(), now()).expect("a plan").write().expect("files");
+    start(folder.path(), &names(), now() + DAY).expect("the missing files are made");
+    for data_dir in [folder.path(), other.path()] {
+        let after = files(data_dir);
+        assert!(before.iter().all(|(name, text)| name == "sa.pub" || after[name] == *text));
+        assert_eq!(after.keys().filter(is_of_front_proxy).cloned().collect::<Vec<_>>(), new);
+    }
+    // A part of the front proxy is not enough.
+    std::fs::remove_file(folder.path().join("pki/front-proxy-ca.key")).expect("a file");
+    let incomplete = KeyFolder::read(folder.path()).expect("files").check_complete().expect_err("an error");
+    assert!(incomplete.to_string().contains("pki/front-proxy-ca.key: "), "{incomplete}");
+    assert!(error(start(folder.path(), &names(), now())).contains("front-proxy-ca.key is missing, but "));
+}
+
+#[test]
+fn the_keys_of_another_front_proxy_stay() {
+    let [one, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    start(one.path(), &names(), now()).expect("new files");
+    start(other.path(), &names(), now()).expect("new files");
+    let [before, pki] = [files(one.path()), files(other.path())];
+    for name in pki.keys().filter(|name| !name.starts_with("front-proxy-ca")) {
+        std::fs::remove_file(other.path().join("pki").join(name)).expect("a file");
+    }
+    let stored = KeyFolder::read(other.path()).expect("files");
+    let seed = stored.completed_by(&KeyFolder::read(one.path()).expect("files")).expect("keys");
+    let plan = KeyPlan::new(&stored, Some(&seed), &names(), now()).expect("a plan");
+    plan.write().expect("files");
+    let after = files(other.path());
+    assert_eq!((&after["ca.key"], &after["front-proxy-ca.key"]), (&before["ca.key"], &pki["front-proxy-ca.key"]));
+    assert!(is_signed_by(&plan.certificates.front_proxy.certificate, &after["front-proxy-ca.crt"]));
 }

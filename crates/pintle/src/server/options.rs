@@ -19,6 +19,7 @@ use pintle_store::{Clock, Revision, Store, SystemClock, Vfs};
 
 use crate::access::AccessOptions;
 use crate::engine::Engine;
+use crate::front_proxy::AggregatorOptions;
 use crate::service_accounts::ServiceAccountOptions;
 use crate::serving::TlsOptions;
 use crate::snapshot::Snapshot;
@@ -111,6 +112,8 @@ pub struct Options {
     pub allow_privileged: bool,
     /// How kubelets are reached for logs, exec, attach, port forwarding and proxies.
     pub kubelets: KubeletOptions,
+    /// How the API servers of APIServices are called.
+    pub aggregation: AggregatorOptions,
     /// The origins that CORS allows, as regular expressions.
     pub cors_allowed_origins: Vec<String>,
     /// Whether the server runs the controllers on which the API relies. They stand by while a controller manager is
@@ -187,6 +190,7 @@ impl Default for Options {
             gates: Gates::default(),
             allow_privileged: true,
             kubelets: KubeletOptions::default(),
+            aggregation: AggregatorOptions::default(),
             cors_allowed_origins: Vec::new(),
             controllers: true,
             every_namespace_objects: false,

@@ -22,6 +22,7 @@ use crate::advertise;
 use crate::certificates::{CertificateError, Certificates, KeyFolder, KeyPlan, newest_commit};
 use crate::cluster_keys::ServerKeys;
 use crate::engine::{Engine, wait_until_readable};
+use crate::front_proxy::FrontProxyIdentity;
 use crate::migration;
 use crate::renewal::{CertificateRenewal, time_of};
 use crate::request_log::RequestLog;
@@ -86,6 +87,9 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     };
     let mut keys = plan_keys(&options, &names, now).inspect_err(|error| refused(error))?;
     let tls = ServingTls::load(options.tls.clone(), keys.certificates.clone())?;
+    let front_proxy = FrontProxyIdentity::load(options.aggregation.clone(), &keys.certificates);
+    let front_proxy = front_proxy.map_err(StartError::Options)?;
+    front_proxy.warn_if_refused(&tls, now);
     let address = SocketAddr::new(options.bind_address, options.port);
     let bind = |error| StartError::Bind { address, error };
     let listener = Listener::bind(address, tls.config(), options.listener.clone()).await.map_err(bind)?;
@@ -121,12 +125,14 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
             let bounds = newest_commit(&*store, prefix).await.map_err(StartError::Unreadable)?;
             keys.check_clock(now, bounds).inspect_err(|error| refused(error))?;
             tls.set_built_in(keys.certificates.clone(), |_| Ok(()))?;
+            front_proxy.set_built_in(&keys.certificates);
         }
         keys.write()?;
         server_keys.record(&*store, prefix, accepts_change).await?;
     }
     let certificates = keys.certificates;
-    let trust = options.register.then(|| options.access.authentication_trust(&tls));
+    let trust =
+        options.register.then(|| options.access.authentication_trust(&tls, front_proxy.is_built_in(), &options.gates));
     let mut observers = options.observers;
     let request_log = options.request_log.as_deref().map(RequestLog::open).transpose()?;
     observers.extend(request_log.iter().map(|log| log.observer()));
@@ -173,6 +179,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         event_ttl: options.event_ttl,
         memory: options.memory,
         kubelets: options.kubelets,
+        aggregation: front_proxy.aggregation(),
         observers,
     })
     .await?;
@@ -180,6 +187,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let path = options.kubeconfig.or_else(|| options.data_dir.as_ref().map(|dir| dir.join("admin.kubeconfig")));
     let renewal = Arc::new(CertificateRenewal {
         tls,
+        front_proxy,
         clock: options.clock,
         started: now,
         names,
@@ -304,7 +312,11 @@ async fn follow_certificates(task: BackgroundTask, renewal: Arc<CertificateRenew
         let (task, renewal) = (task.clone(), renewal.clone());
         async move {
             task.report_success();
-            tokio::join!(renewal.tls.clone().reload_when_changed(), renewal.run());
+            tokio::join!(
+                renewal.tls.clone().reload_when_changed(),
+                renewal.front_proxy.clone().reload_when_changed(),
+                renewal.run()
+            );
             Ok(())
         }
     };

@@ -7,6 +7,7 @@ pub(crate) mod conversion_cache;
 mod corrupt;
 pub(crate) mod flags;
 mod followed;
+mod front_proxy;
 mod indexers;
 mod kubelets;
 mod lazy;
@@ -44,6 +45,7 @@ use pintle_value::time::Time;
 
 pub(crate) use self::contended_keys::Turn;
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
+pub use self::front_proxy::{AggregationOptions, FrontProxyCertificate};
 pub(crate) use self::indexers::{Indexers, built_in_decode_error, custom_decode_error};
 pub use self::kubelets::KubeletOptions;
 pub(crate) use self::kubelets::{KubeletAddress, KubeletClient, join_host_port};
