@@ -158,7 +158,12 @@ fn a_failed_start_leaves_no_folder() {
     let text = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(!output.status.success() && !data_dir.exists(), "{text}");
     assert!(text.contains(&format!("failed to listen on 127.0.0.1:{number}: ")), "{text}");
-    for flags in [["--client-ca-file", "/missing"], ["--service-account-issuer", ""], ["--cors-allowed-origins", "("]] {
+    for flags in [
+        ["--client-ca-file", "/missing"],
+        ["--service-account-issuer", ""],
+        ["--cors-allowed-origins", "("],
+        ["--proxy-client-cert-file=/missing", "--proxy-client-key-file=/missing"],
+    ] {
         refused(&data_dir, &flags);
         assert!(!data_dir.exists(), "{flags:?}");
     }

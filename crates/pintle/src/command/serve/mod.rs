@@ -1,6 +1,7 @@
 //! `pintle serve`: its flags, the server that they describe, and how it runs until a signal ends it.
 
 mod admission_flags;
+mod aggregation_flags;
 mod authentication_flags;
 mod authorization_flags;
 mod etcd_flags;
@@ -31,6 +32,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::admission_flags::AdmissionFlags;
+use self::aggregation_flags::AggregationFlags;
 use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
 use self::etcd_flags::EtcdFlags;
@@ -114,6 +116,8 @@ pub(crate) struct Serve {
     services: ServiceFlags,
     #[command(flatten)]
     kubelets: KubeletFlags,
+    #[command(flatten)]
+    aggregation: AggregationFlags,
     #[command(flatten)]
     admission: AdmissionFlags,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
@@ -449,6 +453,7 @@ impl Serve {
             gates,
             allow_privileged: self.allow_privileged,
             kubelets: self.kubelets.options(),
+            aggregation: self.aggregation.options(),
             cors_allowed_origins: StringSlice::concat(&self.cors_allowed_origins),
             controllers: self.controllers == Controllers::Auto,
             every_namespace_objects: true,
