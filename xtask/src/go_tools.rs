@@ -1,6 +1,6 @@
-//! Builds the Go programs in `tools`. They are kubectl from its published module, test clients on client-go and
-//! controller-runtime, services that answer access reviews, an aggregated API server, and the timing of Go's
-//! serializers. Each `go.mod` pins the versions, so that the programs do not depend on the machine's installed versions.
+//! Builds the Go programs in `tools`. They are kubectl from its published module, and test clients on client-go and
+//! controller-runtime. They are also services that answer access reviews, an aggregated API server, and the timing of
+//! Go's serializers. Each `go.mod` pins the versions, so that the programs do not depend on the machine's installed versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -11,9 +11,9 @@ use pintle_registry::{ApiError, BoxFuture, DeletionPropagation, GroupResource, R
 use pintle_supervisor::BackgroundTask;
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
-use crate::WorkQueues;
+use crate::{ApiServiceOutages, RemoteEvent, RemoteOperation, RemoteResource, RemoteResources, WorkQueues};
 
 /// The field manager of the server's own writes.
 pub const SERVER_MANAGER: &str = "kube-apiserver";
@@ -96,6 +96,41 @@ pub trait ClusterClient: Send + Sync + 'static {
 
     /// The metrics of the work queues.
     fn work_queues(&self) -> &WorkQueues;
+
+    /// How often APIServices became unavailable.
+    fn api_service_outages(&self) -> &ApiServiceOutages;
+
+    /// Asks the API server of an APIService whether it serves the group version. The inner error is the message for the
+    /// condition of the APIService.
+    ///
+    /// # Errors
+    /// The outer error: the API server cannot be asked, because the APIService has no usable certificate authorities.
+    fn probe_api_service(self: Arc<Self>, name: Str) -> BoxFuture<'static, Result<Result<(), String>, ApiError>>;
+
+    /// The resources that other API servers serve now.
+    fn remote_resources(&self) -> Arc<RemoteResources>;
+
+    /// Notifies each time that the resources of other API servers change.
+    fn remote_changes(&self) -> watch::Receiver<()>;
+
+    /// Follows the objects of a resource of another API server as long as the receiver exists. The events have the
+    /// prefix of the resource.
+    fn follow_remote(
+        self: Arc<Self>,
+        resource: Arc<RemoteResource>,
+        events: mpsc::Sender<(Str, RemoteEvent)>,
+    ) -> BoxFuture<'static, ()>;
+
+    /// Sends a request to another API server as this server. Returns the objects of the response.
+    ///
+    /// # Errors
+    /// The API server cannot be reached, or refuses the request.
+    fn request_remote(
+        self: Arc<Self>,
+        resource: RemoteResource,
+        namespace: Str,
+        operation: RemoteOperation,
+    ) -> BoxFuture<'static, Result<Vec<Value>, ApiError>>;
 
     /// Completes after a duration of the cluster's clock.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;

@@ -10,11 +10,14 @@ use pintle_locks::Mutex;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
 use pintle_store::{Change, MemoryStore, Store, SystemClock};
 use pintle_supervisor::BackgroundTask;
-use pintle_value::Value;
 use pintle_value::time::Time;
-use tokio::sync::watch;
+use pintle_value::{Str, Value};
+use tokio::sync::{mpsc, watch};
 
-use crate::{CaughtUp, ClusterClient, DeleteRequest, LeaderElection, ObjectRef, UpdateFn, WorkQueues};
+use crate::{
+    ApiServiceOutages, CaughtUp, ClusterClient, DeleteRequest, LeaderElection, ObjectRef, RemoteEvent, RemoteOperation,
+    RemoteResource, RemoteResources, UpdateFn, WorkQueues,
+};
 
 /// Indexes nothing.
 struct NoIndexer;
@@ -32,6 +35,7 @@ pub(crate) struct FakeCluster {
     registry: Mutex<Arc<Registry>>,
     registry_changes: watch::Sender<()>,
     work_queues: WorkQueues,
+    outages: ApiServiceOutages,
     gates: Gates,
 }
 
@@ -48,6 +52,7 @@ impl FakeCluster {
             registry: Mutex::new(Arc::new(registry(&["pods", "configmaps"]))),
             registry_changes: watch::Sender::new(()),
             work_queues: WorkQueues::default(),
+            outages: ApiServiceOutages::default(),
             gates: Gates::default(),
         })
     }
@@ -110,6 +115,39 @@ impl ClusterClient for FakeCluster {
 
     fn work_queues(&self) -> &WorkQueues {
         &self.work_queues
+    }
+
+    fn api_service_outages(&self) -> &ApiServiceOutages {
+        &self.outages
+    }
+
+    fn probe_api_service(self: Arc<Self>, _: Str) -> BoxFuture<'static, Result<Result<(), String>, ApiError>> {
+        Box::pin(async { Err(ApiError::MethodNotAllowed) })
+    }
+
+    fn remote_resources(&self) -> Arc<RemoteResources> {
+        Arc::default()
+    }
+
+    fn remote_changes(&self) -> watch::Receiver<()> {
+        self.registry_changes.subscribe()
+    }
+
+    fn follow_remote(
+        self: Arc<Self>,
+        _: Arc<RemoteResource>,
+        _: mpsc::Sender<(Str, RemoteEvent)>,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+
+    fn request_remote(
+        self: Arc<Self>,
+        _: RemoteResource,
+        _: Str,
+        _: RemoteOperation,
+    ) -> BoxFuture<'static, Result<Vec<Value>, ApiError>> {
+        Box::pin(async { Err(ApiError::MethodNotAllowed) })
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

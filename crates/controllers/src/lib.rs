@@ -10,7 +10,7 @@
 //! - the status of resource quotas
 //! - type checks of admission policies
 //! - the configuration of flow control
-//! - the local APIServices
+//! - the local APIServices, and the conditions of all APIServices
 //! - the repair of the allocations of services
 //! - the records of storage versions
 //! - the reconciler of the objects that every cluster and every namespace has
@@ -46,6 +46,7 @@ mod namespaces;
 mod object_reconciler;
 mod objects;
 mod policy_status;
+mod remote;
 mod resource_quota;
 mod server_registration;
 mod service_cidrs;
@@ -59,7 +60,8 @@ mod work_queue_metrics;
 use std::sync::Arc;
 
 pub use api_services::{
-    API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, create_missing_api_services, run_api_services,
+    API_SERVICE_REGISTRATION_TASK, ApiServiceOutages, LOCAL_API_SERVICES_TASK, REMOTE_API_SERVICES_TASK,
+    create_missing_api_services, run_api_services,
 };
 pub use authentication_trust::authentication_config_map;
 pub use client::{CaughtUp, ClusterClient, DeleteRequest, ObjectRef, SERVER_MANAGER, UpdateFn};
@@ -70,6 +72,7 @@ pub use flow_control::{FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK};
 pub use leader_election::{ELECTION_LEASE, ELECTION_TASK, LeaderElection, run_while_leading};
 pub use legacy_token_tracking::legacy_token_tracking;
 pub use object_reconciler::{DesiredObject, OBJECT_RECONCILER_TASK, ObjectReconciler};
+pub use remote::{RemoteEvent, RemoteOperation, RemoteResource, RemoteResources};
 pub use server_registration::{
     ENDPOINTS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration,
     server_name,

@@ -223,6 +223,17 @@ impl HttpsServer {
         Self::start_with_validity(&["127.0.0.1"], Some(2001), &[], answer).await
     }
 
+    /// Starts a server whose certificate is for some names and expired long ago.
+    pub async fn start_expired_with_names<A>(
+        names: &[&str],
+        answer: impl Fn(ReceivedRequest) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = SentResponse> + Send + 'static,
+    {
+        Self::start_with_validity(names, Some(2001), &[], answer).await
+    }
+
     /// Starts a server whose certificate is valid until the beginning of a year, if a year is given. It negotiates
     /// these protocols, or uses HTTP/1.1 if there are none.
     async fn start_with_validity<A>(

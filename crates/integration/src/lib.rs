@@ -15,6 +15,7 @@
 //! Failed assertions panic with the request and the response.
 
 mod access_services;
+mod aggregated_server;
 mod attacks;
 mod bootstrapped;
 mod client;
@@ -32,6 +33,7 @@ mod time;
 mod tools;
 
 pub use access_services::AccessServices;
+pub use aggregated_server::AggregatedServer;
 pub use attacks::{ATTACKS, Attack, AttackEnd, AttackTarget};
 pub use bootstrapped::bootstrapped;
 pub use client::{Client, ConnectionError, Protocol, RequestBuilder, Response, ResponseStream, Watch};

@@ -74,8 +74,9 @@ pub use self::core::pod::{
     bind, check_binding, is_evicted_without_budget, mark_evicted, may_become_ready, qos_class, validate_toleration_list,
 };
 pub use apiregistration::{
-    ApiServiceManagement, api_service_name, api_services_resource, built_in_api_services, custom_api_service,
-    has_own_availability, is_available_api_service, is_local_api_service, set_availability,
+    ApiServiceAvailability, ApiServiceManagement, ApiServicePriorities, RemoteApiService, api_service_name,
+    api_services_resource, built_in_api_services, custom_api_service, is_available_api_service, is_local_api_service,
+    set_availability,
 };
 pub use apiserverinternal::{RecordedStorageVersion, recorded_storage_versions, storage_versions_resource};
 pub use builtin::{all_resources, all_resources_with, resources, resources_in, storage_version_hash, unserved_hubs};

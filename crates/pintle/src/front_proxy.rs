@@ -1,5 +1,5 @@
-//! The client certificate with which the server calls the API servers of APIServices: the server's own one, or files
-//! that are read again when they change (upstream: `dynamiccertificates.DynamicCertKeyPairContent`).
+//! The client certificate with which the server calls the API servers of APIServices. It is the server's own one, or comes
+//! from files that are read again when they change (upstream: `dynamiccertificates.DynamicCertKeyPairContent`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub struct AggregatorOptions {
     /// Whether the server connects to an endpoint of a service instead of its cluster IP
     /// (`--enable-aggregator-routing`).
     pub routes_to_endpoints: bool,
+    /// Whether redirects are passed on to clients (`--aggregator-reject-forwarding-redirect`).
+    pub forwards_redirects: bool,
 }
 
 /// The client certificate in use.
@@ -61,6 +63,7 @@ impl FrontProxyIdentity {
         AggregationOptions {
             client_certificate: self.certificate.subscribe(),
             routes_to_endpoints: self.options.routes_to_endpoints,
+            forwards_redirects: self.options.forwards_redirects,
         }
     }
 
@@ -188,7 +191,8 @@ mod tests {
     }
 
     fn load(files: Option<CertificateFiles>, built_in: &Certificates) -> Result<Arc<FrontProxyIdentity>, String> {
-        let options = AggregatorOptions { client_certificate: files, routes_to_endpoints: true };
+        let options =
+            AggregatorOptions { client_certificate: files, routes_to_endpoints: true, forwards_redirects: false };
         FrontProxyIdentity::load(options, built_in)
     }
 
@@ -245,8 +249,8 @@ mod tests {
         assert_eq!(error(), format!("open {}: no such file or directory", files.key.display()));
     }
 
-    /// What a server publishes for aggregated servers, with an authority of front proxies, with files of a client
-    /// certificate, and with feature gates.
+    /// The trust that a server publishes for aggregated servers. The arguments are the authority of front proxies, the
+    /// files of a client certificate, and the feature gates.
     fn trust(
         request_header_ca: Option<&str>,
         has_files: bool,

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, HeaderValue, Method, Uri};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::upgrade::OnUpgrade;
 use pintle_auth::{Authorization, UserInfo};
@@ -25,6 +25,7 @@ use crate::access::{AccessControl, forbidden_error};
 use crate::cluster::{Cluster, RecordedRequest, RequestSeries};
 use crate::conversion::MemoizedConversions;
 use crate::http::ConnectionGuard;
+use crate::request::audit_id::audit_id;
 use crate::request::body_budget::{HeldBody, TooManyBytes};
 use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
 use crate::request::in_flight::InFlightRequest;
@@ -82,6 +83,8 @@ pub(crate) struct RequestContext {
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     /// Counts a connection as long-running.
     pub(crate) long_running: Mutex<Option<GaugeGuard<RequestSeries>>>,
+    /// The ID of the request for audit, see [`RequestContext::audit_id`].
+    pub(crate) audit_id: OnceLock<HeaderValue>,
     pub(crate) recorder: Recorder,
     /// The request's objects that were already converted to other versions.
     pub(crate) conversions: Arc<MemoizedConversions>,
@@ -96,6 +99,11 @@ impl Drop for RequestContext {
 }
 
 impl RequestContext {
+    /// The ID of the request for audit.
+    pub(crate) fn audit_id(&self) -> &HeaderValue {
+        self.audit_id.get_or_init(|| audit_id(&self.headers))
+    }
+
     /// The negotiation endpoint of plain objects in all served encodings.
     pub(crate) fn endpoint(&self) -> EndpointRestrictions {
         EndpointRestrictions { has_cbor: self.cluster.settings.cbor, ..EndpointRestrictions::PLAIN }

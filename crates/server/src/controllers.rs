@@ -1,19 +1,20 @@
 //! Implements the interface of the controllers (`pintle_controllers`), and starts and stops them.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_auth::AuthenticationTrust;
 use pintle_cache::{CacheError, EventStream, WatchCache};
 use pintle_catalog::Catalog;
 use pintle_controllers::{
-    CaughtUp, ClusterClient, CrdController, CrdHost, DeleteRequest, DesiredObject, LeaderElection, ObjectReconciler,
-    ObjectRef, SYSTEM_NAMESPACES, ServerIdentity, ServerRegistration, StorageVersionManager, TokenSecretContents,
-    UpdateFn, WorkQueues, authentication_config_map, create_missing_api_services, every_namespace_objects,
-    legacy_token_tracking, prepare_default_service_cidr, run_allocation_repair, run_api_services, run_controllers,
-    run_default_service_cidr, run_flow_control, run_policy_type_checks, run_resource_quotas,
-    run_service_cidr_protection, run_storage_version_collector, run_storage_version_updater, run_while_leading,
+    ApiServiceOutages, CaughtUp, ClusterClient, CrdController, CrdHost, DeleteRequest, DesiredObject, LeaderElection,
+    ObjectReconciler, ObjectRef, RemoteEvent, RemoteOperation, RemoteResource, RemoteResources, SYSTEM_NAMESPACES,
+    ServerIdentity, ServerRegistration, StorageVersionManager, TokenSecretContents, UpdateFn, WorkQueues,
+    authentication_config_map, create_missing_api_services, every_namespace_objects, legacy_token_tracking,
+    prepare_default_service_cidr, run_allocation_repair, run_api_services, run_controllers, run_default_service_cidr,
+    run_flow_control, run_policy_type_checks, run_resource_quotas, run_service_cidr_protection,
+    run_storage_version_collector, run_storage_version_updater, run_while_leading,
 };
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::{ServiceNetwork, recorded_storage_versions};
@@ -22,9 +23,13 @@ use pintle_registry::{ApiError, BoxFuture, GroupResource, ObjectClient, Registry
 use pintle_supervisor::BackgroundTask;
 use pintle_value::time::Time;
 use pintle_value::{Str, Value};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::aggregation::{
+    REMOTE_DISCOVERY_TASK, REMOTE_OPENAPI_TASK, follow_remote, probe, remote_resources, request_remote, run_discovery,
+    run_openapi,
+};
 use crate::cluster::Cluster;
 use crate::write::{InternalClient, delete_all, delete_kind};
 
@@ -133,6 +138,10 @@ impl RunningControllers {
             reconciler.create_missing(&client, &SYSTEM_NAMESPACES),
             prepare_default_service_cidr(&client, &ranges)
         );
+        if controller_options.api_services {
+            // Controllers have to know from the start which versions other API servers serve.
+            cluster.enable_api_services();
+        }
         cluster.spawn_until_shutdown(self.election.run(&client));
         if controller_options.controllers {
             let issuer = cluster.settings.service_accounts.issuer.clone();
@@ -157,7 +166,8 @@ impl RunningControllers {
         run_as_leader(cluster, run_allocation_repair);
         run_as_leader(cluster, move |client| run_default_service_cidr(client, ranges.clone()));
         if controller_options.api_services {
-            cluster.enable_api_services();
+            follow_api_servers(cluster, REMOTE_DISCOVERY_TASK, run_discovery);
+            follow_api_servers(cluster, REMOTE_OPENAPI_TASK, run_openapi);
             run_as_leader(cluster, move |client| run_api_services(client, built_in.clone()));
         }
         if let Some((manager, identity)) =
@@ -220,6 +230,27 @@ impl RunningControllers {
     }
 }
 
+/// Follows documents of other API servers.
+fn follow_api_servers<F: Future<Output = ()> + Send + 'static>(
+    cluster: &Arc<Cluster>,
+    name: &'static str,
+    run: impl Fn(Weak<Cluster>) -> F + Send + Sync + 'static,
+) {
+    let task = cluster.lifecycle.background_tasks.task(name);
+    let weak = Arc::downgrade(cluster);
+    cluster.spawn_until_shutdown(async move {
+        let start = || {
+            task.report_success();
+            let running = run(weak.clone());
+            async move {
+                running.await;
+                Ok(())
+            }
+        };
+        task.supervise(start, || weak.strong_count() == 0).await;
+    });
+}
+
 /// Runs controllers while this server is elected to run them.
 fn run_as_leader<F: Future<Output = ()> + Send + 'static>(
     cluster: &Arc<Cluster>,
@@ -268,6 +299,42 @@ impl ClusterClient for Cluster {
 
     fn work_queues(&self) -> &WorkQueues {
         &self.metrics.work_queues
+    }
+
+    fn api_service_outages(&self) -> &ApiServiceOutages {
+        &self.metrics.api_service_outages
+    }
+
+    fn probe_api_service(self: Arc<Self>, name: Str) -> BoxFuture<'static, Result<Result<(), String>, ApiError>> {
+        Box::pin(async move {
+            let service = self.api_services().and_then(|index| index.get_by_name(&name));
+            probe(&self, &*service.ok_or(ApiError::NoSuchPath)?).await
+        })
+    }
+
+    fn remote_resources(&self) -> Arc<RemoteResources> {
+        remote_resources(self)
+    }
+
+    fn remote_changes(&self) -> watch::Receiver<()> {
+        Cluster::remote_changes(self)
+    }
+
+    fn follow_remote(
+        self: Arc<Self>,
+        resource: Arc<RemoteResource>,
+        events: mpsc::Sender<(Str, RemoteEvent)>,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(follow_remote(Arc::downgrade(&self), resource, events))
+    }
+
+    fn request_remote(
+        self: Arc<Self>,
+        resource: RemoteResource,
+        namespace: Str,
+        operation: RemoteOperation,
+    ) -> BoxFuture<'static, Result<Vec<Value>, ApiError>> {
+        Box::pin(async move { request_remote(&self, &resource, &namespace, operation).await })
     }
 
     fn registry(&self) -> Arc<Registry> {

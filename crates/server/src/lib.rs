@@ -9,6 +9,7 @@
 //! ```
 
 mod access;
+mod aggregation;
 mod client_protocols;
 mod cluster;
 mod connect;

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, HeaderName, HeaderValue, WARNING};
+use http::header::{CACHE_CONTROL, HeaderValue, WARNING};
 use http::{HeaderMap, Method, StatusCode, Version};
 use hyper::body::Incoming;
 
@@ -24,11 +24,9 @@ use crate::http::cors::{self, Cors};
 use crate::http::unread_body::{self, BodyProtocol};
 use crate::http::{Body, LastResponse, Peer, Response, ResponseDeadline, move_to_own_task};
 use crate::observe::{Observers, close_connection};
+use crate::request::audit_id::{AUDIT_ID, audit_id};
 use crate::request::body_budget;
 use crate::request::in_flight::InFlightLimits;
-
-/// The header with the ID of a request in audit events and logs.
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The limits of the duration and the number of requests.
 #[derive(Clone, Debug)]
@@ -129,7 +127,7 @@ fn complete(request: &RequestContext, origin: Option<HeaderValue>, response: &mu
     if let Some(deadline) = request.deadline.instant() {
         response.extensions_mut().insert(ResponseDeadline(deadline));
     }
-    set_common_headers(&request.headers, origin, response);
+    set_common_headers(request.audit_id().clone(), origin, response);
     for warning in request.recorder.headers() {
         response.headers_mut().append(WARNING, warning);
     }
@@ -157,27 +155,23 @@ async fn end(request: &Arc<RequestContext>, observers: &Observers, protocol: Bod
 fn preflight(headers: &HeaderMap, origin: Option<HeaderValue>) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    set_common_headers(headers, origin, &mut response);
+    set_common_headers(audit_id(headers), origin, &mut response);
     response
 }
 
 /// Sets the headers that every response has. `origin` is the request's origin, if CORS allows it.
-fn set_common_headers(request: &HeaderMap, origin: Option<HeaderValue>, response: &mut Response) {
+fn set_common_headers(audit_id: HeaderValue, origin: Option<HeaderValue>, response: &mut Response) {
     let headers = response.headers_mut();
     if !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     }
-    headers.insert(AUDIT_ID, audit_id(request));
+    // As in upstream, the ID that a backend returns follows the server's own.
+    let of_backend: Vec<HeaderValue> = headers.get_all(AUDIT_ID).iter().cloned().collect();
+    headers.insert(AUDIT_ID, audit_id);
+    for id in of_backend {
+        headers.append(AUDIT_ID, id);
+    }
     if let Some(origin) = origin {
         cors::set_response_headers(origin, headers);
     }
-}
-
-/// The audit ID of a request. It is the client's ID, unchanged, if the client sends one, otherwise a new ID.
-fn audit_id(headers: &HeaderMap) -> HeaderValue {
-    let own = headers.get(AUDIT_ID).filter(|id| !id.is_empty()).cloned();
-    own.unwrap_or_else(|| {
-        let id = uuid::Uuid::new_v4().to_string();
-        HeaderValue::from_maybe_shared(bytes::Bytes::from(id)).unwrap_or_else(|_| HeaderValue::from_static(""))
-    })
 }

@@ -251,7 +251,7 @@ impl ApiServer {
             ServedKinds::new(catalog.clone(), built_in, registry, &gates),
             Stores { main: config.store, cache, overrides, encoder: config.encoder, indexers },
             settings,
-            Outbound::new(config.kubelets, &gates),
+            Outbound::new(config.kubelets, config.aggregation, &gates),
             Limits::new(config.memory, config.limits.max_body_bytes_in_flight),
             Lifecycle::new(config.recovery, running.election.clone(), storage_versions),
             config.clock,

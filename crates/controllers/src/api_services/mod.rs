@@ -1,9 +1,10 @@
-//! Keeps the APIServices of the versions that the server serves itself (upstream: kube-aggregator's
-//! `pkg/controllers/autoregister` and `pkg/controllers/status/local`, and
+//! Keeps the APIServices of the versions that the server serves itself, and the conditions of all APIServices (upstream:
+//! kube-aggregator's `pkg/controllers/autoregister` and `pkg/controllers/status`, and
 //! `pkg/controlplane/controller/crdregistration`).
 
-mod availability;
+mod local_availability;
 mod registration;
+mod remote_availability;
 mod versions;
 
 use std::sync::Arc;
@@ -18,20 +19,25 @@ use crate::objects::{find, watch_cache_of};
 use crate::supervisor::supervise;
 use crate::{ClusterClient, ObjectRef};
 
+pub use self::remote_availability::ApiServiceOutages;
+
 /// The name of the background task that creates and deletes APIServices.
 pub const API_SERVICE_REGISTRATION_TASK: &str = "kube-apiserver-autoregistration";
+/// The name of the background task that keeps the condition of APIServices with a service.
+pub const REMOTE_API_SERVICES_TASK: &str = "apiservice-status-remote-available-controller";
 /// The name of the background task that keeps the condition of local APIServices.
-pub const API_SERVICE_AVAILABILITY_TASK: &str = "apiservice-status-local-available-controller";
+pub const LOCAL_API_SERVICES_TASK: &str = "apiservice-status-local-available-controller";
 /// How many APIServices are processed at the same time.
 const MAX_CONCURRENT: usize = 32;
 
-/// Keeps the local APIServices and their condition until the cluster is gone. `built_in` are the APIServices of the
-/// built-in versions.
+/// Keeps the local APIServices and the conditions of all APIServices until the cluster is gone. `built_in` are the
+/// APIServices of the built-in versions.
 pub fn run_api_services(
     client: &Arc<dyn ClusterClient>,
     built_in: Arc<[Value]>,
 ) -> impl Future<Output = ()> + Send + use<> {
-    let availability = supervise(client, API_SERVICE_AVAILABILITY_TASK, || false, availability::run);
+    let local = supervise(client, LOCAL_API_SERVICES_TASK, || false, local_availability::run);
+    let remote = supervise(client, REMOTE_API_SERVICES_TASK, || false, remote_availability::run);
     let registration = supervise(
         client,
         API_SERVICE_REGISTRATION_TASK,
@@ -39,7 +45,7 @@ pub fn run_api_services(
         move |client| registration::run(client, built_in.clone()),
     );
     async move {
-        tokio::join!(availability, registration);
+        tokio::join!(local, remote, registration);
     }
 }
 

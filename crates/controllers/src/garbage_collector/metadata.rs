@@ -88,7 +88,8 @@ impl ObjectMetadata {
         FIELDS.read(&object.json).map_or_else(Self::default, |tree| Self::of_tree(&tree))
     }
 
-    fn of_tree(tree: &Value) -> Self {
+    /// The metadata in the tree of an object.
+    pub(super) fn of_tree(tree: &Value) -> Self {
         let owner = |owner: &Value| OwnerReference {
             api_version: owner.str_at(&["apiVersion"]).into(),
             kind: owner.str_at(&["kind"]).into(),

@@ -12,16 +12,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_cache::{Event, Object, WatchCache};
-use pintle_registry::GroupVersionKind;
+use pintle_registry::{GroupVersionKind, Resource};
 use pintle_value::Str;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use self::graph::{Graph, ObjectIdentity};
 use self::metadata::{ObjectMetadata, OwnerReference};
-use self::reconcile::{OwnerState, ReconcileTarget, current_object, owner_state, reconcile};
-use self::resources::ResourceCache;
-use crate::informer::{InformerEvent, OrderedInformer};
+use self::reconcile::{OwnerState, ReconcileTarget, owner_state, reconcile};
+use self::resources::{Collection, ResourceCache};
+use crate::informer::{InformerEvent, OrderedInformer, RemoteChange, RemoteInformer, RemoteInformerEvent};
 use crate::work_queue::{ReconcileResult, WorkQueue};
 use crate::{ClusterClient, controller_manager};
 
@@ -44,6 +44,7 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
 
 enum Wakeup {
     Informer(InformerEvent<Arc<WatchCache>>),
+    Remote(RemoteInformerEvent),
     RegistryChanged,
     /// The queue may have room, or a worker found an object blocked by a kind that is not served.
     Queue(Option<(ObjectIdentity, GroupVersionKind)>),
@@ -52,6 +53,8 @@ enum Wakeup {
 
 struct GarbageCollector {
     informer: OrderedInformer,
+    /// Follows the objects of other API servers.
+    remote: RemoteInformer,
     registry_changes: watch::Receiver<()>,
     graph: Graph,
     /// The highest revision that the informer has reported.
@@ -73,6 +76,7 @@ impl GarbageCollector {
         let metrics = client.work_queues().queue("garbage_collector_attempt_to_delete");
         Self {
             informer: OrderedInformer::new(client),
+            remote: RemoteInformer::new(client, |resource| resource.has_verb("delete")),
             registry_changes: client.registry_changes(),
             graph: Graph::default(),
             reported_revision: 0,
@@ -88,6 +92,7 @@ impl GarbageCollector {
     async fn next_wakeup(&mut self) -> Option<Wakeup> {
         tokio::select! {
             event = self.informer.next() => Some(Wakeup::Informer(event)),
+            event = self.remote.next() => Some(Wakeup::Remote(event)),
             changed = self.registry_changes.changed() => changed.ok().map(|()| Wakeup::RegistryChanged),
             blocked = self.queue.wait() => Some(Wakeup::Queue(blocked)),
             () = sleep_until_some(self.standby_until) => Some(Wakeup::StandbyOver),
@@ -97,12 +102,13 @@ impl GarbageCollector {
     fn handle(&mut self, client: &Arc<dyn ClusterClient>, wakeup: Wakeup) {
         match wakeup {
             Wakeup::Informer(event) => self.handle_event(client, event),
+            Wakeup::Remote(event) => self.handle_remote_event(client, event),
             Wakeup::RegistryChanged => self.requeue_blocked(client),
             Wakeup::Queue(blocked) => blocked.into_iter().for_each(|(object, kind)| self.block(client, object, kind)),
             Wakeup::StandbyOver => self.standby_until = None,
         }
         // Nothing may be deleted before the dependents of all owners are known.
-        if self.informer.has_synced() {
+        if self.informer.has_synced() && self.remote.has_synced() {
             self.start(client);
         }
     }
@@ -118,13 +124,27 @@ impl GarbageCollector {
                     self.update(client, watch_cache.prefix(), previous.as_ref(), object.as_ref());
                 }
             }
-            InformerEvent::Reset(watch_cache) => {
-                let prefix = watch_cache.prefix();
-                self.graph.remove_collection(prefix);
-                self.deleting_dependents.retain(|_, object| object.prefix != *prefix);
-                self.blocked.retain(|object, _| object.prefix != *prefix);
-            }
+            InformerEvent::Reset(watch_cache) => self.forget_collection(watch_cache.prefix()),
         }
+    }
+
+    fn handle_remote_event(&mut self, client: &Arc<dyn ClusterClient>, event: RemoteInformerEvent) {
+        match event {
+            RemoteInformerEvent::Changed(changes) => {
+                for RemoteChange { prefix, before, after } in changes {
+                    self.update(client, &prefix, before.as_ref(), after.as_ref());
+                }
+            }
+            RemoteInformerEvent::Gone(prefix) => self.forget_collection(&prefix),
+            // Owners may be found now.
+            RemoteInformerEvent::ResourcesChanged => self.requeue_blocked(client),
+        }
+    }
+
+    fn forget_collection(&mut self, prefix: &Str) {
+        self.graph.remove_collection(prefix);
+        self.deleting_dependents.retain(|_, object| object.prefix != *prefix);
+        self.blocked.retain(|object, _| object.prefix != *prefix);
     }
 
     /// Applies the change of an object to the graph, and enqueues the objects that it concerns.
@@ -141,7 +161,10 @@ impl GarbageCollector {
             // Its dependents may have no other owner.
             let uid = old.as_ref().map_or_else(|| ObjectMetadata::read(deleted).uid, |metadata| metadata.uid.clone());
             self.enqueue_dependents(&uid);
-            self.graph.record_deletion(&uid, &deleted.key);
+            // Another API server may lose objects and get them back, so it is always asked.
+            if self.remote.resource(prefix).is_none() {
+                self.graph.record_deletion(&uid, &deleted.key);
+            }
         }
         if old.is_none() && new.is_none() {
             return;
@@ -236,9 +259,10 @@ impl GarbageCollector {
             self.standby_until = Some(Instant::now() + STANDBY_PERIOD);
             return;
         }
-        let Self { informer, graph, reported_revision, resources, queue, blocked, .. } = self;
+        let Self { informer, remote, graph, reported_revision, resources, queue, blocked, .. } = self;
         queue.start(|object| {
-            let Some(target) = reconcile_target((graph, *reported_revision), resources, client, object) else {
+            let collections = |object: &ObjectIdentity| resources.collection(client, remote, &object.prefix);
+            let Some(target) = reconcile_target((graph, *reported_revision), collections, client, object) else {
                 if informer.follows(&object.prefix) {
                     blocked.insert(object.clone(), None);
                 }
@@ -274,14 +298,18 @@ impl GarbageCollector {
 /// The graph's knowledge of an object; `None` if no version of the object's kind is served.
 fn reconcile_target(
     (graph, reported_revision): (&Graph, u64),
-    resources: &mut ResourceCache,
+    mut collections: impl FnMut(&ObjectIdentity) -> Option<Collection>,
     client: &Arc<dyn ClusterClient>,
     object: &ObjectIdentity,
 ) -> Option<ReconcileTarget> {
-    let mut with_resource = |object: &ObjectIdentity| Some((object.clone(), resources.get(client, &object.prefix)?));
-    let (object, resource) = with_resource(object)?;
-    let dependents = graph.dependents(&object.uid).filter_map(with_resource).collect();
-    let deleted_owners = current_object(client, &object, &resource).map(|current| {
+    let collection = collections(object)?;
+    let mut with_collection = |object: &ObjectIdentity| Some((object.clone(), collections(object)?));
+    let dependents = graph.dependents(&object.uid).filter_map(&mut with_collection).collect();
+    let current = match &collection {
+        Collection::Local(resource) => current_object(client, object, resource),
+        Collection::Remote(_) => None,
+    };
+    let deleted_owners = current.map(|current| {
         let owners = ObjectMetadata::read(&current).owners.into_iter();
         owners.filter(|owner| graph.is_deleted(owner, current.namespace())).map(|owner| owner.uid).collect()
     });
@@ -290,13 +318,27 @@ fn reconcile_target(
         dependents,
         deleted_owners: deleted_owners.unwrap_or_default(),
         reported_revision,
-        resource,
-        object,
+        collection,
+        object: object.clone(),
     })
+}
+
+/// The current state of an object of this server; `None` if it is gone or another object has its name.
+fn current_object(
+    client: &Arc<dyn ClusterClient>,
+    object: &ObjectIdentity,
+    resource: &Resource,
+) -> Option<Arc<Object>> {
+    let current = client.watch_cache(resource)?.get(&object.key, None).ok().flatten()?;
+    (ObjectMetadata::read(&current).uid == object.uid).then_some(current)
 }
 
 /// True if objects of a kind can be looked up.
 fn is_served(client: &Arc<dyn ClusterClient>, kind: &GroupVersionKind) -> bool {
+    let remote = client.remote_resources();
+    if remote.serves(kind) {
+        return remote.by_kind.contains_key(kind);
+    }
     client.registry().kind(kind).is_some_and(|resource| client.watch_cache(resource).is_some())
 }
 

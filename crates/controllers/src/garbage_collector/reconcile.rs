@@ -4,16 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use pintle_cache::Object;
-use pintle_registry::{ApiError, DeletionPropagation, GroupVersionKind, Resource, Scope};
+use pintle_registry::{ApiError, DeletionPropagation, GroupVersionKind, Scope};
 use pintle_value::metadata::{FOREGROUND, ORPHAN};
 use pintle_value::{Str, Value};
 
 use super::graph::ObjectIdentity;
 use super::metadata::{ObjectMetadata, OwnerReference};
+use super::resources::{Collection, CurrentObject, get_remote};
 use crate::ClusterClient;
-use crate::client::{DeleteRequest, ObjectRef};
-use crate::controller_manager::CONTROLLER_MANAGER;
 use crate::work_queue::ReconcileResult;
 
 /// How many dependents of an object are orphaned at the same time.
@@ -24,8 +22,8 @@ const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
 /// An object to reconcile, and the graph's knowledge of it when the reconciliation began.
 pub(super) struct ReconcileTarget {
     pub(super) object: ObjectIdentity,
-    pub(super) resource: Arc<Resource>,
-    pub(super) dependents: Vec<(ObjectIdentity, Arc<Resource>)>,
+    pub(super) collection: Collection,
+    pub(super) dependents: Vec<(ObjectIdentity, Collection)>,
     /// True if dependents block its foreground deletion.
     pub(super) is_blocked: bool,
     /// The revision up to which its dependents are known.
@@ -42,7 +40,7 @@ pub(super) enum OwnerState {
     DeletingDependents,
     /// It does not exist, or an object with another uid has its name.
     Absent,
-    /// Its kind is not served, or it is corrupt.
+    /// Its kind is not served or served by another API server, or it is corrupt.
     Unknown,
     /// A cluster-scoped object references a namespaced owner. Upstream leaves such objects alone.
     CrossNamespace,
@@ -50,8 +48,11 @@ pub(super) enum OwnerState {
 
 /// The state of an owner that an object in a namespace references.
 pub(super) fn owner_state(client: &Arc<dyn ClusterClient>, namespace: &str, owner: &OwnerReference) -> OwnerState {
-    let registry = client.registry();
-    let Some(resource) = registry.kind(&owner.gvk()) else { return OwnerState::Unknown };
+    let (registry, kind) = (client.registry(), owner.gvk());
+    if client.remote_resources().serves(&kind) {
+        return OwnerState::Unknown;
+    }
+    let Some(resource) = registry.kind(&kind) else { return OwnerState::Unknown };
     let Some(watch_cache) = client.watch_cache(resource) else { return OwnerState::Unknown };
     let key: Str = match resource.scope {
         Scope::Cluster => owner.name.clone(),
@@ -68,6 +69,34 @@ pub(super) fn owner_state(client: &Arc<dyn ClusterClient>, namespace: &str, owne
     }
 }
 
+/// Like [`owner_state`], and asks another API server if it has the kind of the owner.
+///
+/// # Errors
+/// The other API server cannot be asked.
+async fn current_owner_state(
+    client: &Arc<dyn ClusterClient>,
+    namespace: &str,
+    owner: &OwnerReference,
+) -> Result<OwnerState, ApiError> {
+    let state = owner_state(client, namespace, owner);
+    let OwnerState::Unknown = state else { return Ok(state) };
+    let Some(resource) = client.remote_resources().by_kind.get(&owner.gvk()).cloned() else { return Ok(state) };
+    let namespace = match (resource.is_namespaced, namespace) {
+        (true, "") => return Ok(OwnerState::CrossNamespace),
+        (true, namespace) => namespace,
+        (false, _) => "",
+    };
+    let Some(found) = get_remote(client, &resource, namespace, &owner.name).await? else {
+        return Ok(OwnerState::Absent);
+    };
+    let metadata = ObjectMetadata::of_tree(&found);
+    Ok(match metadata.uid == owner.uid {
+        false => OwnerState::Absent,
+        true if metadata.deletes_dependents => OwnerState::DeletingDependents,
+        true => OwnerState::Exists,
+    })
+}
+
 /// Reconciles an object. The object is blocked if an owner's kind is not served.
 ///
 /// # Errors
@@ -78,16 +107,17 @@ pub(super) async fn reconcile(
 ) -> Result<ReconcileResult<GroupVersionKind>, ApiError> {
     // An owner that is missing in an old state may have been created since.
     client.clone().catch_up().await?;
-    let Some(object) = current_object(client, &target.object, &target.resource) else {
+    let Some(object) = target.collection.current(client, &target.object).await? else {
         return Ok(ReconcileResult::Done);
     };
-    let metadata = ObjectMetadata::read(&object);
-    if metadata.is_terminating {
-        return reconcile_terminating(client, target, &object, &metadata).await;
+    if object.metadata.is_terminating {
+        return reconcile_terminating(client, target, &object).await;
     }
+    let metadata = object.metadata;
+    let (namespace, _) = target.object.namespace_and_name();
     let (mut existing, mut deleting, mut absent) = (0, Vec::new(), Vec::new());
     for owner in &metadata.owners {
-        match owner_state(client, object.namespace(), owner) {
+        match current_owner_state(client, namespace, owner).await? {
             OwnerState::Exists => existing += 1,
             OwnerState::DeletingDependents => deleting.push(owner.uid.clone()),
             OwnerState::Absent => absent.push(owner.uid.clone()),
@@ -102,17 +132,14 @@ pub(super) async fn reconcile(
     if existing > 0 {
         deleting.append(&mut absent);
         let removed = deleting;
-        update(client, &target.object, &target.resource, move |object| without_owners(object, &removed)).await?;
+        let compute = move |object: &Value| without_owners(object, &removed);
+        target.collection.update(client, &target.object, compute).await?;
         return Ok(ReconcileResult::Done);
     }
     let propagation = if !deleting.is_empty() && !target.dependents.is_empty() {
-        let is_deleting = |(dependent, resource): &(ObjectIdentity, Arc<Resource>)| {
-            current_object(client, dependent, resource)
-                .is_some_and(|object| ObjectMetadata::read(&object).deletes_dependents)
-        };
-        if target.dependents.iter().any(is_deleting) {
+        if has_deleting_dependent(client, target).await? {
             // The owners form a cycle: they must not wait for each other.
-            update(client, &target.object, &target.resource, without_blocking_owners).await?;
+            target.collection.update(client, &target.object, without_blocking_owners).await?;
         }
         DeletionPropagation::Foreground
     } else if metadata.has_orphan_finalizer {
@@ -122,26 +149,34 @@ pub(super) async fn reconcile(
     } else {
         DeletionPropagation::Background
     };
-    let Some(object) = current_object(client, &target.object, &target.resource) else {
+    let Some(object) = target.collection.current(client, &target.object).await? else {
         return Ok(ReconcileResult::Done);
     };
-    let owners = ObjectMetadata::read(&object).owners;
-    if owners.iter().map(|owner| &owner.uid).ne(metadata.owners.iter().map(|owner| &owner.uid)) {
+    if object.metadata.owners.iter().map(|owner| &owner.uid).ne(metadata.owners.iter().map(|owner| &owner.uid)) {
         // The object has been adopted meanwhile. That change enqueues it again.
         return Ok(ReconcileResult::Done);
     }
-    let request = DeleteRequest { uid: metadata.uid, revision: object.revision, propagation };
-    ignore_not_found(client.clone().delete(object_ref(&target.object, &target.resource), request).await)?;
+    target.collection.delete(client, &target.object, object, propagation).await?;
     Ok(ReconcileResult::Done)
+}
+
+/// True if a dependent is in foreground deletion.
+async fn has_deleting_dependent(client: &Arc<dyn ClusterClient>, target: &ReconcileTarget) -> Result<bool, ApiError> {
+    for (dependent, collection) in &target.dependents {
+        if collection.current(client, dependent).await?.is_some_and(|object| object.metadata.deletes_dependents) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Orphans the dependents of a terminating object, or ends its foreground deletion.
 async fn reconcile_terminating(
     client: &Arc<dyn ClusterClient>,
     target: &ReconcileTarget,
-    object: &Object,
-    metadata: &ObjectMetadata,
+    object: &CurrentObject,
 ) -> Result<ReconcileResult<GroupVersionKind>, ApiError> {
+    let metadata = &object.metadata;
     if object.revision > target.reported_revision {
         // Dependents may have been created before the deletion and not be in the graph yet. The informer reports this
         // revision after them, which enqueues the object again.
@@ -159,9 +194,9 @@ async fn reconcile_terminating(
 /// Removes an owner from its dependents, and then its finalizer `orphan`.
 async fn orphan_dependents(client: &Arc<dyn ClusterClient>, target: &ReconcileTarget) -> Result<(), ApiError> {
     let owner = [target.object.uid.clone()];
-    let updates = target.dependents.iter().cloned().map(|(dependent, resource)| {
+    let updates = target.dependents.iter().cloned().map(|(dependent, collection)| {
         let (client, owner) = (client.clone(), owner.clone());
-        async move { update(&client, &dependent, &resource, move |object| without_owners(object, &owner)).await }
+        async move { collection.update(&client, &dependent, move |object| without_owners(object, &owner)).await }
     });
     stream::iter(updates).buffer_unordered(MAX_CONCURRENT_ORPHANS).try_collect::<()>().await?;
     remove_finalizer(client, target, ORPHAN).await
@@ -172,11 +207,11 @@ async fn remove_finalizer(
     target: &ReconcileTarget,
     finalizer: &'static str,
 ) -> Result<(), ApiError> {
-    update(client, &target.object, &target.resource, move |object| {
+    let compute = move |object: &Value| {
         let left = object.items_at(&FINALIZERS).iter().filter(|found| found.as_str() != Some(finalizer));
         with_list(object, &FINALIZERS, left.cloned().collect())
-    })
-    .await
+    };
+    target.collection.update(client, &target.object, compute).await
 }
 
 /// An object without some owners, given by uid.
@@ -204,40 +239,4 @@ fn with_list(object: &Value, path: &[&str], list: Vec<Value>) -> Value {
         false => object.set_at(path, list),
     }
     object
-}
-
-/// Updates an object, if it still exists.
-async fn update(
-    client: &Arc<dyn ClusterClient>,
-    object: &ObjectIdentity,
-    resource: &Resource,
-    compute: impl Fn(&Value) -> Value + Send + Sync + 'static,
-) -> Result<(), ApiError> {
-    let uid = object.uid.clone();
-    let compute = move |current: &Value| if current.uid() == uid { compute(current) } else { current.clone() };
-    ignore_not_found(
-        client.clone().update_as(object_ref(object, resource), "", CONTROLLER_MANAGER, Arc::new(compute)).await,
-    )
-}
-
-fn ignore_not_found<T>(result: Result<T, ApiError>) -> Result<(), ApiError> {
-    match result {
-        Ok(_) | Err(ApiError::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn object_ref(object: &ObjectIdentity, resource: &Resource) -> ObjectRef {
-    let (namespace, name) = object.namespace_and_name();
-    ObjectRef { resource: resource.group_resource(), namespace: namespace.to_owned(), name: name.to_owned() }
-}
-
-/// The current state of an object; `None` if it is gone or another object has its name.
-pub(super) fn current_object(
-    client: &Arc<dyn ClusterClient>,
-    object: &ObjectIdentity,
-    resource: &Resource,
-) -> Option<Arc<Object>> {
-    let current = client.watch_cache(resource)?.get(&object.key, None).ok().flatten()?;
-    (ObjectMetadata::read(&current).uid == object.uid).then_some(current)
 }

@@ -2,10 +2,11 @@
 //! list again when events are lost, and notice watch caches that open and close.
 //!
 //! An [`Informer`] follows chosen sources, each in its own order. An [`OrderedInformer`] follows all collections in the
-//! order of revisions.
+//! order of revisions. A [`RemoteInformer`] follows the objects of other API servers.
 
 mod listings;
 mod ordered;
+mod remote;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use self::listings::Listings;
 pub(crate) use self::ordered::OrderedInformer;
+pub(crate) use self::remote::{RemoteChange, RemoteInformer, RemoteInformerEvent};
 use crate::ClusterClient;
 use crate::objects::watch_cache_of;
 

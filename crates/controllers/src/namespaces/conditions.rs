@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pintle_registry::GroupVersion;
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
@@ -14,6 +15,10 @@ pub(super) struct ContentSummary {
     pub(super) finalizers: BTreeMap<String, usize>,
     /// The errors of deletions.
     pub(super) failures: Vec<String>,
+    /// The versions of other API servers that cannot be asked which resources they have.
+    pub(super) undiscovered: Vec<GroupVersion>,
+    /// True if objects of other API servers remain. This server does not see when they are gone.
+    pub(super) has_remote: bool,
 }
 
 /// A condition type, and the reason and message of its status `False`.
@@ -23,7 +28,7 @@ struct ConditionType {
     message: &'static str,
 }
 
-/// In upstream's order. The first two are always `False`: the server knows all kinds without discovery.
+/// In upstream's order. The second is always `False`.
 const CONDITION_TYPES: [ConditionType; 5] = [
     ConditionType {
         name: "NamespaceDeletionDiscoveryFailure",
@@ -55,7 +60,12 @@ const CONDITION_TYPES: [ConditionType; 5] = [
 impl ContentSummary {
     /// True if nothing remains and all deletions succeeded.
     pub(super) fn is_empty(&self) -> bool {
-        self.remaining.is_empty() && self.failures.is_empty()
+        self.remaining.is_empty() && self.failures.is_empty() && self.undiscovered.is_empty()
+    }
+
+    /// True if nothing reports when the rest is gone.
+    pub(super) fn needs_retry(&self) -> bool {
+        self.has_remote || !self.failures.is_empty() || !self.undiscovered.is_empty()
     }
 
     /// Adds an object that remains.
@@ -75,6 +85,17 @@ impl ContentSummary {
             texts.join(", ")
         };
         match condition_type {
+            "NamespaceDeletionDiscoveryFailure" if !self.undiscovered.is_empty() => {
+                let failure = |version: &GroupVersion| format!("{version}: stale GroupVersion discovery: {version}");
+                let mut failures: Vec<String> = self.undiscovered.iter().map(failure).collect();
+                failures.sort_unstable();
+                let (count, failures) = (failures.len(), failures.join(", "));
+                let message = format!(
+                    "Discovery failed for some groups, {count} failing: unable to retrieve the complete list of server \
+                     APIs: {failures}"
+                );
+                Some(("DiscoveryFailed", message))
+            }
             "NamespaceDeletionContentFailure" if !self.failures.is_empty() => {
                 let mut failures = self.failures.clone();
                 failures.sort_unstable();
@@ -146,6 +167,7 @@ mod tests {
         summary.add("pods.", ["example.com/a".to_owned(), "b".to_owned()].into_iter());
         summary.add("deployments.apps", ["b".to_owned()].into_iter());
         summary.failures = vec!["two".to_owned(), "one".to_owned()];
+        assert!(!summary.is_empty() && summary.needs_retry());
         let namespace = object! { "status": object! { "phase": "Terminating" } };
         let deleting = summary.with_conditions(&namespace, at(100));
         assert_eq!(
@@ -157,6 +179,15 @@ mod tests {
                 "NamespaceContentRemaining|True|SomeResourcesRemain|Some resources are remaining: deployments.apps has 1 resource instances, pods. has 2 resource instances",
                 "NamespaceFinalizersRemaining|True|SomeFinalizersRemain|Some content in the namespace has finalizers remaining: b in 2 resource instances, example.com/a in 1 resource instances",
             ]
+        );
+        let undiscovered = ["b", "a"].map(|group| GroupVersion::new(group, "v1")).to_vec();
+        let summary = ContentSummary { undiscovered, ..ContentSummary::default() };
+        assert!(!summary.is_empty() && summary.needs_retry());
+        assert_eq!(
+            texts(&summary.with_conditions(&namespace, at(100)))[0],
+            "NamespaceDeletionDiscoveryFailure|True|DiscoveryFailed|Discovery failed for some groups, 2 failing: unable to \
+             retrieve the complete list of server APIs: a/v1: stale GroupVersion discovery: a/v1, b/v1: stale \
+             GroupVersion discovery: b/v1"
         );
         let deleted = ContentSummary::default().with_conditions(&deleting, at(200));
         assert_eq!(

@@ -2,6 +2,7 @@
 //! status, and removes their finalizer when nothing remains (upstream: `pkg/controller/namespace`).
 
 mod conditions;
+mod remote;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -14,6 +15,7 @@ use pintle_value::{Str, Value};
 use tokio::sync::watch;
 
 use self::conditions::ContentSummary;
+use self::remote::delete_remote_content;
 use crate::controller_manager::{self, CONTROLLER_MANAGER};
 use crate::informer::{Informer, InformerEvent, InformerSource};
 use crate::objects::{find, tree};
@@ -119,6 +121,7 @@ async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Reconc
     let mut watchers = delete_content(client, name, &first, &caught_up, &mut summary).await?;
     if summary.is_empty() {
         watchers.extend(delete_content(client, name, &others, &caught_up, &mut summary).await?);
+        delete_remote_content(client, name, &mut summary).await;
     }
     let summary = Arc::new(summary);
     update_status(client, name, summary.clone()).await?;
@@ -129,7 +132,7 @@ async fn reconcile(client: &Arc<dyn ClusterClient>, name: &str) -> Result<Reconc
             .await?;
         return Ok(ReconcileResult::Done);
     }
-    if !summary.failures.is_empty() || watchers.is_empty() {
+    if summary.needs_retry() || watchers.is_empty() {
         return Ok(ReconcileResult::Retry);
     }
     Ok(ReconcileResult::WaitFor(content_change(watchers, registry_changes)))

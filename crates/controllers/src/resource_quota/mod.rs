@@ -13,13 +13,15 @@ use std::time::Duration;
 
 use pintle_cache::{Event, Object, WatchScope};
 use pintle_kinds::ResourceList;
+use pintle_locks::Mutex;
 use pintle_quota::{QuotaFeatures, ResourceQuota, ScopeRequirement, counted_resources, evaluator_of, resource_list};
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::{Str, Value};
 
 use crate::controller_manager::{self, CONTROLLER_MANAGER};
-use crate::informer::{Informer, InformerEvent, InformerSource};
+use crate::informer::{Informer, InformerEvent, InformerSource, RemoteChange, RemoteInformer, RemoteInformerEvent};
 use crate::objects::{find, tree};
+use crate::remote::remote_prefix;
 use crate::work_queue::{ReconcileResult, WorkQueue};
 use crate::{ClusterClient, ObjectRef};
 
@@ -61,16 +63,22 @@ type QuotaKey = (Str, Str);
 
 /// Runs the controller until the cluster is gone.
 pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
-    let Some((mut informer, mut registry_changes, mut controller)) = client.upgrade().map(|client| {
+    let Some((mut informer, mut remote, mut registry_changes, mut controller)) = client.upgrade().map(|client| {
+        let counted: Arc<Mutex<BTreeSet<GroupResource>>> = Arc::default();
+        let is_counted = counted.clone();
         let queue = WorkQueue::new(MAX_CONCURRENT, client.work_queues().queue("resourcequota_primary"));
         let controller = QuotaController {
             client: Arc::downgrade(&client),
             features: QuotaFeatures::of(client.gates()),
             quotas: BTreeMap::new(),
             open: BTreeSet::new(),
+            counted_kinds: counted,
             queue,
         };
-        (Informer::new(&client, controller.sources()), client.registry_changes(), controller)
+        let remote = RemoteInformer::new(&client, move |resource| {
+            usage::is_counted_remote(resource) && is_counted.lock().contains(&resource.group_resource())
+        });
+        (Informer::new(&client, controller.sources()), remote, client.registry_changes(), controller)
     }) else {
         return;
     };
@@ -85,8 +93,13 @@ pub(crate) async fn run(client: Weak<dyn ClusterClient>) {
                     if controller.handle_event(&client, event) {
                         informer.set_sources(&client, controller.sources());
                         controller.update_open(&client);
+                        remote.update_followed(&client);
                     }
                 }
+                None => return,
+            },
+            event = remote.next() => match client.upgrade() {
+                Some(client) => controller.handle_remote_event(&client, event),
                 None => return,
             },
             changed = registry_changes.changed() => match changed.ok().and_then(|()| client.upgrade()) {
@@ -112,6 +125,8 @@ struct QuotaController {
     quotas: BTreeMap<Str, BTreeMap<Str, KnownQuota>>,
     /// The counted kinds that are served.
     open: BTreeSet<GroupResource>,
+    /// The kinds that some quota counts, as the informer of other API servers knows them.
+    counted_kinds: Arc<Mutex<BTreeSet<GroupResource>>>,
     queue: WorkQueue<QuotaKey>,
 }
 
@@ -144,7 +159,10 @@ impl QuotaController {
 
     /// Counts the objects of kinds that have begun or ceased to be served.
     fn update_open(&mut self, client: &Arc<dyn ClusterClient>) {
-        let is_open = |kind: &&GroupResource| usage::watch_cache(client, kind).is_some();
+        let is_open = |kind: &&GroupResource| {
+            usage::watch_cache(client, kind).is_some() || usage::remote_resource(client, kind).is_some()
+        };
+        *self.counted_kinds.lock() = self.counted().into_iter().cloned().collect();
         let open: BTreeSet<GroupResource> = self.counted().into_iter().filter(is_open).cloned().collect();
         let changed: BTreeSet<GroupResource> = self.open.symmetric_difference(&open).cloned().collect();
         self.open = open;
@@ -182,6 +200,19 @@ impl QuotaController {
                 false
             }
             InformerEvent::Added(Source::Counted(_), _) => false,
+        }
+    }
+
+    /// Enqueues the quotas that count objects of other API servers which are gone, or kinds that have begun to be served.
+    fn handle_remote_event(&mut self, client: &Arc<dyn ClusterClient>, event: RemoteInformerEvent) {
+        let RemoteInformerEvent::Changed(changes) = event else { return self.update_open(client) };
+        for RemoteChange { prefix, before, after } in changes {
+            let Some(object) = before.filter(|_| after.is_none()) else { continue };
+            let Some(quotas) = self.quotas.get(object.namespace()) else { continue };
+            let counts = |quota: &KnownQuota| quota.kinds.iter().any(|kind| remote_prefix(kind) == prefix);
+            let counting: Vec<Str> =
+                quotas.iter().filter(|(_, quota)| counts(quota)).map(|(name, _)| name.clone()).collect();
+            counting.into_iter().for_each(|name| self.queue.add((object.namespace().into(), name)));
         }
     }
 

@@ -14,7 +14,7 @@ use pintle_value::Value;
 use pintle_value::time::Time;
 
 use crate::objects::try_find;
-use crate::{ClusterClient, ObjectRef};
+use crate::{ClusterClient, ObjectRef, RemoteOperation, RemoteResource};
 
 /// After how many objects other tasks of the thread run.
 const OBJECTS_PER_TURN: usize = 64;
@@ -63,6 +63,30 @@ pub(super) fn watch_cache(client: &Arc<dyn ClusterClient>, kind: &GroupResource)
     client.watch_cache(resource).filter(|_| is_counted)
 }
 
+/// The resource of another API server whose objects can be counted.
+pub(super) fn remote_resource(client: &Arc<dyn ClusterClient>, kind: &GroupResource) -> Option<Arc<RemoteResource>> {
+    let found = client.remote_resources();
+    let is_it = |it: &&Arc<RemoteResource>| is_counted_remote(it) && it.group_resource() == *kind;
+    found.preferred.iter().find(is_it).cloned()
+}
+
+/// True for a namespaced kind with the verbs create, list, watch and delete.
+pub(super) fn is_counted_remote(resource: &RemoteResource) -> bool {
+    resource.is_namespaced && ["create", "list", "watch", "delete"].iter().all(|verb| resource.has_verb(verb))
+}
+
+/// The number of objects that another API server has in a namespace; `None` if it cannot be asked.
+async fn remote_count(client: &Arc<dyn ClusterClient>, resource: &RemoteResource, namespace: &str) -> Option<i64> {
+    let name = resource.name();
+    match client.clone().request_remote(resource.clone(), namespace.into(), RemoteOperation::List).await {
+        Ok(objects) => i64::try_from(objects.len()).ok(),
+        Err(error) => {
+            tracing::debug!(%error, name, namespace, "Failed to count the objects of an API server");
+            None
+        }
+    }
+}
+
 /// The usage of a quota's limits. A limit that cannot be counted keeps its value, if it has one.
 ///
 /// # Errors
@@ -82,7 +106,17 @@ pub(super) async fn count(
     }
     let mut counted = ResourceList::new();
     for (kind, names) in kinds {
-        let Some(watch_cache) = watch_cache(client, &kind) else { continue };
+        let Some(watch_cache) = watch_cache(client, &kind) else {
+            let Some(resource) = remote_resource(client, &kind) else { continue };
+            // Such kinds are in no scope.
+            let number = match quota.requirements.is_empty() {
+                true => remote_count(client, &resource, namespace).await,
+                false => Some(0),
+            };
+            let number = number.map(resource_list::count);
+            counted.extend(names.iter().filter_map(|name| Some(((*name).to_owned(), number.clone()?))));
+            continue;
+        };
         let range = KeyRange::Namespace(namespace.into());
         if !watch_cache.corrupt(&range, None).is_empty() {
             return Err(ApiError::Internal(format!("a stored object of {kind} is corrupt")));

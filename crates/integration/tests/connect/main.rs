@@ -2,6 +2,7 @@
 //! them with upstream's streaming library.
 
 mod admission;
+mod api_servers;
 mod authorization;
 mod kubectl;
 mod locations;

@@ -5,11 +5,10 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::local::{REMOTE_WARNING, is_local_api_service, set_availability};
+use super::local::{ApiServiceAvailability, DEFAULT_PORT, is_local_api_service, set_availability};
 use crate::generic::{StatusStrategy, reset_status};
 use crate::validation::invalid_each;
 
-const DEFAULT_PORT: i64 = 443;
 const HIGHEST_GROUP_PRIORITY: i64 = 20_000;
 const HIGHEST_VERSION_PRIORITY: i64 = 1000;
 
@@ -19,7 +18,7 @@ pub(crate) struct ApiServiceStrategy;
 impl Strategy for ApiServiceStrategy {
     fn defaults(&self, object: &mut Value) {
         if let Some(service) = object.at_mut(&["spec", "service"]) {
-            service.set_default("port", DEFAULT_PORT);
+            service.set_default("port", i64::from(DEFAULT_PORT));
         }
     }
 
@@ -27,7 +26,7 @@ impl Strategy for ApiServiceStrategy {
         reset_status(object, old, Value::object());
         if old.is_none() && is_local_api_service(object) {
             // Local API services are available immediately.
-            set_availability(object, context.now);
+            set_availability(object, &ApiServiceAvailability::local(), context.now);
         }
     }
 
@@ -62,10 +61,6 @@ impl Strategy for ApiServiceStrategy {
         }
         validate_backend(&mut errors, spec, &path);
         errors
-    }
-
-    fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
-        if is_local_api_service(object) { Vec::new() } else { vec![REMOTE_WARNING.to_owned()] }
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
@@ -178,7 +173,5 @@ mod tests {
         let mut remote = object(r#"{"spec":{"version":"v1","service":{}},"status":{"conditions":[{}]}}"#);
         ApiServiceStrategy.prepare_for_create(&context(), &mut remote);
         assert_eq!(remote["status"], Value::object());
-        assert!(ApiServiceStrategy.warnings(&context(), &local, None).is_empty());
-        assert_eq!(ApiServiceStrategy.warnings(&context(), &remote, None), [REMOTE_WARNING]);
     }
 }

@@ -1,16 +1,23 @@
-//! The APIServices of the versions that this server serves itself, and their condition (upstream: kube-aggregator's
-//! `pkg/controllers/autoregister` and `pkg/apis/apiregistration/v1/helper`, and the priorities of
-//! `pkg/controlplane/apiserver`).
+//! The APIServices of the versions that this server serves itself, and the conditions of all APIServices. Upstream:
+//! kube-aggregator's `pkg/controllers/autoregister` and `pkg/apis/apiregistration/v1/helper`, and the priorities of
+//! `pkg/controlplane/apiserver`.
+
+use std::collections::HashMap;
 
 use pintle_catalog::Catalog;
 use pintle_registry::{GroupResource, GroupVersion, Registry};
+use pintle_schema::base64;
 use pintle_value::time::Time;
-use pintle_value::{Value, object};
+use pintle_value::{Str, Value, object};
 
 /// The label that says how an APIService is synchronized.
 const MANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// The group of APIService. The aggregator serves it itself, so it has no APIService.
 const OWN_GROUP: &str = "apiregistration.k8s.io";
+/// The priority of that group in discovery.
+const OWN_GROUP_PRIORITY: i64 = 20_001;
+/// The port of a service whose APIService names none.
+pub(super) const DEFAULT_PORT: u16 = 443;
 /// Custom resources have a low priority; their versions are sorted by name.
 const CUSTOM_GROUP_PRIORITY: i64 = 1000;
 const CUSTOM_VERSION_PRIORITY: i64 = 100;
@@ -52,6 +59,30 @@ pub fn api_service_name(version: &GroupVersion) -> String {
     format!("{}.{}", version.version, version.group)
 }
 
+/// The priorities of versions that this server serves itself, as their APIServices have them at first.
+pub struct ApiServicePriorities<'c>(HashMap<(&'c str, &'c str), (i64, i64)>);
+
+impl<'c> ApiServicePriorities<'c> {
+    /// The priorities of the built-in versions.
+    #[must_use]
+    pub fn new(catalog: &'c Catalog) -> Self {
+        let versions = catalog.groups().iter().flat_map(|group| group.versions.iter().map(move |it| (group, it)));
+        let priorities = versions.map(|(group, version)| {
+            // The group of APIService comes before all others.
+            let of_group = if group.name == OWN_GROUP { OWN_GROUP_PRIORITY } else { i64::from(group.priority) };
+            ((group.name, version.name), (of_group, i64::from(version.priority)))
+        });
+        Self(priorities.collect())
+    }
+
+    /// The priorities of the group and of the version.
+    #[must_use]
+    pub fn of(&self, version: &GroupVersion) -> (i64, i64) {
+        let custom = (CUSTOM_GROUP_PRIORITY, CUSTOM_VERSION_PRIORITY);
+        self.0.get(&(&*version.group, &*version.version)).copied().unwrap_or(custom)
+    }
+}
+
 /// The APIServices of the built-in versions that a registry serves. They have the priorities of discovery.
 #[must_use]
 pub fn built_in_api_services(catalog: &Catalog, registry: &Registry) -> Vec<Value> {
@@ -91,6 +122,43 @@ pub fn is_local_api_service(service: &Value) -> bool {
     service.at(&["spec", "service"]).is_none()
 }
 
+/// How the API server of an APIService is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteApiService {
+    /// The namespace of the service.
+    pub namespace: Str,
+    /// The name of the service.
+    pub service: Str,
+    /// The port of the service.
+    pub port: u16,
+    /// The authorities of the API server's certificate, in PEM. Without any, the system's authorities count.
+    pub authorities: Vec<u8>,
+    /// True if the certificate is not verified.
+    pub skips_verification: bool,
+}
+
+impl RemoteApiService {
+    /// `None` for an APIService whose version this server serves itself.
+    #[must_use]
+    pub fn of(service: &Value) -> Option<Self> {
+        let spec = service.get("spec")?;
+        let reference = spec.get("service")?;
+        Some(Self {
+            namespace: reference.str_at(&["namespace"]).into(),
+            service: reference.str_at(&["name"]).into(),
+            port: reference.int_at(&["port"]).and_then(|port| u16::try_from(port).ok()).unwrap_or(DEFAULT_PORT),
+            authorities: base64::decode(spec.str_at(&["caBundle"]).as_bytes()).unwrap_or_default(),
+            skips_verification: spec.bool_at(&["insecureSkipTLSVerify"]),
+        })
+    }
+
+    /// The name for which the API server's certificate has to be valid.
+    #[must_use]
+    pub fn host(&self) -> String {
+        format!("{}.{}.svc", self.service, self.namespace)
+    }
+}
+
 /// True if the condition of an APIService says that its version is available.
 #[must_use]
 pub fn is_available_api_service(service: &Value) -> bool {
@@ -98,56 +166,53 @@ pub fn is_available_api_service(service: &Value) -> bool {
     condition.is_some_and(|condition| condition.str_at(&["status"]) == "True")
 }
 
-/// The index of the condition that says whether a version is available.
+/// The position of the condition that says whether a version is available.
 fn available(service: &Value) -> Option<usize> {
     let conditions = service.items_at(&["status", "conditions"]);
     conditions.iter().position(|condition| condition.str_at(&["type"]) == "Available")
 }
 
-/// The condition of an APIService: status, reason and message.
-type Availability = (&'static str, &'static str, &'static str);
-
-/// The condition of a version that this server serves itself.
-const LOCAL: Availability = ("True", "Local", "Local APIServices are always available");
-/// The condition of a version that only its service could serve.
-const REMOTE: Availability = (
-    "False",
-    "AggregationNotSupported",
-    "this server has no aggregation layer yet: requests for this version are not forwarded to the service",
-);
-
-/// The warning for an APIService with a service.
-pub(super) const REMOTE_WARNING: &str = "spec.service: this server has no aggregation layer yet: requests for this version \
-                                         are not forwarded to the service, and the APIService stays unavailable";
-
-/// True if the condition of an APIService is missing or was written by this server. A kube-apiserver over the same etcd
-/// may be able to reach the service; then it writes another reason.
-#[must_use]
-pub fn has_own_availability(service: &Value) -> bool {
-    let condition = available(service).and_then(|index| service.items_at(&["status", "conditions"]).get(index));
-    condition.is_none_or(|condition| [LOCAL.1, REMOTE.1].contains(&condition.str_at(&["reason"])))
+/// The status, reason and message of the condition `Available` of an APIService.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiServiceAvailability {
+    /// `True`, `False` or `Unknown`.
+    pub status: &'static str,
+    /// The reason, a word in CamelCase.
+    pub reason: &'static str,
+    /// The message.
+    pub message: String,
 }
 
-/// Gives an APIService its condition. The time of the last transition stays if the status does.
-pub fn set_availability(service: &mut Value, now: Time) {
-    let (status, reason, message) = if is_local_api_service(service) { LOCAL } else { REMOTE };
+impl ApiServiceAvailability {
+    /// The availability of a version that this server serves itself.
+    #[must_use]
+    pub fn local() -> Self {
+        let message = "Local APIServices are always available".to_owned();
+        Self { status: "True", reason: "Local", message }
+    }
+}
+
+/// Gives an APIService its condition. The time of the last transition stays if the status does (upstream:
+/// `SetAPIServiceCondition`).
+pub fn set_availability(service: &mut Value, availability: &ApiServiceAvailability, now: Time) {
+    let ApiServiceAvailability { status, reason, message } = availability;
     let index = available(service);
     let mut conditions = service.items_at(&["status", "conditions"]).to_vec();
     match index.and_then(|index| conditions.get_mut(index)) {
         Some(condition) => {
-            if condition.str_at(&["status"]) != status {
-                condition.set("status", status);
+            if condition.str_at(&["status"]) != *status {
+                condition.set("status", *status);
                 condition.set("lastTransitionTime", now.rfc3339());
             }
-            condition.set("reason", reason);
-            condition.set("message", message);
+            condition.set("reason", *reason);
+            condition.set("message", message.as_str());
         }
         None => conditions.push(object! {
             "type": "Available",
             "lastTransitionTime": now.rfc3339(),
-            "status": status,
-            "reason": reason,
-            "message": message,
+            "status": *status,
+            "reason": *reason,
+            "message": message.as_str(),
         }),
     }
     service.set_at(&["status", "conditions"], conditions);
@@ -190,7 +255,7 @@ mod tests {
         let good = r#""reason":"Local","message":"Local APIServices are always available""#;
         let check = |before: &str, expect: &str| {
             let mut service = object(&format!(r#"{{"status":{{"conditions":[{before}]}}}}"#));
-            set_availability(&mut service, now);
+            set_availability(&mut service, &ApiServiceAvailability::local(), now);
             assert_eq!(service, object(&format!(r#"{{"status":{{"conditions":[{expect}]}}}}"#)), "{before}");
             assert!(is_available_api_service(&service), "{before}");
         };
@@ -201,27 +266,5 @@ mod tests {
         check(&before.replace("Local\"", "Other\""), &before);
         check(&before.replace("True", "False"), &epoch);
         check(r#"{"type":"Other","status":"False"}"#, &format!(r#"{{"type":"Other","status":"False"}},{epoch}"#));
-    }
-
-    #[test]
-    fn a_version_that_only_a_service_could_serve_is_not_available() {
-        let now = Time::from_seconds(0);
-        let mut service = object(r#"{"spec":{"service":{"namespace":"n","name":"s"}}}"#);
-        assert!(has_own_availability(&service));
-        set_availability(&mut service, now);
-        let condition = &service["status"]["conditions"][0];
-        assert_eq!(
-            (condition.str_at(&["status"]), condition.str_at(&["reason"])),
-            ("False", "AggregationNotSupported")
-        );
-        assert!(has_own_availability(&service) && !is_available_api_service(&service));
-        // An APIService that has just got a service was local before.
-        let local = r#"{"type":"Available","status":"True","reason":"Local"}"#;
-        let mut service = object(&format!(r#"{{"spec":{{"service":{{}}}},"status":{{"conditions":[{local}]}}}}"#));
-        assert!(has_own_availability(&service));
-        set_availability(&mut service, now);
-        assert!(!is_available_api_service(&service));
-        let passed = r#"{"type":"Available","status":"True","reason":"Passed"}"#;
-        assert!(!has_own_availability(&object(&format!(r#"{{"status":{{"conditions":[{passed}]}}}}"#))));
     }
 }

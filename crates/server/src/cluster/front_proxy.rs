@@ -29,11 +29,14 @@ pub struct AggregationOptions {
     pub client_certificate: watch::Receiver<Option<Arc<FrontProxyCertificate>>>,
     /// True to connect to an endpoint of a service instead of its cluster IP (`--enable-aggregator-routing`).
     pub routes_to_endpoints: bool,
+    /// True to pass redirects on to clients, which may send their credentials to the target then
+    /// (`--aggregator-reject-forwarding-redirect=false`).
+    pub forwards_redirects: bool,
 }
 
 impl Default for AggregationOptions {
     /// No client certificate, and connections to cluster IPs.
     fn default() -> Self {
-        Self { client_certificate: watch::channel(None).1, routes_to_endpoints: false }
+        Self { client_certificate: watch::channel(None).1, routes_to_endpoints: false, forwards_redirects: false }
     }
 }

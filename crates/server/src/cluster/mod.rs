@@ -1,7 +1,7 @@
 //! One logical cluster: the state that requests, controllers and admission share. This module depends on neither
 //! requests nor HTTP handlers.
 
-mod api_services;
+mod aggregation;
 mod contended_keys;
 pub(crate) mod conversion_cache;
 mod corrupt;
@@ -20,6 +20,7 @@ mod records;
 mod reserved_writes;
 mod server_addresses;
 mod service_accounts;
+pub(crate) mod service_resolver;
 mod settings;
 mod storage;
 mod webhook_clients;
@@ -42,7 +43,12 @@ use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyConte
 use pintle_store::{Clock, Sleep};
 use pintle_value::Str;
 use pintle_value::time::Time;
+use tokio::sync::watch;
 
+use self::aggregation::ApiServiceIndex;
+pub(crate) use self::aggregation::{
+    ApiService, RemoteApi, RemoteDiscovery, RemoteOpenApi, RemoteV2, RemoteV3, RemoteVersion,
+};
 pub(crate) use self::contended_keys::Turn;
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
 pub use self::front_proxy::{AggregationOptions, FrontProxyCertificate};
@@ -90,6 +96,13 @@ pub struct Cluster {
     pub(crate) writes: Writes,
     /// The indexes of the authorizers.
     authorizers: AuthorizerIndexes,
+    /// The APIServices.
+    api_services: Lazy<FollowedIndex<ApiServiceIndex>>,
+    /// The versions that other API servers serve.
+    remote_discovery: RwLock<Arc<RemoteDiscovery>>,
+    remote_changed: watch::Sender<()>,
+    /// The OpenAPI documents of other API servers.
+    remote_openapi: RwLock<Arc<RemoteOpenApi>>,
     /// Background tasks, the election of a leader, and the end of the server.
     pub(crate) lifecycle: Lifecycle,
     /// The admission plugins; empty until the server has loaded them.
@@ -123,6 +136,10 @@ impl Cluster {
             limits,
             writes: Writes::default(),
             authorizers: AuthorizerIndexes::default(),
+            api_services: Lazy::default(),
+            remote_discovery: RwLock::default(),
+            remote_changed: watch::Sender::new(()),
+            remote_openapi: RwLock::default(),
             lifecycle,
             admission: RwLock::default(),
             clock,

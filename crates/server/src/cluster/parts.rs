@@ -17,14 +17,16 @@ use pintle_supervisor::{BackgroundTasks, RecoveryTimes};
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use super::api_services::ApiServiceRegistration;
+use super::aggregation::ApiServiceRegistration;
 use super::contended_keys::ContendedKeys;
 use super::conversion_cache::ConversionCache;
 use super::followed::FollowedIndex;
 use super::lazy::Lazy;
 use super::memory::{MemoryBudget, MemoryGuard};
 use super::webhook_clients::WebhookClients;
-use super::{Indexers, KubeletClient, KubeletOptions, OverrideStorage, ReservedWrites, TreeEncoder};
+use super::{
+    AggregationOptions, Indexers, KubeletClient, KubeletOptions, OverrideStorage, ReservedWrites, TreeEncoder,
+};
 use crate::http::{CpuPermits, UnresponsiveWatches};
 use crate::request::body_budget::BodyBudget;
 use crate::request::work_memory::WorkMemory;
@@ -80,16 +82,19 @@ pub(crate) struct Outbound {
     pub(crate) conversion_cache: ConversionCache,
     /// The connections to kubelets and to the backends of proxied requests.
     pub(crate) kubelets: KubeletClient,
+    /// How the API servers of APIServices are reached.
+    pub(crate) aggregation: AggregationOptions,
 }
 
 impl Outbound {
     /// Calls no webhook yet.
-    pub(crate) fn new(kubelets: KubeletOptions, gates: &Gates) -> Self {
+    pub(crate) fn new(kubelets: KubeletOptions, aggregation: AggregationOptions, gates: &Gates) -> Self {
         Self {
             webhook_caller: RwLock::new(Arc::new(NoWebhooks)),
             webhook_clients: WebhookClients::default(),
             conversion_cache: ConversionCache::default(),
             kubelets: KubeletClient::new(kubelets, gates),
+            aggregation,
         }
     }
 }

@@ -2,10 +2,11 @@
 //! `httputil.ReverseProxy`; upstream: `util/proxy.UpgradeAwareHandler` and its `Transport`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, UPGRADE};
-use http::{HeaderName, Method, Request, StatusCode};
-use pintle_outbound::{Client, StreamOptions};
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
+use pintle_outbound::{Client, ErrorCause, StreamOptions};
 use pintle_registry::ApiError;
 use pintle_value::print::quote;
 use pintle_value::url::escape_path;
@@ -17,9 +18,38 @@ use super::proxies::clean;
 use super::rewrite::{LinkRewriter, rewritten};
 use super::upgrade::uri_of;
 use crate::context::RequestContext;
-use crate::http::{Body, Response, header_text, joined_headers};
+use crate::http::{Body, Response, header_text, joined_headers, text};
 
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+
+/// The options of a request that is passed on. Proxies of pods, services and nodes differ in them from API servers.
+pub(super) struct ForwardOptions {
+    /// The headers for the backend.
+    pub(super) headers: HeaderMap,
+    /// The query for the backend, escaped.
+    pub(super) query: String,
+    /// True to tell the backend its own host, as upstream does with API servers.
+    pub(super) names_backend: bool,
+    /// True if the client never gets a redirect (CVE-2022-3172).
+    pub(super) refuses_redirects: bool,
+    /// Maximum time until the head of the response has arrived.
+    pub(super) head_timeout: Option<Duration>,
+}
+
+impl ForwardOptions {
+    /// The options of a proxy of a pod, service or node.
+    pub(super) fn of_proxy(request: &RequestContext) -> Self {
+        Self {
+            headers: forwarded(received(request), request.source),
+            query: request.uri.query().unwrap_or_default().to_owned(),
+            names_backend: false,
+            refuses_redirects: false,
+            head_timeout: None,
+        }
+    }
+}
 
 /// Passes a request on to a backend. Redirects and links to the backend are changed so that they lead through the
 /// proxy.
@@ -30,9 +60,10 @@ pub(super) async fn forward(
     request: &Arc<RequestContext>,
     client: &Client,
     mut location: Location,
+    options: ForwardOptions,
 ) -> Result<Response, ApiError> {
     let path = &request.info.path;
-    request.uri.query().unwrap_or_default().clone_into(&mut location.query);
+    location.query = options.query;
     if path.ends_with('/') && !location.path.ends_with('/') {
         location.path.push('/');
     }
@@ -43,28 +74,45 @@ pub(super) async fn forward(
     let unreachable =
         |why: &dyn std::fmt::Display| ApiError::Unavailable(format!("error trying to reach service: {why}"));
     let uri = uri_of(&location).map_err(|error| unreachable(&error))?;
-    let mut headers = forwarded(received(request), request.source);
+    let mut headers = options.headers;
     headers.remove(&FORWARDED_URI);
     if let Ok(value) = HeaderValue::from_str(&forwarded_uri(rewriter.prefix(), &location.path)) {
         headers.insert(FORWARDED_URI, value);
+    }
+    if options.names_backend
+        && let Ok(host) = HeaderValue::from_str(&location.authority)
+        && let Ok(scheme) = HeaderValue::from_str(&location.scheme)
+    {
+        headers.insert(FORWARDED_HOST, host);
+        headers.insert(FORWARDED_PROTO, scheme);
     }
     let mut outgoing = Request::new(body_for_backend(request));
     *outgoing.method_mut() = request.method.clone();
     *outgoing.uri_mut() = uri;
     *outgoing.headers_mut() = headers;
-    let answer = client
-        .stream(outgoing, StreamOptions { dial_address: location.dial_address.as_ref(), ..StreamOptions::default() })
-        .await;
-    let answer = answer.map_err(|error| unreachable(&error.cause))?;
+    let stream_options = StreamOptions {
+        dial_address: location.dial_address.as_ref(),
+        head_timeout: options.head_timeout,
+        ..StreamOptions::default()
+    };
+    let answer = client.stream(outgoing, stream_options).await;
+    let answer = answer.map_err(|error| match error.cause {
+        ErrorCause::HeadTimeout => unreachable(&"context deadline exceeded"),
+        cause => unreachable(&cause),
+    })?;
     let (mut parts, body) = answer.into_parts();
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         let protocol = quote(header_text(&parts.headers, &UPGRADE));
         let why = format!("backend tried to switch protocol {protocol} when \"\" was requested");
         return Err(ApiError::Unclassified(why));
     }
+    let target = joined_headers(&parts.headers, &LOCATION);
+    if options.refuses_redirects && parts.status.is_redirection() && !target.is_empty() {
+        let message = "the backend attempted to redirect this request, which is not permitted";
+        return Ok(text(StatusCode::BAD_GATEWAY, message.to_owned()));
+    }
     remove_hop_by_hop(&mut parts.headers);
     remove_cors(&mut parts.headers);
-    let target = joined_headers(&parts.headers, &LOCATION);
     let mut is_page = false;
     if target.is_empty() {
         let media_type = header_text(&parts.headers, &CONTENT_TYPE).split(';').next().unwrap_or_default().trim();

@@ -26,6 +26,8 @@ pub(super) struct Location {
     /// The address to connect to. It is always set if the host was checked, because the host's name may later resolve
     /// to another address. Otherwise the host is looked up.
     pub(super) dial_address: Option<DialAddress>,
+    /// The host and port for which the server's certificate has to be valid, if they differ from `authority`.
+    pub(super) tls_authority: Option<String>,
 }
 
 impl Location {
@@ -38,12 +40,13 @@ impl Location {
             path,
             query: encode_query(parameters),
             dial_address: kubelet.dial_address.clone(),
+            tls_authority: None,
         }
     }
 }
 
 /// Encodes parameters as Go's `url.Values` does.
-fn encode_query(parameters: &[(&str, &str)]) -> String {
+pub(super) fn encode_query(parameters: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (key, value) in parameters {
         if !out.is_empty() {

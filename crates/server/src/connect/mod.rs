@@ -1,6 +1,8 @@
 //! Connections of clients with pods, services and nodes: logs, exec, attach, port forwarding and proxies (upstream:
-//! `registry/core/pod/rest`, and the proxies of services and nodes). Each connector has a row in [`connect`].
+//! `registry/core/pod/rest`, and the proxies of services and nodes). Each connector has a row in [`connect`]. Requests
+//! for other API servers take the same way ([`to_api_server`]).
 
+mod api_server;
 mod copy;
 mod forward;
 mod headers;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use pintle_registry::{ApiError, Connector, Resource, Subresource};
 use pintle_value::Value;
 
+pub(crate) use self::api_server::to_api_server;
 use self::location::Location;
 use crate::context::RequestContext;
 use crate::http::Response;

@@ -6,7 +6,7 @@ use pintle_outbound::Client;
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
-use super::forward::forward;
+use super::forward::{ForwardOptions, forward};
 use super::location::{self, Location, NodeLocation};
 use super::{headers, upgrade};
 use crate::context::RequestContext;
@@ -55,9 +55,9 @@ async fn proxy(
 ) -> Result<Response, ApiError> {
     location.path = join_paths(&location.path, options.str_at(&["path"]));
     if headers::is_upgrade(&request.headers) {
-        return upgrade::pass_on(request, client, &location).await;
+        return upgrade::pass_on(request, client, &location, upgrade::upgrade_headers(request)).await;
     }
-    forward(request, client, location).await
+    forward(request, client, location, ForwardOptions::of_proxy(request)).await
 }
 
 /// Joins two paths and keeps a slash at the end (upstream: `net.JoinPreservingTrailingSlash`).

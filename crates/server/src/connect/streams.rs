@@ -8,7 +8,7 @@ use pintle_value::Value;
 
 use super::headers::is_upgrade;
 use super::location::{self, Location};
-use super::upgrade::pass_on;
+use super::upgrade::{pass_on, upgrade_headers};
 use super::{remote_command, tunnel};
 use crate::cluster::KubeletAddress;
 use crate::context::RequestContext;
@@ -129,5 +129,5 @@ async fn serve(
         return Err(ApiError::BadRequest("Upgrade request required".to_owned()));
     }
     let client = request.cluster.outbound.kubelets.client(kubelet, false).await?;
-    pass_on(request, &client, location).await
+    pass_on(request, &client, location, upgrade_headers(request)).await
 }

@@ -51,7 +51,8 @@ pub(super) fn uri_of(location: &Location) -> Result<Uri, ApiError> {
         let authority = quote(&location.authority);
         return Err(ApiError::Unclassified(format!("error dialing backend: {authority} is no host")));
     }
-    let uri = Uri::builder().scheme(location.scheme.as_str()).authority(location.authority.as_str());
+    let authority = location.tls_authority.as_ref().unwrap_or(&location.authority);
+    let uri = Uri::builder().scheme(location.scheme.as_str()).authority(authority.as_str());
     let failed = |error: http::Error| ApiError::Unclassified(format!("error dialing backend: {error}"));
     uri.path_and_query(target).build().map_err(failed)
 }
@@ -112,7 +113,7 @@ fn refusal(request: &RequestContext, response: http::Response<ResponseBody>) -> 
     response
 }
 
-/// Passes a request for another protocol on to a backend, and then copies bytes in both directions.
+/// Passes a request for another protocol on to a backend with these headers, and then copies bytes in both directions.
 ///
 /// # Errors
 /// See [`ask`].
@@ -120,8 +121,8 @@ pub(super) async fn pass_on(
     request: &Arc<RequestContext>,
     client: &Client,
     location: &Location,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let headers = upgrade_headers(request);
     let body = body_for_backend(request);
     let upgraded = match ask(request, client, location, request.method.clone(), headers, body).await? {
         Asked::Upgraded(upgraded) => upgraded,

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use pintle_extensions::version_order;
 use pintle_gates::Feature;
-use pintle_kinds::api_services_resource;
+use pintle_kinds::{ApiServicePriorities, api_services_resource};
 use pintle_registry::{
     ApiError, Group, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs,
 };
-use pintle_value::{Object, Value, object};
+use pintle_value::{Object, Str, Value, object};
 
 use super::documents::{Document, DocumentDependency, Documents};
 use super::{health, openid, zpages};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, RemoteDiscovery};
 use crate::context::RequestContext;
 use crate::http::{Response, joined_headers};
 use crate::objects::model;
@@ -245,9 +246,11 @@ fn respond_aggregated(
     version: &'static str,
 ) -> Response {
     let name = format!("discovery/{core}/{version}");
-    let document = documents.get(&DocumentDependency::All(registry.clone()), &name, || {
-        let groups = registry.groups().filter(|group| group.name().is_empty() == core);
-        let items: Vec<Value> = groups.map(|group| group_discovery(registry, group)).collect();
+    let remote = request.cluster.remote_discovery();
+    let document = documents.get(&DocumentDependency::Merged(registry.clone(), remote.clone()), &name, || {
+        let groups = discovered_groups(&request.cluster, registry, &remote).into_iter();
+        let groups = groups.filter(|group| group.name.is_empty() == core);
+        let items: Vec<Value> = groups.map(DiscoveredGroup::document).collect();
         let list = object! {
             "kind": "APIGroupDiscoveryList",
             "apiVersion": format!("apidiscovery.k8s.io/{version}"),
@@ -266,23 +269,87 @@ fn respond_aggregated(
     response
 }
 
-/// An `APIGroupDiscovery`.
-fn group_discovery(registry: &Registry, group: &Group) -> Value {
-    let versions: Vec<Value> = group
-        .versions()
-        .map(|version| {
-            let mut resources: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
-            resources.sort_by(|a, b| a.plural.cmp(&b.plural));
-            let resources: Vec<Value> = resources.into_iter().map(|r| resource_discovery(r)).collect();
-            object! { "version": version.version.as_str(), "resources": resources, "freshness": "Current" }
-        })
-        .collect();
-    let metadata = if group.name().is_empty() {
-        Value::object()
-    } else {
-        object! { "name": group.name() }
-    };
-    object! { "metadata": metadata, "versions": versions }
+/// A group of aggregated discovery, with versions of this server and of other API servers.
+struct DiscoveredGroup {
+    name: Str,
+    /// The highest priority of the group.
+    priority: i64,
+    versions: Vec<DiscoveredVersion>,
+}
+
+/// A version of a group, and its priority among them.
+struct DiscoveredVersion {
+    name: Str,
+    priority: i64,
+    /// The `APIVersionDiscovery`.
+    document: Value,
+}
+
+impl DiscoveredGroup {
+    /// The `APIGroupDiscovery`.
+    fn document(self) -> Value {
+        let metadata = match self.name.as_str() {
+            "" => Value::object(),
+            name => object! { "name": name },
+        };
+        let versions: Vec<Value> = self.versions.into_iter().map(|version| version.document).collect();
+        object! { "metadata": metadata, "versions": versions }
+    }
+}
+
+/// The groups of aggregated discovery in their order. A version of another API server hides the same version of this
+/// server.
+fn discovered_groups(cluster: &Cluster, registry: &Registry, remote: &RemoteDiscovery) -> Vec<DiscoveredGroup> {
+    let priorities = ApiServicePriorities::new(&cluster.served.catalog);
+    let mut groups: Vec<DiscoveredGroup> = Vec::new();
+    for group in registry.groups() {
+        let of_server = group.versions().filter(|version| !remote.versions.contains_key(version));
+        let versions: Vec<DiscoveredVersion> = of_server
+            .map(|version| DiscoveredVersion {
+                name: version.version.clone(),
+                priority: priorities.of(version).1,
+                document: version_discovery(registry, version),
+            })
+            .collect();
+        let priority = group.versions().map(|version| priorities.of(version).0).max().unwrap_or_default();
+        groups.push(DiscoveredGroup { name: group.name().clone(), priority, versions });
+    }
+    if remote.versions.is_empty() {
+        return groups;
+    }
+    for (version, found) in &remote.versions {
+        let index = groups.iter().position(|group| group.name == version.group).unwrap_or_else(|| {
+            groups.push(DiscoveredGroup { name: version.group.clone(), priority: 0, versions: Vec::new() });
+            groups.len() - 1
+        });
+        let group = &mut groups[index];
+        group.priority = group.priority.max(found.group_priority);
+        let freshness = if found.is_current { "Current" } else { "Stale" };
+        let mut document = object! { "version": version.version.as_str() };
+        if found.resources.as_array().is_some_and(|resources| !resources.is_empty()) {
+            document.set("resources", found.resources.clone());
+        }
+        document.set("freshness", freshness);
+        group.versions.push(DiscoveredVersion {
+            name: version.version.clone(),
+            priority: found.version_priority,
+            document,
+        });
+    }
+    for group in &mut groups {
+        group.versions.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| version_order(&a.name, &b.name)));
+    }
+    groups.retain(|group| !group.versions.is_empty());
+    groups.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(&b.name)));
+    groups
+}
+
+/// The `APIVersionDiscovery` of a version that this server serves.
+fn version_discovery(registry: &Registry, version: &GroupVersion) -> Value {
+    let mut resources: Vec<&Arc<Resource>> = registry.resources_of(version).collect();
+    resources.sort_by(|a, b| a.plural.cmp(&b.plural));
+    let resources: Vec<Value> = resources.into_iter().map(|r| resource_discovery(r)).collect();
+    object! { "version": version.version.as_str(), "resources": resources, "freshness": "Current" }
 }
 
 /// A group, version and kind as an object.

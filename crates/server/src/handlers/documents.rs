@@ -1,6 +1,7 @@
 //! Documents derived from the registry (discovery, OpenAPI). They are created on first use, cached while their
 //! dependency is served, and served with an ETag. The cache is bounded.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::SystemTime;
@@ -67,14 +68,15 @@ impl Document {
     }
 }
 
-/// The registry or group from which a document is derived. The document is valid as long as exactly this value is
-/// served.
+/// The values from which a document is derived. The document is valid as long as exactly these values are served.
 #[derive(Clone, Debug)]
 pub(crate) enum DocumentDependency {
     /// All groups.
     All(Arc<Registry>),
     /// One group.
     Group(Arc<Group>),
+    /// All groups of this server, and data of other API servers.
+    Merged(Arc<Registry>, Arc<dyn Any + Send + Sync>),
 }
 
 /// A dependency that this reference does not keep alive.
@@ -82,6 +84,12 @@ pub(crate) enum DocumentDependency {
 enum WeakDependency {
     All(Weak<Registry>),
     Group(Weak<Group>),
+    Merged(Weak<Registry>, Weak<dyn Any + Send + Sync>),
+}
+
+/// True if both are the same value.
+fn is_same<T: ?Sized>(weak: &Weak<T>, strong: &Arc<T>) -> bool {
+    std::ptr::addr_eq(weak.as_ptr(), Arc::as_ptr(strong))
 }
 
 impl WeakDependency {
@@ -89,16 +97,18 @@ impl WeakDependency {
         match dependency {
             DocumentDependency::All(registry) => WeakDependency::All(Arc::downgrade(registry)),
             DocumentDependency::Group(group) => WeakDependency::Group(Arc::downgrade(group)),
+            DocumentDependency::Merged(registry, other) => {
+                WeakDependency::Merged(Arc::downgrade(registry), Arc::downgrade(other))
+            }
         }
     }
 
     fn matches(&self, dependency: &DocumentDependency) -> bool {
         match (self, dependency) {
-            (WeakDependency::All(weak), DocumentDependency::All(registry)) => {
-                std::ptr::eq(weak.as_ptr(), Arc::as_ptr(registry))
-            }
-            (WeakDependency::Group(weak), DocumentDependency::Group(group)) => {
-                std::ptr::eq(weak.as_ptr(), Arc::as_ptr(group))
+            (WeakDependency::All(weak), DocumentDependency::All(registry)) => is_same(weak, registry),
+            (WeakDependency::Group(weak), DocumentDependency::Group(group)) => is_same(weak, group),
+            (WeakDependency::Merged(weak, other), DocumentDependency::Merged(registry, data)) => {
+                is_same(weak, registry) && is_same(other, data)
             }
             _ => false,
         }

@@ -7,14 +7,15 @@ use http::StatusCode;
 use http::header::{HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use pintle_cache::FEED_TASK;
 use pintle_controllers::{
-    ALLOCATION_REPAIR_TASK, API_SERVICE_AVAILABILITY_TASK, API_SERVICE_REGISTRATION_TASK, CRDS_TASK,
-    DEFAULT_SERVICE_CIDR_TASK, FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK,
-    OBJECT_RECONCILER_TASK, STORAGE_VERSION_UPDATER_TASK,
+    ALLOCATION_REPAIR_TASK, API_SERVICE_REGISTRATION_TASK, CRDS_TASK, DEFAULT_SERVICE_CIDR_TASK,
+    FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, LOCAL_API_SERVICES_TASK,
+    OBJECT_RECONCILER_TASK, REMOTE_API_SERVICES_TASK, STORAGE_VERSION_UPDATER_TASK,
 };
 use pintle_supervisor::BackgroundTask;
 use pintle_value::field::quote;
 
 use super::version;
+use crate::aggregation::{REMOTE_DISCOVERY_TASK, REMOTE_OPENAPI_TASK};
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
 use crate::http::{Response, text};
@@ -85,7 +86,9 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/priority-and-fairness-config-producer", false, Probe::Task(FLOW_CONTROL_OBJECTS_TASK)),
     ("poststarthook/bootstrap-controller", false, Probe::Task(OBJECT_RECONCILER_TASK)),
     ("poststarthook/start-kubernetes-service-cidr-controller", false, Probe::Task(DEFAULT_SERVICE_CIDR_TASK)),
-    ("poststarthook/apiservice-status-local-available-controller", false, Probe::Task(API_SERVICE_AVAILABILITY_TASK)),
+    ("poststarthook/apiservice-status-local-available-controller", false, Probe::Task(LOCAL_API_SERVICES_TASK)),
+    ("poststarthook/apiservice-status-remote-available-controller", false, Probe::Task(REMOTE_API_SERVICES_TASK)),
+    ("poststarthook/apiservice-discovery-controller", false, Probe::Task(REMOTE_DISCOVERY_TASK)),
     (
         "poststarthook/built-in-resources-storage-version-updater",
         false,
@@ -93,6 +96,8 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ),
     ("poststarthook/kube-apiserver-autoregistration", false, Probe::Task(API_SERVICE_REGISTRATION_TASK)),
     ("autoregister-completion", false, Probe::StateOfTask(API_SERVICE_REGISTRATION_TASK, Cluster::check_api_services)),
+    ("poststarthook/apiservice-openapi-controller", false, Probe::Task(REMOTE_OPENAPI_TASK)),
+    ("poststarthook/apiservice-openapiv3-controller", false, Probe::Task(REMOTE_OPENAPI_TASK)),
 ];
 
 /// The last check. Only `/readyz` has it.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use http::Method;
 use pintle_registry::ApiError;
 
+use crate::connect::to_api_server;
 use crate::context::RequestContext;
 use crate::http::{Response, page_not_found};
 use crate::objects::{Routing, model};
@@ -34,6 +35,9 @@ pub(crate) async fn route(request: &Arc<RequestContext>, documents: &Documents) 
     if request.info.path.is_empty() || request.info.path.starts_with("//") {
         return Ok(page_not_found());
     }
+    if let Some(service) = request.cluster.remote_api_service(&request.info.path) {
+        return Ok(to_api_server(request, &service).await);
+    }
     if request.info.is_resource {
         return handle_resource(request).await;
     }
@@ -48,6 +52,9 @@ pub(crate) async fn route(request: &Arc<RequestContext>, documents: &Documents) 
     }
     if let Some(response) = zpages::respond(request, || discovery::indexed_paths(&request.cluster)) {
         return Ok(response);
+    }
+    if let Some(service) = openapi::remote_document(&request.cluster, &request.info.path) {
+        return Ok(to_api_server(request, &service).await);
     }
     if let Some(response) = openapi::respond(request, documents) {
         return Ok(response);

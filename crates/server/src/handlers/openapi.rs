@@ -1,19 +1,25 @@
 //! Serves OpenAPI documents: v3 as an index with one hashed, cacheable document per group and version, v2 as one
 //! document in JSON or Protobuf. The crate `pintle_openapi` builds their contents.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_MODIFIED_SINCE, LOCATION, VARY};
 use http::{HeaderMap, Method, StatusCode};
+use pintle_catalog::Catalog;
+use pintle_codec::json::{self, DecodeOptions};
+use pintle_openapi::{RemoteSpec, Spec, merge_v2};
 use pintle_registry::Registry;
 use pintle_value::time::Time;
 use pintle_value::{Object, Value, object};
 
 use super::documents::{Document, DocumentDependency, Documents, hash};
+use crate::cluster::{ApiService, Cluster, RemoteOpenApi, RemoteV2, RemoteV3};
 use crate::context::RequestContext;
 use crate::http::{Body, Response, serve_content, set_header};
 use crate::represent::compress_from;
+use crate::request::log_limit::Shortened;
 use crate::request::negotiate::accepted_types;
 
 /// The subtypes of the Protobuf encoding of v2: the current name and the old name.
@@ -23,6 +29,24 @@ const V2_PROTOBUF: [&str; 2] =
 const V2_PROTOBUF_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// Responses with v2 that are smaller, in bytes, are not compressed (upstream: the default of `gziphandler`).
 const V2_GZIP_THRESHOLD: usize = 1400;
+
+/// The APIService of the API server that serves the document at this path.
+pub(crate) fn remote_document(cluster: &Cluster, path: &str) -> Option<Arc<ApiService>> {
+    let path = path.strip_prefix("/openapi/v3/")?;
+    match remote_v3(cluster, &cluster.remote_openapi(), path)? {
+        RemoteV3::Served { service, .. } => cluster.api_services()?.get_by_name(&service),
+        RemoteV3::Converted(_) => None,
+    }
+}
+
+/// The v3 document at a path, if it is of another API server. A document of this server counts, unless its version is
+/// of the other.
+fn remote_v3(cluster: &Cluster, remote: &RemoteOpenApi, path: &str) -> Option<RemoteV3> {
+    let found = remote.v3.get(path)?;
+    let is_hidden = || cluster.remote_api_service(&format!("/{path}")).is_some();
+    let is_local = pintle_openapi::has_v3_document(&cluster.published_registry(), path);
+    (!is_local || is_hidden()).then(|| found.clone())
+}
 
 /// Responds if the path is a path of OpenAPI.
 pub(crate) fn respond(request: &RequestContext, documents: &Documents) -> Option<Response> {
@@ -48,7 +72,8 @@ fn serve(request: &RequestContext, headers: HeaderMap, document: &Document) -> R
 /// Responds with the v2 document.
 fn v2(request: &RequestContext, documents: &Documents) -> Response {
     let registry = request.cluster.published_registry();
-    let (catalog, dependency) = (&request.cluster.served.catalog, DocumentDependency::All(registry.clone()));
+    let (catalog, remote) = (&request.cluster.served.catalog, request.cluster.remote_openapi());
+    let dependency = DocumentDependency::Merged(registry.clone(), remote.clone());
     let mut headers = HeaderMap::new();
     // As in upstream, the response varies by encoding even if it is not compressed.
     for header in ["Accept-Encoding", "Accept"] {
@@ -62,11 +87,21 @@ fn v2(request: &RequestContext, documents: &Documents) -> Response {
     let (document, content_type) = match is_protobuf {
         None => return empty(StatusCode::NOT_ACCEPTABLE, headers),
         Some(true) => {
-            let make = || Document::new(pintle_openapi::v2_protobuf(&registry, catalog));
+            let make = || {
+                Document::new(match merged_v2(&registry, catalog, &remote) {
+                    Some(merged) => pintle_openapi::protobuf_of_v2(&merged),
+                    None => pintle_openapi::v2_protobuf(&registry, catalog),
+                })
+            };
             (documents.get(&dependency, "openapi/v2.pb", make), V2_PROTOBUF_TYPE)
         }
         Some(false) => {
-            let make = || Document::new(pintle_openapi::v2(&registry, catalog));
+            let make = || {
+                Document::new(match merged_v2(&registry, catalog, &remote) {
+                    Some(merged) => pintle_codec::json::encode(&merged),
+                    None => pintle_openapi::v2(&registry, catalog),
+                })
+            };
             (documents.get(&dependency, "openapi/v2", make), "application/json")
         }
     };
@@ -77,20 +112,67 @@ fn v2(request: &RequestContext, documents: &Documents) -> Response {
     if request.method == Method::HEAD { response } else { compress_from(V2_GZIP_THRESHOLD, request, response) }
 }
 
+/// The v2 document of this server and of other API servers; `None` if there are no others. A document that cannot be
+/// merged is left out.
+fn merged_v2(registry: &Registry, catalog: &Catalog, remote: &RemoteOpenApi) -> Option<Value> {
+    if remote.v2.is_empty() {
+        return None;
+    }
+    let decode = |text: &[u8]| json::decode(text, DecodeOptions::default()).map(|decoded| decoded.value);
+    let own = pintle_openapi::v2_document(registry, catalog);
+    // The APIServices of an API server share its document.
+    let mut last: Option<(*const u8, Spec)> = None;
+    let mut spec_of = |RemoteV2 { service, document }: &RemoteV2| -> Result<RemoteSpec, String> {
+        let spec = match &last {
+            Some((decoded, spec)) if *decoded == document.as_ptr() => spec.clone(),
+            _ => {
+                let spec = Spec::decode(decode(document).map_err(|error| error.to_string())?);
+                spec.map_err(|error| error.to_string())?
+            }
+        };
+        last = Some((document.as_ptr(), spec.clone()));
+        Ok(RemoteSpec::new(service.name.as_str(), &service.version.group, &service.version.version, spec))
+    };
+    let specs = remote.v2.iter().filter_map(|document| {
+        let spec = spec_of(document);
+        if let Err(error) = &spec {
+            let error = Shortened(error);
+            tracing::warn!(name = %document.service.name, %error, "Failed to read the OpenAPI document of an API server");
+        }
+        spec.ok()
+    });
+    let (merged, errors) = merge_v2(own, &specs.collect::<Vec<_>>());
+    for error in errors {
+        let error = error.to_string();
+        tracing::warn!(error = %Shortened(&error), "Failed to merge the OpenAPI document of an API server");
+    }
+    Some(merged)
+}
+
 /// Responds with the index of the v3 documents. The URL of a document changes when its contents change. Upstream's
 /// aggregator makes the index for each request. So the index has no ETag, has the content type that Go detects, and was
 /// always modified just now. Two responses of the same second may contain different indexes, so the index is never "not
 /// modified".
 fn index(request: &RequestContext, documents: &Documents) -> Response {
     let registry = request.cluster.published_registry();
-    let index = documents.get(&DocumentDependency::All(registry.clone()), "openapi/v3", || {
-        let paths: Object = pintle_openapi::v3_paths(&registry)
-            .into_iter()
-            .map(|path| {
-                let url = format!("/openapi/v3/{path}?hash={}", document_hash(request, documents, &registry, &path));
-                (path, object! { "serverRelativeURL": url })
-            })
-            .collect();
+    let remote = request.cluster.remote_openapi();
+    let dependency = DocumentDependency::Merged(registry.clone(), remote.clone());
+    let index = documents.get(&dependency, "openapi/v3", || {
+        let own = pintle_openapi::v3_paths(&registry).into_iter().map(|path| {
+            let url = versioned_url(&path, &document_hash(request, documents, &registry, &path));
+            (path, url)
+        });
+        let mut urls: BTreeMap<String, String> = own.collect();
+        for path in remote.v3.keys() {
+            let Some(found) = remote_v3(&request.cluster, &remote, path) else { continue };
+            let url = match found {
+                RemoteV3::Served { url, .. } => url,
+                RemoteV3::Converted(text) => versioned_url(path, &hash(&text)),
+            };
+            urls.insert(path.clone(), url);
+        }
+        let entries = urls.into_iter().map(|(path, url)| (path, object! { "serverRelativeURL": url }));
+        let paths: Object = entries.collect();
         Document::new(pintle_codec::json::encode(&object! { "paths": Value::Object(paths) }))
     });
     let mut headers = HeaderMap::new();
@@ -101,6 +183,11 @@ fn index(request: &RequestContext, documents: &Documents) -> Response {
         request_headers.remove(IF_MODIFIED_SINCE);
     }
     serve_content(&request.method, &request_headers, headers, &index.bytes, now)
+}
+
+/// The URL of the v3 document at a path with its hash.
+fn versioned_url(path: &str, hash: &str) -> String {
+    format!("/openapi/v3/{path}?hash={hash}")
 }
 
 /// The hash of the v3 document at a path. For groups of custom resources, it is computed without the document.
@@ -133,6 +220,9 @@ fn cache_name(path: &str) -> String {
 /// The v3 document at a path; `None` if there is none.
 fn cached_document(request: &RequestContext, documents: &Documents, path: &str) -> Option<Document> {
     let registry = request.cluster.published_registry();
+    if let Some(RemoteV3::Converted(text)) = remote_v3(&request.cluster, &request.cluster.remote_openapi(), path) {
+        return Some(Document::new(text.to_vec()));
+    }
     if !pintle_openapi::has_v3_document(&registry, path) {
         return None;
     }
@@ -180,7 +270,7 @@ fn document(request: &RequestContext, documents: &Documents, path: &str) -> Resp
         }
         // An old hash is redirected to the current hash.
         _ => {
-            set_header(&mut headers, LOCATION, &format!("/openapi/v3/{path}?hash={}", document.hash));
+            set_header(&mut headers, LOCATION, &versioned_url(path, &document.hash));
             return empty(StatusCode::MOVED_PERMANENTLY, headers);
         }
     }

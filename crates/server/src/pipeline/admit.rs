@@ -230,6 +230,7 @@ impl Arrival {
             _in_flight: in_flight,
             upgrade: Mutex::new(parts.extensions.remove()),
             long_running: Mutex::default(),
+            audit_id: OnceLock::new(),
             recorder,
             conversions: Arc::default(),
             observed,

@@ -11,13 +11,13 @@ use http::{HeaderMap, StatusCode};
 use pintle_registry::Resource;
 use pintle_value::Str;
 
-use super::AUDIT_ID;
 use super::admit::Refusal;
 use super::answer::refuse;
 use crate::cluster::{DryRun, Outcome, RecordedRequest, RequestSeries, RequestTarget};
 use crate::context::RequestContext;
 use crate::http::{BodyEnd, Response, UpgradeEnd, header_text};
 use crate::observe::Observers;
+use crate::request::audit_id::AUDIT_ID;
 use crate::request::trace::Step;
 
 /// The duration from which the trace of a request is logged.

@@ -42,6 +42,11 @@ impl Query {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
+    /// All parameters in the order of the query.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// A boolean as upstream parses it: true if the parameter is present and neither `false` nor `0`.
     #[must_use]
     pub(crate) fn flag(&self, key: &str) -> bool {

@@ -8,7 +8,6 @@ mod kubeconfig;
 mod kubeconfig_users;
 mod post;
 mod review_client;
-mod service_resolver;
 
 pub(crate) use admission::AdmissionWebhooks;
 pub(crate) use call::{clean_url, read_body, retry_after, transport_error_message};

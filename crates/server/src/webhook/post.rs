@@ -10,8 +10,8 @@ use http::{Request, StatusCode};
 use pintle_outbound::{BoundedBody, CallLimits, Client, DialAddress, ErrorCause, RequestError};
 use pintle_registry::{WebhookClientConfig, WebhookTarget};
 
-use super::{KubeconfigClient, clean_url, read_body, retry_after, service_resolver, transport_error_message};
-use crate::cluster::Cluster;
+use super::{KubeconfigClient, clean_url, read_body, retry_after, transport_error_message};
+use crate::cluster::{Cluster, service_resolver};
 
 /// Maximum number of retries when the webhook responds with `Retry-After`.
 const MAX_RETRIES: usize = 10;
@@ -114,7 +114,7 @@ impl Post<'_> {
                 WebhookTarget::Url(_) => None,
                 WebhookTarget::Service { namespace, name, port, .. } => {
                     let unresolved = |error| PostError::without_response(format!("Post \"{url}\": {error}"));
-                    Some(service_resolver::resolve(self.cluster, namespace, name, *port).map_err(unresolved)?)
+                    Some(service_resolver::resolve_webhook(self.cluster, namespace, name, *port).map_err(unresolved)?)
                 }
             };
             let request = Request::post(url)

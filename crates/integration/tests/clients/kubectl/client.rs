@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -55,6 +55,29 @@ impl Kubectl {
         let home = tempfile::tempdir().expect("a temporary folder");
         let kubeconfig = cluster.kubeconfig_file();
         Self { home, kubeconfig, cluster, runtime }
+    }
+
+    /// The file with the administrator's kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Sends requests to the cluster.
+    pub(crate) fn run_async<T>(&self, requests: impl AsyncFnOnce(&Cluster) -> T) -> T {
+        self.runtime.block_on(requests(&self.cluster))
+    }
+
+    /// Runs a command line until its standard output is as expected.
+    #[track_caller]
+    pub(crate) fn eventually(&self, line: &str, is_expected: impl Fn(&str) -> bool) {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            let output = self.run(line);
+            if is_expected(&output.stdout) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "still not as expected: {output:?}");
+        }
     }
 
     /// Stops or kills the server, and starts it again at the same address.

@@ -1,6 +1,7 @@
 //! kubectl against an in-process cluster: command lines and their output. `cargo xtask prepare` builds kubectl from the
 //! published module, at the Kubernetes version that the server implements.
 
+mod aggregation;
 mod apply;
 mod bootstrapped;
 mod client;

@@ -22,6 +22,10 @@ pub(crate) struct AggregationFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = false, action = ArgAction::Set)]
     enable_aggregator_routing: bool,
+    /// Whether redirects of the API servers of APIServices are refused instead of passed on to clients.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value_t = true, action = ArgAction::Set)]
+    aggregator_reject_forwarding_redirect: bool,
 }
 
 impl AggregationFlags {
@@ -31,6 +35,7 @@ impl AggregationFlags {
         AggregatorOptions {
             client_certificate: files.map(|(certificate, key)| CertificateFiles { certificate, key }),
             routes_to_endpoints: self.enable_aggregator_routing,
+            forwards_redirects: !self.aggregator_reject_forwarding_redirect,
         }
     }
 }

@@ -120,7 +120,7 @@ impl<K: Copy> Source<K> {
         };
         if let Err(error) = result {
             let resource = self.watch_cache.prefix();
-            tracing::warn!(%resource, namespace, name, %error, "An object that access control follows cannot be read");
+            tracing::warn!(%resource, namespace, name, %error, "An object that an index follows cannot be read");
         }
     }
 

@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pintle_controllers::WorkQueues;
+use pintle_controllers::{ApiServiceOutages, WorkQueues};
 use pintle_extensions::conversion::ConversionErrorType;
 use pintle_gates::Gates;
 use pintle_metrics::{Counter, Exposition, Family, GaugeGuard, Kind, Stability};
@@ -66,6 +66,7 @@ pub(crate) struct Metrics {
     tls_handshake_errors: Counter,
     /// The metrics of the controllers' queues.
     pub(crate) work_queues: WorkQueues,
+    pub(crate) api_service_outages: ApiServiceOutages,
 }
 
 impl fmt::Debug for Metrics {
@@ -93,6 +94,7 @@ impl Metrics {
             manifests: ManifestMetrics::default(),
             tls_handshake_errors: Counter::default(),
             work_queues: WorkQueues::default(),
+            api_service_outages: ApiServiceOutages::default(),
         }
     }
 

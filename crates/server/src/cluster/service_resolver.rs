@@ -1,41 +1,88 @@
 //! Resolves services to endpoints (upstream: apiserver's `pkg/util/proxy`).
 
-use std::sync::Arc;
-
 use pintle_cache::KeyRange;
 use pintle_outbound::DialAddress;
 use pintle_registry::GroupResource;
 use pintle_value::Value;
+use pintle_value::print::quote;
 
-use crate::cluster::{Cluster, tree};
+use super::{Cluster, tree};
 use crate::http::random_share;
 
 /// The label of an endpoint slice with the name of its service.
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
-/// Resolves a port of a service to a ready endpoint, because there may be no proxy for the cluster IP. Without
-/// endpoints, returns the cluster IP.
+/// Resolves a port of the service of a webhook to a ready endpoint, because there may be no proxy for the cluster IP.
+/// Without endpoints, returns the cluster IP.
 ///
 /// # Errors
 /// Returns upstream's message if there is no such service or port.
-pub(super) fn resolve(cluster: &Arc<Cluster>, namespace: &str, name: &str, port: u16) -> Result<DialAddress, String> {
-    let service =
-        cluster.get_object(&GroupResource::new("", "services"), namespace, name).map_err(|error| error.to_string())?;
-    let Some(service) = service else { return Err(format!("service \"{name}\" not found")) };
-    let kind = service.str_at(&["spec", "type"]);
-    if kind == "ExternalName" {
-        return Ok(DialAddress { host: service.str_at(&["spec", "externalName"]).to_owned(), port });
+pub(crate) fn resolve_webhook(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<DialAddress, String> {
+    let service = get_service(cluster, namespace, name)?;
+    if service.str_at(&["spec", "type"]) == EXTERNAL_NAME {
+        return Ok(external_address(&service, port));
     }
+    match find_endpoint(cluster, &service, find_port(&service, port)?) {
+        Some(address) => Ok(address),
+        None => cluster_address(&service, port),
+    }
+}
+
+/// Resolves a port of the service of an APIService, to a ready endpoint or to the cluster IP (upstream:
+/// `ResolveEndpoint` and `ResolveCluster`).
+///
+/// # Errors
+/// Returns upstream's message if there is no such service or port, or no endpoint.
+pub(crate) fn resolve_api_server(
+    cluster: &Cluster,
+    (namespace, name): (&str, &str),
+    port: u16,
+    to_endpoint: bool,
+) -> Result<DialAddress, String> {
+    let service = get_service(cluster, namespace, name)?;
+    let kind = service.str_at(&["spec", "type"]);
+    match (kind, to_endpoint) {
+        (EXTERNAL_NAME, false) => Ok(external_address(&service, port)),
+        (_, true) => {
+            let found = find_endpoint(cluster, &service, find_port(&service, port)?);
+            found.ok_or_else(|| format!("no endpoints available for service {}", quote(name)))
+        }
+        (_, false) => {
+            find_port(&service, port)?;
+            cluster_address(&service, port)
+        }
+    }
+}
+
+const EXTERNAL_NAME: &str = "ExternalName";
+
+fn get_service(cluster: &Cluster, namespace: &str, name: &str) -> Result<Value, String> {
+    let found = cluster.get_object(&GroupResource::new("", "services"), namespace, name);
+    found.map_err(|error| error.to_string())?.ok_or_else(|| format!("service {} not found", quote(name)))
+}
+
+fn external_address(service: &Value, port: u16) -> DialAddress {
+    DialAddress { host: service.str_at(&["spec", "externalName"]).to_owned(), port }
+}
+
+/// The name of a port of a service.
+fn find_port(service: &Value, port: u16) -> Result<&str, String> {
+    let kind = service.str_at(&["spec", "type"]);
     if !matches!(kind, "ClusterIP" | "LoadBalancer" | "NodePort") {
-        return Err(format!("unsupported service type \"{kind}\""));
+        return Err(format!("unsupported service type {}", quote(kind)));
     }
     let ports = service.items_at(&["spec", "ports"]);
-    let Some(found) = ports.iter().find(|candidate| candidate.int_at(&["port"]) == Some(i64::from(port))) else {
-        return Err(format!("no service port {port} found for service \"{name}\""));
-    };
-    if let Some(route) = find_endpoint(cluster, &service, found.str_at(&["name"])) {
-        return Ok(route);
-    }
+    let found = ports.iter().find(|candidate| candidate.int_at(&["port"]) == Some(i64::from(port)));
+    let name = quote(service.name());
+    found.map(|found| found.str_at(&["name"])).ok_or_else(|| format!("no service port {port} found for service {name}"))
+}
+
+fn cluster_address(service: &Value, port: u16) -> Result<DialAddress, String> {
     match service.str_at(&["spec", "clusterIP"]) {
         "None" => Err("cannot route to service with ClusterIP \"None\"".to_owned()),
         address => Ok(DialAddress { host: address.to_owned(), port }),
@@ -44,7 +91,7 @@ pub(super) fn resolve(cluster: &Arc<Cluster>, namespace: &str, name: &str, port:
 
 /// Returns a random ready endpoint of a service, with the port of this name. As in upstream, an endpoint of the primary
 /// address family is preferred.
-fn find_endpoint(cluster: &Arc<Cluster>, service: &Value, port: &str) -> Option<DialAddress> {
+fn find_endpoint(cluster: &Cluster, service: &Value, port: &str) -> Option<DialAddress> {
     let (namespace, name) = (service.namespace(), service.name());
     let slices = cluster.hub_of(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
     let (watch_cache, range) = (cluster.watch_cache(&slices).ok()?, KeyRange::Namespace(namespace.into()));
