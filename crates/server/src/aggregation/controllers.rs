@@ -1,7 +1,7 @@
 //! The requests of this server's controllers to the API servers of APIServices.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -52,7 +52,9 @@ const CHUNK: u32 = 500;
 /// The resources of other API servers, as controllers see them now. A version whose API server was not asked yet is
 /// unknown.
 pub(crate) fn remote_resources(cluster: &Cluster) -> Arc<RemoteResources> {
-    let Some(index) = cluster.api_services().filter(|index| index.has_remote()) else { return Arc::default() };
+    // The garbage collector asks for each new owner, and most clusters have no other API server.
+    static NONE: LazyLock<Arc<RemoteResources>> = LazyLock::new(Arc::default);
+    let Some(index) = cluster.api_services().filter(|index| index.has_remote()) else { return NONE.clone() };
     let discovery = cluster.remote_discovery();
     let mut versions = index.all();
     versions.retain(|service| service.remote.is_some() && !discovery.versions.contains_key(&service.version));
