@@ -76,6 +76,9 @@ impl Feature {
         Feature("DRAResourceClaimGranularStatusAuthorization");
     /// WebSockets of clients reach kubelets that declare this feature (KEP-4006).
     pub const EXTEND_WEB_SOCKETS_TO_KUBELET: Feature = Feature("ExtendWebSocketsToKubelet");
+    /// Issuers of tokens that name the network in which they are (KEP-3331).
+    pub const STRUCTURED_AUTHENTICATION_CONFIGURATION_EGRESS_SELECTOR: Feature =
+        Feature("StructuredAuthenticationConfigurationEgressSelector");
     /// HorizontalPodAutoscalers that scale to zero (KEP-2021).
     pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
     /// Resources of pods as a whole that are resized in place (KEP-5419).

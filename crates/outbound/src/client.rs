@@ -1,5 +1,6 @@
 //! The client: bounded calls, streamed requests and upgrades over one pool of connections.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +52,14 @@ pub struct DialAddress {
     pub port: u16,
 }
 
+impl fmt::Display for DialAddress {
+    /// The host and port, with brackets around an IPv6 address (Go: `net.JoinHostPort`).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
 /// The options of a streamed request or an upgrade. By default, only the time to connect is limited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamOptions<'a> {
@@ -69,7 +78,7 @@ pub struct StreamOptions<'a> {
 }
 
 /// An HTTP client, with or without TLS. It keeps connections: idle HTTP/1.1 connections are reused, HTTP/2 connections
-/// are shared. It never follows redirects. Clones share the connections.
+/// are shared. All of them are opened by the client's dialer. It never follows redirects. Clones share the connections.
 #[derive(Clone)]
 pub struct Client {
     connector: Connector,
@@ -91,7 +100,7 @@ impl Client {
         let credentials = credentials.map(Arc::new);
         let connector = |health_check, protocols: &[&[u8]]| {
             let tls = TlsConnector::from(tls::with_protocols(&tls, protocols));
-            Connector { tls, health_check }
+            Connector { dialer: config.dialer.clone(), tls, health_check }
         };
         let http1_connector = connector(None, &[HTTP1_PROTOCOL]);
         let connector = match config.protocols {

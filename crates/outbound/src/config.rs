@@ -7,6 +7,7 @@ use http::{HeaderValue, Uri};
 use rustls::pki_types::pem;
 
 use crate::connection::Origin;
+use crate::dialer::Dialer;
 use crate::tls::ServerTrust;
 
 /// The configuration of a [`crate::Client`]. The default trusts the system's certificate authorities and has no
@@ -19,6 +20,8 @@ pub struct ClientConfig<'a> {
     pub credentials: Option<Credentials<'a>>,
     /// The protocols that the client offers to TLS servers.
     pub protocols: Protocols,
+    /// How the client opens connections.
+    pub dialer: Dialer,
 }
 
 /// The protocols that a client offers to TLS servers (ALPN). Servers without TLS get HTTP/1.1.
@@ -93,6 +96,9 @@ pub enum ClientConfigError {
     /// The client certificate and its key do not belong together.
     #[error("the client certificate cannot be used: {0}")]
     ClientCertificate(rustls::Error),
+    /// The certificate of a server cannot be valid for this name.
+    #[error("the server name \"{0}\" is neither a host name nor an IP address")]
+    ServerName(String),
     /// The origin of the credentials is not an `https` URL with a host.
     #[error("credentials need an https origin, got \"{0}\"")]
     Origin(Uri),

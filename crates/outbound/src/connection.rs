@@ -9,23 +9,18 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use crate::client::DialAddress;
 use crate::config::Http2HealthCheck;
+use crate::dialer::{Dialer, within};
 use crate::error::ErrorCause;
 use crate::http2::Http2Connection;
-use crate::keep_alive::enable_keep_alive;
 use crate::request_body::RequestBody;
 use crate::tls::HTTP2_PROTOCOL;
 
-/// Maximum time to connect (Go: the dialer of `http.DefaultTransport`).
-const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection is silent before the system probes it (Go: the dialer of `http.DefaultTransport`).
-const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
 /// Maximum time of a TLS handshake (Go: `http.DefaultTransport`).
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -74,8 +69,7 @@ impl PartialEq for Origin {
 /// The target of a connection. A pooled connection serves every request with the same target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionTarget {
-    host: String,
-    port: u16,
+    address: DialAddress,
     /// The name for which the server's certificate has to be valid.
     tls_name: String,
     is_https: bool,
@@ -85,28 +79,20 @@ impl ConnectionTarget {
     /// The target of requests to an origin. A dial address replaces the host and port, not the name in the certificate.
     pub(crate) fn new(origin: Origin, dial_address: Option<&DialAddress>) -> Self {
         let Origin { is_https, host: tls_name, port } = origin;
-        let (host, port) = match dial_address {
-            Some(address) => (address.host.clone(), address.port),
-            None => (tls_name.clone(), port),
-        };
-        Self { host, port, tls_name, is_https }
+        let address = dial_address.cloned().unwrap_or_else(|| DialAddress { host: tls_name.clone(), port });
+        Self { address, tls_name, is_https }
     }
 
     /// True if the connection has TLS, in which HTTP/2 is negotiated.
     pub(crate) fn is_https(&self) -> bool {
         self.is_https
     }
-
-    /// The host and port, with brackets around an IPv6 address.
-    fn address(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-    }
 }
 
 /// How connections are opened.
 #[derive(Clone)]
 pub(crate) struct Connector {
+    pub(crate) dialer: Dialer,
     pub(crate) tls: TlsConnector,
     /// The health check of HTTP/2 connections, if the client offers HTTP/2.
     pub(crate) health_check: Option<Http2HealthCheck>,
@@ -128,19 +114,12 @@ impl Connector {
         target: ConnectionTarget,
         deadline: Option<Instant>,
     ) -> Result<NewConnection, ErrorCause> {
-        let dialing = TcpStream::connect((target.host.as_str(), target.port));
-        let tcp = within(DIAL_TIMEOUT, deadline, dialing).await;
-        let tcp = tcp.ok_or_else(|| ErrorCause::DialTimeout { address: target.address() })?;
-        let tcp = tcp.map_err(|error| ErrorCause::Dial { address: target.address(), error })?;
-        // A small request is a single write, which must not wait for an acknowledgement.
-        let _ = tcp.set_nodelay(true);
-        // A connection without keep-alive works, too.
-        let _ = enable_keep_alive(&tcp, KEEP_ALIVE_IDLE);
+        let stream = self.dialer.dial(&target.address, deadline).await?;
         if !target.is_https {
-            return Http1Connection::handshake(target, tcp).await.map(NewConnection::Http1);
+            return Http1Connection::handshake(target, stream).await.map(NewConnection::Http1);
         }
         let name = ServerName::try_from(target.tls_name.clone()).map_err(|_| ErrorCause::MissingHost)?;
-        let stream = within(TLS_HANDSHAKE_TIMEOUT, deadline, self.tls.connect(name, tcp)).await;
+        let stream = within(TLS_HANDSHAKE_TIMEOUT, deadline, self.tls.connect(name, stream)).await;
         let stream = stream.ok_or(ErrorCause::TlsTimeout)?.map_err(ErrorCause::Tls)?;
         match self.health_check {
             Some(check) if stream.get_ref().1.alpn_protocol() == Some(HTTP2_PROTOCOL) => {
@@ -149,14 +128,6 @@ impl Connector {
             _ => Http1Connection::handshake(target, stream).await.map(NewConnection::Http1),
         }
     }
-}
-
-/// The output of a future, unless it takes too long. If the deadline comes first, the caller reports it.
-async fn within<T>(limit: Duration, deadline: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
-    if deadline.is_some_and(|deadline| deadline <= Instant::now() + limit) {
-        return Some(future.await);
-    }
-    timeout(limit, future).await.ok()
 }
 
 /// An open HTTP/1.1 connection. After its drop, hyper closes the connection properly once nothing is in flight.

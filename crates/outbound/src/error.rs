@@ -61,9 +61,11 @@ pub enum ErrorCause {
     #[error("the client's credentials are for another origin")]
     ForeignOrigin,
     /// The connection cannot be opened.
-    #[error("dial tcp {address}: connect: {}", go_io_error(.error))]
+    #[error("dial {network} {address}: connect: {}", go_io_error(.error))]
     Dial {
-        /// The host and port.
+        /// Go's name of the network: `tcp` or `unix`.
+        network: &'static str,
+        /// The host and port, or the path of the socket.
         address: String,
         /// The error of the operating system.
         error: io::Error,
@@ -73,6 +75,36 @@ pub enum ErrorCause {
     DialTimeout {
         /// The host and port.
         address: String,
+    },
+    /// The answer of a proxy to the request for a tunnel is not HTTP, or does not arrive.
+    #[error("reading HTTP response from CONNECT to {target} via proxy {proxy} failed: {error}")]
+    ProxyAnswer {
+        /// The host and port to which the tunnel leads.
+        target: String,
+        /// The address of the proxy.
+        proxy: String,
+        /// Go's text of the error.
+        error: String,
+    },
+    /// A proxy refuses a tunnel.
+    #[error("proxy error from {proxy} while dialing {target}, code {code}: {status}")]
+    ProxyRefusal {
+        /// The host and port to which the tunnel leads.
+        target: String,
+        /// The address of the proxy.
+        proxy: String,
+        /// The code of the answer.
+        code: u16,
+        /// The code and the reason.
+        status: String,
+    },
+    /// A proxy has sent bytes before the client has used the tunnel.
+    #[error("unexpected {bytes} bytes of buffered data from CONNECT proxy {proxy:?}")]
+    ProxyData {
+        /// The address of the proxy.
+        proxy: String,
+        /// The number of bytes.
+        bytes: usize,
     },
     /// The TLS handshake failed.
     #[error("{}", go_tls_error(.0))]
@@ -143,7 +175,8 @@ fn go_io_error(error: &io::Error) -> String {
     first.to_ascii_lowercase() + rest
 }
 
-fn go_tls_error(error: &io::Error) -> String {
+/// The text of an error of a TLS stream.
+pub(crate) fn go_tls_error(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidMessage(_)) => "tls: first record does not look like a TLS handshake".to_owned(),
         Some(rustls::Error::InvalidCertificate(why)) => {

@@ -13,13 +13,13 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper::rt::Executor;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use pintle_locks::Mutex;
-use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
 use crate::config::Http2HealthCheck;
 use crate::connection::ConnectionTarget;
+use crate::dialer::Transport;
 use crate::error::ErrorCause;
 use crate::request_body::RequestBody;
 use crate::settings_observer::SettingsObserver;
@@ -32,7 +32,7 @@ const STREAM_WINDOW: u32 = 4 << 20;
 /// Maximum size of a response head (Go: `maxHeaderListSize`).
 const MAX_HEADER_LIST_BYTES: u32 = 10 << 20;
 
-type HyperConnection = http2::Connection<TokioIo<SettingsObserver<TlsStream<TcpStream>>>, RequestBody, TaskExecutor>;
+type HyperConnection = http2::Connection<TokioIo<SettingsObserver<TlsStream<Transport>>>, RequestBody, TaskExecutor>;
 
 /// An open HTTP/2 connection. When the last reference is dropped, hyper closes it once nothing is in flight.
 pub(crate) struct Http2Connection {
@@ -64,7 +64,7 @@ impl Http2Connection {
     /// The server has closed the stream, or has refused the client's certificate.
     pub(crate) async fn handshake(
         target: ConnectionTarget,
-        stream: TlsStream<TcpStream>,
+        stream: TlsStream<Transport>,
         check: Http2HealthCheck,
     ) -> Result<Arc<Self>, ErrorCause> {
         let executor = TaskExecutor::default();

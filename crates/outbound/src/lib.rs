@@ -1,11 +1,11 @@
 //! The HTTP client of the server: bounded calls (webhooks, health checks), streamed requests and responses, and
-//! upgrades to other protocols, in HTTP/1.1 and HTTP/2. Errors have the texts of Go's `net/http`, because clients see
-//! them. This crate knows nothing of Kubernetes.
+//! upgrades to other protocols. It speaks HTTP/1.1 and HTTP/2, directly or through proxies. Errors have the texts of
+//! Go's `net/http`, because clients see them. This crate knows nothing of Kubernetes.
 //!
 //! ```
 //! use std::time::Duration;
 //!
-//! use pintle_outbound::{CallLimits, Client, ClientConfig, Protocols, ServerTrust};
+//! use pintle_outbound::{CallLimits, Client, ClientConfig, Dialer, Protocols, ServerTrust};
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() {
@@ -13,6 +13,7 @@
 //!         server_trust: ServerTrust::InsecureSkipVerify,
 //!         credentials: None,
 //!         protocols: Protocols::Http1,
+//!         dialer: Dialer::Direct,
 //!     };
 //!     let client = Client::new(&config).expect("no credentials to refuse");
 //!     let request = http::Request::get("http://127.0.0.1:1/").body(bytes::Bytes::new()).expect("a request");
@@ -26,9 +27,11 @@ mod attempt;
 mod client;
 mod config;
 mod connection;
+mod dialer;
 mod error;
 mod exchange;
 mod http2;
+mod http_connect;
 mod idle_timer;
 mod keep_alive;
 mod pool;
@@ -42,6 +45,7 @@ pub use client::{BoundedBody, CallLimits, Client, DialAddress, StreamOptions};
 pub use config::{
     BearerToken, ClientCertificate, ClientConfig, ClientConfigError, Credentials, Http2HealthCheck, Protocols,
 };
+pub use dialer::{ByteStream, DialMetrics, Dialer, HttpConnectProxy, Transport};
 pub use error::{ErrorCause, RequestError};
 pub use keep_alive::enable_keep_alive;
 pub use response_body::ResponseBody;

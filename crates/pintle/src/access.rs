@@ -92,7 +92,8 @@ impl AccessOptions {
         )));
         let token_file = self.tokens.as_deref().map(TokenFileAuthenticator::parse).transpose()?;
         let everything_allowed = chain.contains(AuthorizationMode::AlwaysAllow);
-        let authentication = self.authentication.load(everything_allowed, accounts.issuers());
+        let egress = gates.is_enabled(Feature::STRUCTURED_AUTHENTICATION_CONFIGURATION_EGRESS_SELECTOR);
+        let authentication = self.authentication.load(everything_allowed, accounts.issuers(), egress);
         let authentication = authentication.map_err(StartError::Options)?;
         let anonymous = authentication.anonymous.clone();
         let impersonator = Impersonator::new(gates.is_enabled(Feature::CONSTRAINED_IMPERSONATION));

@@ -169,7 +169,7 @@ pub struct AuthenticationOptions {
 impl AuthenticationOptions {
     /// Reads the file, and checks everything that can be checked without a cluster. As upstream, the flags allow no
     /// anonymous requests if the authorizer allows everything. The disallowed issuers are the issuers of service
-    /// account tokens.
+    /// account tokens. The last flag allows issuers to name the network in which they are.
     ///
     /// # Errors
     /// Returns upstream's message.
@@ -177,6 +177,7 @@ impl AuthenticationOptions {
         &self,
         everything_allowed: bool,
         disallowed_issuers: &[Str],
+        allows_egress_selectors: bool,
     ) -> Result<AuthenticatorConfig, String> {
         let is_incomplete = |oidc: &OidcOptions| oidc.issuer_url.is_empty() || oidc.client_id.is_empty();
         if self.config_file.is_none() && self.oidc.as_ref().is_some_and(is_incomplete) {
@@ -219,7 +220,7 @@ impl AuthenticationOptions {
             }
             AnonymousConfig { enabled: is_allowed && !everything_allowed, paths: Vec::new() }
         });
-        let errors = validate(&configuration, disallowed_issuers);
+        let errors = validate(&configuration, disallowed_issuers, allows_egress_selectors);
         if !errors.is_empty() {
             return Err(format!("invalid authentication configuration: {}", errors.message()));
         }
@@ -227,7 +228,14 @@ impl AuthenticationOptions {
             return Err(format!("oidc: unsupported signing alg: {}", print::quote(unknown)));
         }
         let disallowed_issuers = disallowed_issuers.to_vec();
-        Ok(AuthenticatorConfig { configuration, anonymous, algorithms, disallowed_issuers, file })
+        Ok(AuthenticatorConfig {
+            configuration,
+            anonymous,
+            algorithms,
+            disallowed_issuers,
+            allows_egress_selectors,
+            file,
+        })
     }
 }
 
@@ -239,6 +247,7 @@ pub(crate) struct AuthenticatorConfig {
     pub(crate) anonymous: AnonymousConfig,
     algorithms: Vec<Str>,
     disallowed_issuers: Vec<Str>,
+    allows_egress_selectors: bool,
     file: Option<FollowedFile>,
 }
 
@@ -312,7 +321,7 @@ impl AuthenticationReload {
         let Some(file) = &mut config.file else { return Ok(None) };
         let Some(text) = file.changed()?.map(<[u8]>::to_vec) else { return Ok(None) };
         let configuration = authentication_config::load(&text)?;
-        let mut errors = validate(&configuration, &config.disallowed_issuers);
+        let mut errors = validate(&configuration, &config.disallowed_issuers, config.allows_egress_selectors);
         if configuration.anonymous != config.configuration.anonymous {
             errors.forbidden(&FieldPath::new("anonymous"), "changed from initial configuration file");
         }
@@ -356,7 +365,7 @@ mod tests {
     }
 
     fn load(options: &AuthenticationOptions) -> Result<AuthenticatorConfig, String> {
-        options.load(false, &["https://accounts".into()])
+        options.load(false, &["https://accounts".into()], true)
     }
 
     #[track_caller]
@@ -446,7 +455,7 @@ mod tests {
             [(None, false, true), (None, true, false), (Some(true), true, false), (Some(false), false, false)]
         {
             let options = AuthenticationOptions { anonymous: flag, ..AuthenticationOptions::default() };
-            let found = options.load(everything_allowed, &[]).map(|config| config.anonymous.enabled);
+            let found = options.load(everything_allowed, &[], false).map(|config| config.anonymous.enabled);
             assert_eq!(found, Ok(expect), "{flag:?} {everything_allowed}");
         }
     }

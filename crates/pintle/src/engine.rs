@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
+use pintle_outbound::Dialer;
 use pintle_registry::GroupResource;
 use pintle_server::{StorageOverride, StoredForm};
 use pintle_store::{Durability, EtcdCertificateFiles, EtcdOptions, EtcdStore, KeyInterval, Store};
@@ -73,6 +74,7 @@ impl EtcdConfig {
         &self,
         history: &HistoryLimits,
         form: &Arc<StoredForm>,
+        dialer: &Dialer,
     ) -> Result<Vec<StorageOverride>, StartError> {
         let mut by_servers: Vec<(Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)> = Vec::new();
         for named in &self.overrides {
@@ -87,7 +89,7 @@ impl EtcdConfig {
         let open =
             |(_, named, resources): (Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)| -> Result<_, StartError> {
                 let etcd = Self { servers: named.servers.clone(), ..self.clone() };
-                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history, form.clone())?) })
+                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history, form.clone(), dialer)?) })
             };
         by_servers.into_iter().map(open).collect()
     }
@@ -98,11 +100,17 @@ impl EtcdConfig {
     }
 
     /// Opens the store. The store keeps the history that this server serves, because other servers may serve it, too.
-    pub(crate) fn open(&self, history: &HistoryLimits, form: Arc<StoredForm>) -> Result<EtcdStore, StartError> {
+    pub(crate) fn open(
+        &self,
+        history: &HistoryLimits,
+        form: Arc<StoredForm>,
+        dialer: &Dialer,
+    ) -> Result<EtcdStore, StartError> {
         Ok(EtcdStore::open(EtcdOptions {
             transformer: form,
             servers: self.servers.clone(),
             certificates: self.certificates.clone(),
+            dialer: dialer.clone(),
             interval: KeyInterval::prefix(&format!("{}/", self.prefix.trim_end_matches('/'))),
             compaction_interval: self.compaction_interval,
             min_history: history.duration,

@@ -47,9 +47,9 @@ pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 pub use migration::{MigrationError, MigrationOptions, MigrationReport, MigrationTarget, migrate};
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
 pub use pintle_server::{
-    Component, InjectedFailure, Interruption, Interruptions, Intervention, KubeletOptions, MemoryBudget, MemoryUsage,
-    NetworkError, ObservedAnswer, ObservedConnection, ObservedRequest, RequestBody, RequestObserver, ResidentMemory,
-    RuntimeConfig, ServiceNetwork, StorageMetrics,
+    Component, EgressSelector, InjectedFailure, Interruption, Interruptions, Intervention, KubeletOptions,
+    MemoryBudget, MemoryUsage, NetworkError, ObservedAnswer, ObservedConnection, ObservedRequest, RequestBody,
+    RequestObserver, ResidentMemory, RuntimeConfig, ServiceNetwork, StorageMetrics,
 };
 pub use pintle_store::EtcdCertificateFiles;
 pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};

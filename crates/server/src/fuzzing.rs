@@ -53,7 +53,8 @@ pub fn read_token_review(version: &str, answer: &[u8], requested: &[Str], of_ser
 /// # Errors
 /// The kubeconfig cannot be used.
 pub fn read_kubeconfig(text: &[u8], folder: &Path) -> Result<(String, Option<HeaderValue>), String> {
-    let client = KubeconfigClient::from_text(text, folder).map_err(|error| error.to_string())?;
+    let client = KubeconfigClient::from_text(text, folder, pintle_outbound::Dialer::Direct)
+        .map_err(|error| error.to_string())?;
     Ok((client.server().to_owned(), client.authorization()))
 }
 

@@ -16,6 +16,7 @@ mod connect;
 mod context;
 mod controllers;
 mod conversion;
+mod egress;
 pub mod fuzzing;
 mod handlers;
 pub mod http;
@@ -41,6 +42,7 @@ pub use cluster::{
 };
 pub use controllers::ControllerOptions;
 pub use conversion::StoredForm;
+pub use egress::{EgressSelector, EgressType};
 pub use handlers::{BuildInfo, set_build_info, version};
 pub use http::Cors;
 pub use observe::{

@@ -32,6 +32,7 @@ use crate::cluster::{
     Stores, TreeEncoder, start_memory_task,
 };
 use crate::controllers::{ControllerOptions, RunningControllers, start_crds};
+use crate::egress::EgressSelector;
 use crate::http::cors::Cors;
 use crate::http::{Handler, Peer, Response, catch_panic, panic_response, panic_text};
 use crate::observe::{Observers, RequestObserver};
@@ -100,6 +101,8 @@ pub struct ClusterConfig {
     pub kubelets: KubeletOptions,
     /// The configuration of connections to the API servers of APIServices.
     pub aggregation: AggregationOptions,
+    /// The dialers of the networks that the server calls.
+    pub egress: EgressSelector,
     /// The observers of requests and their answers.
     pub observers: Vec<Arc<dyn RequestObserver>>,
 }
@@ -251,7 +254,7 @@ impl ApiServer {
             ServedKinds::new(catalog.clone(), built_in, registry, &gates),
             Stores { main: config.store, cache, overrides, encoder: config.encoder, indexers },
             settings,
-            Outbound::new(config.kubelets, config.aggregation, &gates),
+            Outbound::new(config.kubelets, config.aggregation, config.egress, &gates),
             Limits::new(config.memory, config.limits.max_body_bytes_in_flight),
             Lifecycle::new(config.recovery, running.election.clone(), storage_versions),
             config.clock,

@@ -11,7 +11,7 @@ fn parse(text: &str) -> Result<AuthenticationConfiguration, String> {
 #[track_caller]
 fn check(text: &str, expect: &[&str]) {
     let configuration = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let errors = validate(&configuration, &["https://accounts".into(), "https://a".into()]);
+    let errors = validate(&configuration, &["https://accounts".into(), "https://a".into()], true);
     let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(found, expect, "{text}");
 }
@@ -135,6 +135,20 @@ fn issuers_are_validated() {
         "url: 'https://i', audiences: [c], egressSelectorType: etcd",
         &["egressSelectorType: Invalid value: \"etcd\": egress selector must be either controlplane or cluster"],
     );
+}
+
+#[test]
+fn issuers_have_no_network_while_the_feature_is_off() {
+    let errors = |network: &str| {
+        let issuer = format!("{{url: 'https://i', audiences: [c], egressSelectorType: '{network}'}}");
+        let text = format!("jwt: [{{issuer: {issuer}, claimMappings: {{username: {{claim: sub, prefix: ''}}}}}}]");
+        let errors = validate(&parse(&text).expect("a configuration"), &[], false);
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(errors("").is_empty());
+    let detail = "egress selector is not supported when StructuredAuthenticationConfigurationEgressSelector feature gate \
+                  is disabled";
+    assert_eq!(errors("cluster"), [format!("jwt[0].issuer.egressSelectorType: Invalid value: \"cluster\": {detail}")]);
 }
 
 #[test]
@@ -290,7 +304,7 @@ fn claims_are_checked_as_any() {
         let text = format!(
             "jwt: [{{issuer: {{url: 'https://i', audiences: [c]}}, claimMappings: {{username: {{expression: '{expression}'}}}}}}]"
         );
-        let errors = validate(&parse(&text).expect("a configuration"), &[]);
+        let errors = validate(&parse(&text).expect("a configuration"), &[], true);
         errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
     for expression in [

@@ -18,9 +18,14 @@ const MAX_ISSUERS: usize = 64;
 const MATCH_ANY: &str = "MatchAny";
 const BOTH: &str = "claim and expression can't both be set";
 
-/// Validates a configuration. The disallowed issuers are the issuers of service account tokens.
+/// Validates a configuration. The disallowed issuers are the issuers of service account tokens. The flag allows issuers
+/// to name the network in which they are.
 #[must_use]
-pub fn validate(configuration: &AuthenticationConfiguration, disallowed_issuers: &[Str]) -> Errors {
+pub fn validate(
+    configuration: &AuthenticationConfiguration,
+    disallowed_issuers: &[Str],
+    allows_egress_selectors: bool,
+) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("jwt");
     if configuration.jwt.len() > MAX_ISSUERS {
@@ -31,6 +36,9 @@ pub fn validate(configuration: &AuthenticationConfiguration, disallowed_issuers:
     for (i, jwt) in configuration.jwt.iter().enumerate() {
         let path = path.index(i);
         errors.append(check_jwt(&path, jwt, disallowed_issuers).1);
+        if !allows_egress_selectors {
+            refuse_egress_selector(&path.child("issuer"), &jwt.issuer, &mut errors);
+        }
         let issuer_path = path.child("issuer");
         if !urls.insert(&jwt.issuer.url) {
             errors.duplicate(&issuer_path.child("url"), jwt.issuer.url.as_str());
@@ -92,6 +100,14 @@ fn check_issuer(path: &FieldPath<'_>, issuer: &IssuerConfig, disallowed: &[Str],
     }
     if !matches!(&*issuer.egress_selector_type, "" | "controlplane" | "cluster") {
         let detail = "egress selector must be either controlplane or cluster";
+        errors.invalid(&path.child("egressSelectorType"), issuer.egress_selector_type.as_str(), detail);
+    }
+}
+
+fn refuse_egress_selector(path: &FieldPath<'_>, issuer: &IssuerConfig, errors: &mut Errors) {
+    if !issuer.egress_selector_type.is_empty() {
+        let detail = "egress selector is not supported when StructuredAuthenticationConfigurationEgressSelector feature \
+                      gate is disabled";
         errors.invalid(&path.child("egressSelectorType"), issuer.egress_selector_type.as_str(), detail);
     }
 }

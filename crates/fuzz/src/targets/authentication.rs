@@ -157,7 +157,7 @@ fn claims(issuer: &str, audience: &str) -> Value {
 pub(super) fn authentication_config(input: &[u8]) {
     let Ok(configuration) = with_memory_limit(input.len(), CONFIGURATION_LIMIT, || load(input)) else { return };
     assert_eq!(load(&json::encode(&written(&configuration))).as_ref(), Ok(&configuration));
-    let errors = validate(&configuration, &[DISALLOWED.into()]);
+    let errors = validate(&configuration, &[DISALLOWED.into()], true);
     for config in &configuration.jwt {
         let compiled = compile_jwt(config);
         if !errors.is_empty() {
@@ -379,7 +379,7 @@ mod tests {
     fn seeds_are_accepted() {
         for seed in authentication_config_seeds() {
             let configuration = load(&seed).expect("a configuration");
-            assert!(validate(&configuration, &[DISALLOWED.into()]).is_empty(), "{}", seed.escape_ascii());
+            assert!(validate(&configuration, &[DISALLOWED.into()], true).is_empty(), "{}", seed.escape_ascii());
         }
         for (text, seeds) in [(WITH_EXPRESSIONS, &[0, 2][..]), (WITH_CLAIMS, &[1, 3])] {
             let authenticator = authenticator(issuer(text), vec![KEY.public_key().clone()]);

@@ -4,6 +4,7 @@
 mod admission;
 mod api_servers;
 mod authorization;
+mod egress;
 mod kubectl;
 mod locations;
 mod logs;

@@ -418,7 +418,12 @@ async fn clients_with_other_credentials_have_other_connections() {
             let origin: Uri = url.parse().expect("a URI");
             let credentials = Credentials { origin, client_certificate: None, bearer_token: Some(BearerToken(token)) };
             let server_trust = ServerTrust::Authorities(pem.as_bytes());
-            let config = ClientConfig { server_trust, credentials: Some(credentials), protocols: HTTP2 };
+            let config = ClientConfig {
+                server_trust,
+                credentials: Some(credentials),
+                protocols: HTTP2,
+                ..ClientConfig::default()
+            };
             let client = Client::new(&config).expect("a client");
             for _ in 0..2 {
                 assert_eq!(call(&client, &url, LIMITS).await.as_deref(), Ok(expect));

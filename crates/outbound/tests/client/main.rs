@@ -6,6 +6,7 @@ mod http2;
 mod http2_errors;
 mod http2_server;
 mod limits;
+mod proxies;
 mod streams;
 mod support;
 mod upgrades;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
+use pintle_outbound::Dialer;
 use pintle_server::SERVER_ADDRESSES_PREFIX;
 use pintle_store::{
     EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Revision, Store,
@@ -187,7 +188,11 @@ fn etcd_side(config: &EtcdConfig) -> Result<Side, StartError> {
     // Requests that etcd gets at the same time may be executed in any order.
     Ok(Side {
         name,
-        store: Arc::new(config.open(&HistoryLimits::default(), config.stored_form(&Gates::default())?)?),
+        store: Arc::new(config.open(
+            &HistoryLimits::default(),
+            config.stored_form(&Gates::default())?,
+            &Dialer::Direct,
+        )?),
         prefix: config.prefix.clone(),
         ordered_changes: 1,
     })

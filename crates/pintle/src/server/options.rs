@@ -12,8 +12,8 @@ use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
 use pintle_server::http::ListenerOptions;
 use pintle_server::{
-    Component, KubeletOptions, MemoryBudget, RecoveryTimes, RequestLimits, RequestObserver, RuntimeConfig,
-    ServiceNetwork, StorageMetrics,
+    Component, EgressSelector, KubeletOptions, MemoryBudget, RecoveryTimes, RequestLimits, RequestObserver,
+    RuntimeConfig, ServiceNetwork, StorageMetrics,
 };
 use pintle_store::{Clock, Revision, Store, SystemClock, Vfs};
 
@@ -114,6 +114,8 @@ pub struct Options {
     pub kubelets: KubeletOptions,
     /// How the API servers of APIServices are called.
     pub aggregation: AggregatorOptions,
+    /// The dialers of the networks that the server calls (`--egress-selector-config-file`).
+    pub egress: EgressSelector,
     /// The origins that CORS allows, as regular expressions.
     pub cors_allowed_origins: Vec<String>,
     /// Whether the server runs the controllers on which the API relies. They stand by while a controller manager is
@@ -191,6 +193,7 @@ impl Default for Options {
             allow_privileged: true,
             kubelets: KubeletOptions::default(),
             aggregation: AggregatorOptions::default(),
+            egress: EgressSelector::default(),
             cors_allowed_origins: Vec::new(),
             controllers: true,
             every_namespace_objects: false,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pintle_admission::AdmissionConfiguration;
 use pintle_server::http::Listener;
-use pintle_server::{ApiServer, ClusterConfig, ControllerOptions, Cors, StorageOverride, TreeEncoder};
+use pintle_server::{ApiServer, ClusterConfig, ControllerOptions, Cors, EgressType, StorageOverride, TreeEncoder};
 use pintle_store::{Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot};
 use pintle_supervisor::BackgroundTask;
 use time::OffsetDateTime;
@@ -180,6 +180,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         memory: options.memory,
         kubelets: options.kubelets,
         aggregation: front_proxy.aggregation(),
+        egress: options.egress,
         observers,
     })
     .await?;
@@ -292,9 +293,10 @@ fn open_stores(options: &Options) -> Result<OpenedStores, StartError> {
         }
         (Engine::Etcd(etcd), ..) => {
             let form = etcd.stored_form(&options.gates)?;
+            let dialer = options.egress.dialer(EgressType::Etcd);
             OpenedStores {
-                store: Arc::new(etcd.open(&options.history, form.clone())?),
-                overrides: etcd.open_overrides(&options.history, &form)?,
+                store: Arc::new(etcd.open(&options.history, form.clone(), &dialer)?),
+                overrides: etcd.open_overrides(&options.history, &form, &dialer)?,
                 encoder: Some(form),
             }
         }

@@ -38,17 +38,15 @@ impl JwtAuthenticators {
         algorithms: &[Str],
         server: &str,
     ) -> Result<Self, String> {
-        let issuer = |config: &JwtConfig| {
+        let issuer = |config: &JwtConfig| -> Result<JwtIssuer, String> {
             let issuer = &config.issuer;
-            if !issuer.egress_selector_type.is_empty() {
-                let kind = &issuer.egress_selector_type;
-                return Err(format!("oidc: egress lookup required with egress selector type {kind:?}"));
-            }
+            let dialer = cluster.outbound.egress.issuer_dialer(&issuer.egress_selector_type)?;
             let server_trust = match issuer.certificate_authority.as_bytes() {
                 [] => ServerTrust::System,
                 pem => ServerTrust::Authorities(pem),
             };
-            let client = Client::new(&ClientConfig { server_trust, credentials: None, protocols: default_protocols() });
+            let protocols = default_protocols();
+            let client = Client::new(&ClientConfig { server_trust, credentials: None, protocols, dialer });
             let client = client.map_err(|error| format!("Failed to read the CA contents: {error}"))?;
             let series = cluster.metrics.authentication().issuer(&issuer.url, server);
             let (url, discovery_url) = (issuer.url.clone(), &issuer.discovery_url);

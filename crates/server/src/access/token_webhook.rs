@@ -16,6 +16,7 @@ use pintle_schema::Scalar;
 use pintle_value::{Str, Value, object};
 
 use crate::cluster::Cluster;
+use crate::egress::EgressType;
 use crate::request::log_limit::{LogLimit, Shortened};
 use crate::webhook::ReviewClient;
 
@@ -56,7 +57,8 @@ impl TokenWebhookAuthenticator {
     /// # Errors
     /// The kubeconfig cannot be used, or there is no such version.
     pub fn new(cluster: &Arc<Cluster>, kubeconfig: &Path, version: &str, audiences: &[Str]) -> Result<Self, String> {
-        let client = ReviewClient::load(kubeconfig, TIMEOUT).map_err(|error| error.to_string())?;
+        let dialer = cluster.outbound.egress.dialer(EgressType::ControlPlane);
+        let client = ReviewClient::load(kubeconfig, TIMEOUT, dialer).map_err(|error| error.to_string())?;
         let version = ReviewVersion::parse(version, "authentication webhook")?;
         Ok(Self { cluster: cluster.clone(), client, version, audiences: audiences.to_vec() })
     }

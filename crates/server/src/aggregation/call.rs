@@ -80,7 +80,7 @@ pub(super) async fn call(
     remote: &RemoteApi,
     call: Call<'_>,
 ) -> Result<http::Response<BoundedBody>, String> {
-    let client = remote.client(&cluster.outbound.aggregation)?;
+    let client = cluster.outbound.remote_client(remote)?;
     let address = remote.dial_address(cluster)?;
     send(&client, remote, &address, call).await
 }
@@ -96,7 +96,7 @@ pub(super) async fn stream(
     call: Call<'_>,
     silence: Duration,
 ) -> Result<Lines, String> {
-    let client = remote.client(&cluster.outbound.aggregation)?;
+    let client = cluster.outbound.remote_client(remote)?;
     let address = remote.dial_address(cluster)?;
     let options = StreamOptions {
         dial_address: Some(&address),
@@ -189,7 +189,7 @@ async fn send(
 /// The outer error: there is no client, or no such APIService.
 pub(crate) async fn probe(cluster: &Arc<Cluster>, service: &ApiService) -> Result<Result<(), String>, ApiError> {
     let Some(remote) = &service.remote else { return Err(ApiError::NoSuchPath) };
-    let client = remote.client(&cluster.outbound.aggregation).map_err(ApiError::Unclassified)?;
+    let client = cluster.outbound.remote_client(remote).map_err(ApiError::Unclassified)?;
     let path = version_path(&service.version);
     let (client, path) = (&client, path.as_str());
     let mut probes: FuturesUnordered<_> =

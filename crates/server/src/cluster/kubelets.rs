@@ -9,7 +9,9 @@ use std::sync::{Arc, OnceLock};
 
 use http::Uri;
 use pintle_gates::{Feature, Gates};
-use pintle_outbound::{Client, ClientCertificate, ClientConfig, Credentials, DialAddress, Protocols, ServerTrust};
+use pintle_outbound::{
+    Client, ClientCertificate, ClientConfig, Credentials, DialAddress, Dialer, Protocols, ServerTrust,
+};
 use pintle_registry::ApiError;
 use pintle_value::Value;
 
@@ -82,6 +84,7 @@ struct ClientKey {
 pub(crate) struct KubeletClient {
     options: KubeletOptions,
     extends_websockets: bool,
+    dialer: Dialer,
     clients: RecentClients<ClientKey, Client>,
     /// The client of pods, services and other ports of nodes.
     proxy: OnceLock<Client>,
@@ -94,9 +97,9 @@ impl fmt::Debug for KubeletClient {
 }
 
 impl KubeletClient {
-    pub(crate) fn new(options: KubeletOptions, gates: &Gates) -> Self {
+    pub(crate) fn new(options: KubeletOptions, gates: &Gates, dialer: Dialer) -> Self {
         let extends_websockets = gates.is_enabled(Feature::EXTEND_WEB_SOCKETS_TO_KUBELET);
-        Self { options, extends_websockets, clients: RecentClients::default(), proxy: OnceLock::new() }
+        Self { options, extends_websockets, dialer, clients: RecentClients::default(), proxy: OnceLock::new() }
     }
 
     /// The address of a node's kubelet (upstream: `GetConnectionInfo` and `GetPreferredNodeAddress`).
@@ -155,7 +158,8 @@ impl KubeletClient {
             Some(authority) if !skip_verify => ServerTrust::Authorities(authority),
             _ => ServerTrust::InsecureSkipVerify,
         };
-        let config = ClientConfig { server_trust, credentials, protocols: Protocols::Http1 };
+        let config =
+            ClientConfig { server_trust, credentials, protocols: Protocols::Http1, dialer: self.dialer.clone() };
         let client = Client::new(&config).map_err(|error| failed(error.to_string()))?;
         Ok(self.clients.add(key, client))
     }
@@ -169,7 +173,8 @@ impl KubeletClient {
         if let Some(client) = self.proxy.get() {
             return Ok(client.clone());
         }
-        let config = ClientConfig { server_trust: ServerTrust::InsecureSkipVerify, ..ClientConfig::default() };
+        let (server_trust, dialer) = (ServerTrust::InsecureSkipVerify, self.dialer.clone());
+        let config = ClientConfig { server_trust, dialer, ..ClientConfig::default() };
         let client = Client::new(&config).map_err(|error| ApiError::Internal(error.to_string()))?;
         Ok(self.proxy.get_or_init(|| client).clone())
     }
@@ -214,7 +219,7 @@ mod tests {
     fn check(types: &[&str], node: &Value, expect: Result<&str, &str>) {
         let types = types.iter().map(|kind| (*kind).to_owned()).collect();
         let options = KubeletOptions { preferred_address_types: types, ..KubeletOptions::default() };
-        let found = KubeletClient::new(options, &Gates::default()).address(node);
+        let found = KubeletClient::new(options, &Gates::default(), Dialer::Direct).address(node);
         let found = found.map(|found| format!("{}:{} {}", found.host, found.port, found.serves_websockets));
         assert_eq!(found.map_err(|error| error.to_string()), expect.map(str::to_owned).map_err(str::to_owned));
     }

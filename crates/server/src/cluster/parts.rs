@@ -11,6 +11,7 @@ use pintle_catalog::Catalog;
 use pintle_controllers::{LeaderElection, StorageVersionManager};
 use pintle_gates::{Feature, Gates};
 use pintle_locks::RwLock;
+use pintle_outbound::Client;
 use pintle_registry::{Registry, Resource};
 use pintle_store::Store;
 use pintle_supervisor::{BackgroundTasks, RecoveryTimes};
@@ -25,8 +26,10 @@ use super::lazy::Lazy;
 use super::memory::{MemoryBudget, MemoryGuard};
 use super::webhook_clients::WebhookClients;
 use super::{
-    AggregationOptions, Indexers, KubeletClient, KubeletOptions, OverrideStorage, ReservedWrites, TreeEncoder,
+    AggregationOptions, Indexers, KubeletClient, KubeletOptions, OverrideStorage, RemoteApi, ReservedWrites,
+    TreeEncoder,
 };
+use crate::egress::{EgressSelector, EgressType};
 use crate::http::{CpuPermits, UnresponsiveWatches};
 use crate::request::body_budget::BodyBudget;
 use crate::request::work_memory::WorkMemory;
@@ -83,19 +86,45 @@ pub(crate) struct Outbound {
     /// The connections to kubelets and to the backends of proxied requests.
     pub(crate) kubelets: KubeletClient,
     /// How the API servers of APIServices are reached.
-    pub(crate) aggregation: AggregationOptions,
+    aggregation: AggregationOptions,
+    /// The dialers of the networks that the server calls.
+    pub(crate) egress: EgressSelector,
 }
 
 impl Outbound {
     /// Calls no webhook yet.
-    pub(crate) fn new(kubelets: KubeletOptions, aggregation: AggregationOptions, gates: &Gates) -> Self {
+    pub(crate) fn new(
+        kubelets: KubeletOptions,
+        aggregation: AggregationOptions,
+        egress: EgressSelector,
+        gates: &Gates,
+    ) -> Self {
         Self {
             webhook_caller: RwLock::new(Arc::new(NoWebhooks)),
-            webhook_clients: WebhookClients::default(),
+            webhook_clients: WebhookClients::new(egress.clone()),
             conversion_cache: ConversionCache::default(),
-            kubelets: KubeletClient::new(kubelets, gates),
+            kubelets: KubeletClient::new(kubelets, gates, egress.dialer(EgressType::Cluster)),
             aggregation,
+            egress,
         }
+    }
+
+    /// The client of an API server.
+    ///
+    /// # Errors
+    /// See [`RemoteApi::client`].
+    pub(crate) fn remote_client(&self, remote: &RemoteApi) -> Result<Client, String> {
+        remote.client(&self.aggregation, self.egress.dialer(EgressType::Cluster))
+    }
+
+    /// True if clients get the redirects of the API servers of APIServices.
+    pub(crate) fn forwards_redirects(&self) -> bool {
+        self.aggregation.forwards_redirects
+    }
+
+    /// True to connect to an endpoint of the service of an API server instead of its cluster IP.
+    pub(super) fn routes_to_endpoints(&self) -> bool {
+        self.aggregation.routes_to_endpoints
     }
 }
 

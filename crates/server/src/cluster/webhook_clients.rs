@@ -7,6 +7,7 @@ use pintle_outbound::{Client, ClientConfig, ServerTrust};
 use pintle_registry::WebhookClientConfig;
 
 use crate::client_protocols::webhook_protocols;
+use crate::egress::EgressSelector;
 
 /// Maximum number of clients (upstream: `defaultCacheSize`).
 const MAX_CLIENTS: usize = 200;
@@ -52,15 +53,23 @@ impl<K, C: Clone> RecentClients<K, C> {
 
 /// The clients of the most recently called webhooks, or the error for a webhook without a client.
 #[derive(Default)]
-pub(crate) struct WebhookClients(RecentClients<WebhookClientConfig, Result<Client, String>>);
+pub(crate) struct WebhookClients {
+    egress: EgressSelector,
+    clients: RecentClients<WebhookClientConfig, Result<Client, String>>,
+}
 
 impl fmt::Debug for WebhookClients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WebhookClients").field(&self.0.0.lock().len()).finish()
+        f.debug_tuple("WebhookClients").field(&self.clients.0.lock().len()).finish()
     }
 }
 
 impl WebhookClients {
+    /// No clients yet. The egress selector decides how they reach their webhooks.
+    pub(crate) fn new(egress: EgressSelector) -> Self {
+        Self { egress, clients: RecentClients::default() }
+    }
+
     /// The client of a webhook, created on first use. Invalid authorities of a webhook are not read again, because
     /// another configuration has another key. The system's authorities are read again, because they may become
     /// readable.
@@ -68,16 +77,17 @@ impl WebhookClients {
     /// # Errors
     /// The certificate authorities of the webhook cannot be used.
     pub(crate) fn get(&self, config: &WebhookClientConfig) -> Result<Client, String> {
-        if let Some(client) = self.0.get(|other| other == config) {
+        if let Some(client) = self.clients.get(|other| other == config) {
             return client;
         }
         let server_trust = match config.authorities.as_slice() {
             [] => ServerTrust::System,
             authorities => ServerTrust::Authorities(authorities),
         };
-        let client_config = ClientConfig { server_trust, credentials: None, protocols: webhook_protocols(config) };
+        let (protocols, dialer) = (webhook_protocols(config), self.egress.webhook_dialer(config));
+        let client_config = ClientConfig { server_trust, credentials: None, protocols, dialer };
         let client = Client::new(&client_config).map_err(|error| error.to_string());
-        if client.is_ok() || !config.authorities.is_empty() { self.0.add(config.clone(), client) } else { client }
+        if client.is_ok() || !config.authorities.is_empty() { self.clients.add(config.clone(), client) } else { client }
     }
 
     /// True if the authorities of a webhook cannot be used.
@@ -98,7 +108,7 @@ mod tests {
 
     /// The cached errors.
     fn errors(clients: &WebhookClients) -> Vec<String> {
-        clients.0.0.lock().iter().filter_map(|(_, client)| client.as_ref().err().cloned()).collect()
+        clients.clients.0.lock().iter().filter_map(|(_, client)| client.as_ref().err().cloned()).collect()
     }
 
     #[test]

@@ -40,7 +40,7 @@ async fn pass_on(request: &Arc<RequestContext>, service: &ApiService) -> Result<
         return Err(unavailable("service unavailable".to_owned()));
     }
     let cluster = &request.cluster;
-    let client = remote.client(&cluster.outbound.aggregation);
+    let client = cluster.outbound.remote_client(remote);
     let client = client.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error))?;
     let address = remote.dial_address(cluster).map_err(|error| {
         tracing::warn!(name = %service.name, error, "Failed to resolve the service of an APIService");
@@ -70,7 +70,7 @@ async fn pass_on(request: &Arc<RequestContext>, service: &ApiService) -> Result<
             headers,
             query,
             names_backend: true,
-            refuses_redirects: !cluster.outbound.aggregation.forwards_redirects,
+            refuses_redirects: !cluster.outbound.forwards_redirects(),
             head_timeout: is_discovery(request).then_some(DISCOVERY_TIMEOUT),
         };
         forward(request, &client, location, options).await

@@ -315,13 +315,14 @@ async fn check_host(host: &str) -> Result<IpAddr, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use pintle_outbound::Dialer;
     use pintle_value::object;
 
     use super::*;
     use crate::cluster::KubeletOptions;
 
     fn kubelets() -> KubeletClient {
-        KubeletClient::new(KubeletOptions::default(), &pintle_gates::Gates::default())
+        KubeletClient::new(KubeletOptions::default(), &pintle_gates::Gates::default(), Dialer::Direct)
     }
 
     fn pod(ip: &str, port: Option<i64>) -> Value {

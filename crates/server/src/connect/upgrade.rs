@@ -26,6 +26,9 @@ pub(super) fn dial_error(error: &RequestError) -> ApiError {
     match cause {
         ErrorCause::Dial { .. }
         | ErrorCause::DialTimeout { .. }
+        | ErrorCause::ProxyAnswer { .. }
+        | ErrorCause::ProxyRefusal { .. }
+        | ErrorCause::ProxyData { .. }
         | ErrorCause::Tls(_)
         | ErrorCause::TlsTimeout
         | ErrorCause::MissingHost => ApiError::Unclassified(format!("error dialing backend: {cause}")),

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::Uri;
 use pintle_admission::PluginChain;
 use pintle_admission::webhook::{ReviewEndpoint, WebhookCall, WebhookCallError, WebhookCaller};
+use pintle_outbound::Dialer;
 use pintle_registry::{BoxFuture, WebhookClientConfig, WebhookTarget};
 
 use super::post::{Post, TimeoutSource, WebhookClient};
@@ -47,7 +48,9 @@ impl AdmissionWebhooks {
         };
         let users = plugins.kubeconfigs().map(load).collect::<Result<_, _>>()?;
         let load = |(plugin, endpoint): (&'static str, &ReviewEndpoint)| {
-            let client = ReviewClient::load(&endpoint.kubeconfig, REVIEW_TIMEOUT).map_err(|error| (plugin, error))?;
+            // As in upstream, plugins ask their own servers directly.
+            let client = ReviewClient::load(&endpoint.kubeconfig, REVIEW_TIMEOUT, Dialer::Direct);
+            let client = client.map_err(|error| (plugin, error))?;
             Ok((endpoint.kubeconfig.clone(), client.with_first_delay(endpoint.first_delay)))
         };
         let reviewers = plugins.review_endpoints().map(load).collect::<Result<_, _>>()?;
@@ -65,7 +68,8 @@ impl AdmissionWebhooks {
             return client.map(WebhookClient::User);
         }
         let protocols = webhook_protocols(config);
-        let client = tokio::task::block_in_place(|| user.client(&config.url(), &config.authorities, protocols));
+        let dialer = cluster.outbound.egress.webhook_dialer(config);
+        let client = tokio::task::block_in_place(|| user.client(&config.url(), &config.authorities, protocols, dialer));
         let client = client.map(Arc::new).map_err(|error| error.to_string());
         // The credentials of the user may be in files, which may become readable.
         let is_final = client.is_ok() || cluster.outbound.webhook_clients.has_invalid_authorities(config);

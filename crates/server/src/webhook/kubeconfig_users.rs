@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pintle_outbound::Protocols;
+use pintle_outbound::{Dialer, Protocols};
 use pintle_schema::base64;
 use pintle_value::{Value, object};
 
@@ -44,7 +44,8 @@ impl KubeconfigUsers {
         for entry in users.config.items_at(&["users"]) {
             let name = entry.str_at(&["name"]);
             if let Some(user) = users.user(name) {
-                user.client("https://localhost", &[], Protocols::Http1).map_err(|why| unusable(name, why))?;
+                user.client("https://localhost", &[], Protocols::Http1, Dialer::Direct)
+                    .map_err(|why| unusable(name, why))?;
             }
         }
         Ok(users)
@@ -89,13 +90,14 @@ impl KubeconfigUser<'_> {
         url: &str,
         authorities: &[u8],
         protocols: Protocols,
+        dialer: Dialer,
     ) -> Result<KubeconfigClient, KubeconfigError> {
         let cluster = object! {
             "server": url,
             "certificate-authority-data": base64::encode(authorities),
         };
         let Self { name, user, folder } = *self;
-        Selected { cluster: &cluster, user, cluster_name: "", user_name: name, folder, protocols }.client()
+        Selected { cluster: &cluster, user, cluster_name: "", user_name: name, folder, protocols, dialer }.client()
     }
 }
 
@@ -148,7 +150,7 @@ mod tests {
         let client = users
             .user_for("hook:443")
             .expect("a user")
-            .client("https://hook", &[], Protocols::Http1)
+            .client("https://hook", &[], Protocols::Http1, Dialer::Direct)
             .expect("a client");
         assert!(!client.rotate_certificate(Duration::ZERO).expect("the same certificate"));
         write_certificate();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{Request, StatusCode};
-use pintle_outbound::{CallLimits, ErrorCause, RequestError};
+use pintle_outbound::{CallLimits, Dialer, ErrorCause, RequestError};
 
 use super::{KubeconfigClient, KubeconfigError, clean_url, read_body, retry_after, transport_error_message};
 use crate::cluster::Cluster;
@@ -85,8 +85,8 @@ impl ReviewClient {
     ///
     /// # Errors
     /// The file cannot be used.
-    pub(crate) fn load(kubeconfig: &Path, timeout: Duration) -> Result<Self, KubeconfigError> {
-        let client = KubeconfigClient::load(kubeconfig)?;
+    pub(crate) fn load(kubeconfig: &Path, timeout: Duration, dialer: Dialer) -> Result<Self, KubeconfigError> {
+        let client = KubeconfigClient::load(kubeconfig, dialer)?;
         Ok(Self { url: clean_url(client.server(), timeout), client, timeout, first_delay: FIRST_DELAY })
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
-use pintle_outbound::{ClientCertificate, ServerTrust, tls_client_config};
+use pintle_outbound::{ClientCertificate, Dialer, ServerTrust, tls_client_config};
 
 use super::client::{EtcdClient, text_of};
 use super::connection::MemberConnection;
@@ -60,8 +60,12 @@ fn unavailable(detail: String) -> Error {
     Error::Unavailable { detail }
 }
 
-/// A connection with the member at a URL. It is made when it is first needed.
-pub(super) fn connect(server: &str, certificates: &CertificateTexts) -> Result<MemberConnection, Error> {
+/// A connection with the member at a URL. The dialer opens it when it is first needed.
+pub(super) fn connect(
+    server: &str,
+    certificates: &CertificateTexts,
+    dialer: &Dialer,
+) -> Result<MemberConnection, Error> {
     let CertificateTexts { certificate_authority, identity } = certificates;
     // As in upstream's client, the certificates decide if the URL has no scheme.
     let scheme = if *certificates == CertificateTexts::default() { "http" } else { "https" };
@@ -72,7 +76,7 @@ pub(super) fn connect(server: &str, certificates: &CertificateTexts) -> Result<M
         let identity = identity.as_ref().map(|(chain, key)| ClientCertificate { chain, key });
         tls_client_config(trust, identity).map_err(|error| text_of(&error))
     };
-    MemberConnection::new(&url, tls).map_err(|error| unavailable(format!("{server}: {error}")))
+    MemberConnection::new(&url, dialer.clone(), tls).map_err(|error| unavailable(format!("{server}: {error}")))
 }
 
 /// Lets new connections use the changed files, until the task is aborted. If files cannot be used, for example while
@@ -81,6 +85,7 @@ pub(super) async fn follow_certificates(
     client: EtcdClient,
     files: EtcdCertificateFiles,
     mut current: CertificateTexts,
+    dialer: Dialer,
 ) {
     let mut logged = None;
     loop {
@@ -92,7 +97,7 @@ pub(super) async fn follow_certificates(
             }
             read => read,
         };
-        let used = read.and_then(|read| client.reconnect(|server| connect(server, &read)).map(|()| read));
+        let used = read.and_then(|read| client.reconnect(|server| connect(server, &read, &dialer)).map(|()| read));
         match used {
             Ok(read) => {
                 (current, logged) = (read, None);

@@ -18,6 +18,7 @@ use h2::{Ping, PingPong, Reason, SendStream};
 use http::uri::Scheme;
 use http::{Request, Uri};
 use pintle_gathered_writes::{GatheredWrites, OpenRequests};
+use pintle_outbound::{DialAddress, Dialer};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -34,6 +35,8 @@ const STREAM_WINDOW: u32 = 2 << 20;
 /// the health calls more often.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// The error of a connection that takes too long.
+const NOT_IN_TIME: &str = "no connection was accepted in time";
 
 /// Why a request got no response.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -120,6 +123,7 @@ impl Drop for OpenCallGuard {
 struct Target {
     host: String,
     port: u16,
+    dialer: Dialer,
     tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
 }
 
@@ -130,11 +134,16 @@ impl fmt::Debug for MemberConnection {
 }
 
 impl MemberConnection {
-    /// A connection with the member at a URL. `tls` makes the TLS configuration for a URL with the scheme `https`.
+    /// A connection with the member at a URL, opened by a dialer. `tls` makes the TLS configuration for a URL with the
+    /// scheme `https`.
     ///
     /// # Errors
     /// The URL is not valid, or `tls` returns an error.
-    pub(super) fn new(url: &Uri, tls: impl FnOnce() -> Result<rustls::ClientConfig, String>) -> Result<Self, String> {
+    pub(super) fn new(
+        url: &Uri,
+        dialer: Dialer,
+        tls: impl FnOnce() -> Result<rustls::ClientConfig, String>,
+    ) -> Result<Self, String> {
         let is_tls = match url.scheme_str() {
             Some("https") => true,
             Some("http") => false,
@@ -158,7 +167,7 @@ impl MemberConnection {
         let scheme = if is_tls { Scheme::HTTPS } else { Scheme::HTTP };
         let origin = Uri::builder().scheme(scheme).authority(authority.clone()).path_and_query("/").build();
         let origin = origin.map_err(|error| error.to_string())?;
-        let shared = SharedConnection { target: Target { host, port, tls }, current: Mutex::default() };
+        let shared = SharedConnection { target: Target { host, port, dialer, tls }, current: Mutex::default() };
         Ok(Self { origin, shared: Arc::new(shared) })
     }
 
@@ -238,11 +247,21 @@ impl SharedConnection {
     }
 }
 
-/// Connects within [`CONNECT_TIMEOUT`]. Each address of the name gets a share of this time.
+/// Connects within [`CONNECT_TIMEOUT`]. Each address of the name gets a share of this time. A proxy resolves the name
+/// itself.
 async fn connect(target: Target) -> Result<OpenConnection, ConnectionError> {
     let Target { host, port, .. } = &target;
     let failed =
         |error: &dyn fmt::Display| ConnectionError::NotSent(format!("failed to connect to {host}:{port}: {error}"));
+    if let Dialer::HttpConnect(proxy) = &target.dialer {
+        let address = DialAddress { host: host.clone(), port: *port };
+        let opening = async {
+            let tunnel = proxy.dial(&address, None).await.map_err(|error| error.to_string())?;
+            secure(tunnel, &target).await
+        };
+        let opened = timeout(CONNECT_TIMEOUT, opening).await.map_err(|_| failed(&NOT_IN_TIME))?;
+        return opened.map_err(|error| failed(&error));
+    }
     let found = timeout(CONNECT_TIMEOUT, lookup_host((host.as_str(), *port))).await;
     let found = found.map_err(|_| failed(&"the name was not resolved in time"))?;
     let addresses: Vec<SocketAddr> = found.map_err(|error| failed(&error))?.collect();
@@ -252,7 +271,7 @@ async fn connect(target: Target) -> Result<OpenConnection, ConnectionError> {
         match timeout(share, open(address, &target)).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => last_error = failed(&error),
-            Err(_) => last_error = failed(&"no connection was accepted in time"),
+            Err(_) => last_error = failed(&NOT_IN_TIME),
         }
     }
     Err(last_error)
@@ -261,6 +280,14 @@ async fn connect(target: Target) -> Result<OpenConnection, ConnectionError> {
 async fn open(address: SocketAddr, target: &Target) -> Result<OpenConnection, String> {
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    secure(stream, target).await
+}
+
+/// Starts HTTP/2 on a stream, inside TLS if the member has it.
+async fn secure<T>(stream: T, target: &Target) -> Result<OpenConnection, String>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let opened = match &target.tls {
         Some((config, name)) => {
             let connector = TlsConnector::from(config.clone());
@@ -310,12 +337,15 @@ async fn until_silent(ping_pong: Option<PingPong>) {
 
 #[cfg(test)]
 mod tests {
+    use pintle_outbound::HttpConnectProxy;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
     fn origin(url: &str) -> Result<String, String> {
         let url: Uri = url.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
         let no_tls = || Err("there are no certificates".to_owned());
-        MemberConnection::new(&url, no_tls).map(|connection| connection.origin().to_string())
+        MemberConnection::new(&url, Dialer::Direct, no_tls).map(|connection| connection.origin().to_string())
     }
 
     #[test]
@@ -341,7 +371,7 @@ mod tests {
             while connection.accept().await.is_some() {}
         });
         let url: Uri = format!("http://{address}").parse().expect("a URL");
-        let connection = MemberConnection::new(&url, || Err(String::new())).expect("a connection");
+        let connection = MemberConnection::new(&url, Dialer::Direct, || Err(String::new())).expect("a connection");
         let first = connection.open().await.expect("the first connection");
         let call = first.begin_call();
         let second = loop {
@@ -357,12 +387,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn members_are_reached_through_a_proxy() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let port = listener.local_addr().expect("an address").port();
+        let proxy = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.expect("a head"));
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.expect("a client");
+            // From here on, the proxy is the member.
+            let mut connection = h2::server::handshake(stream).await.expect("HTTP/2");
+            tokio::spawn(async move { while connection.accept().await.is_some() {} });
+            String::from_utf8(head).expect("text")
+        });
+        let proxy_address = DialAddress { host: "127.0.0.1".to_owned(), port };
+        let dialer = Dialer::HttpConnect(Arc::new(HttpConnectProxy::tcp(proxy_address.clone())));
+        let url: Uri = "http://etcd.invalid:2379".parse().expect("a URL");
+        let connection = MemberConnection::new(&url, dialer, || Err(String::new())).expect("a connection");
+        let _open = connection.open().await.expect("a member");
+        let head = proxy.await.expect("a tunnel");
+        assert_eq!(head, "CONNECT etcd.invalid:2379 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+        let dialer = Dialer::HttpConnect(Arc::new(HttpConnectProxy::tcp(proxy_address.clone())));
+        let connection = MemberConnection::new(&url, dialer, || Err(String::new())).expect("a connection");
+        let error = connection.open().await.err().expect("the proxy has stopped").to_string();
+        let cause = format!("dial tcp {proxy_address}: connect: connection refused");
+        assert_eq!(error, format!("failed to connect to etcd.invalid:2379: {cause}"));
+    }
+
+    #[tokio::test]
     async fn who_cannot_connect_has_sent_nothing() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         drop(listener);
         let url: Uri = format!("http://{address}").parse().expect("a URL");
-        let connection = MemberConnection::new(&url, || Err(String::new())).expect("a connection");
+        let connection = MemberConnection::new(&url, Dialer::Direct, || Err(String::new())).expect("a connection");
         for _ in 0..2 {
             let error = connection.open().await.err().expect("nobody is there");
             assert!(

@@ -298,6 +298,7 @@ mod tests {
     use h2::Reason;
     use h2::server::{Connection, SendResponse};
     use http::Response;
+    use pintle_outbound::Dialer;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinHandle;
@@ -341,7 +342,7 @@ mod tests {
     async fn listening() -> (MemberConnection, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let url: Uri = format!("http://{}", listener.local_addr().expect("an address")).parse().expect("a URL");
-        (MemberConnection::new(&url, || Err(String::new())).expect("a connection"), listener)
+        (MemberConnection::new(&url, Dialer::Direct, || Err(String::new())).expect("a connection"), listener)
     }
 
     /// True if the bytes that a client has sent contain the frame of a call's head.

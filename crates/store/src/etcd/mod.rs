@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use pintle_outbound::Dialer;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -53,6 +54,8 @@ pub struct EtcdOptions {
     pub servers: Vec<String>,
     /// The certificate files, for members with `https` URLs. They are read again when they change.
     pub certificates: EtcdCertificateFiles,
+    /// How connections with members are opened.
+    pub dialer: Dialer,
     /// The keys that the feeds deliver.
     pub interval: KeyInterval,
     /// Converts values to and from their stored form.
@@ -77,6 +80,7 @@ impl Default for EtcdOptions {
         Self {
             servers: Vec::new(),
             certificates: EtcdCertificateFiles::default(),
+            dialer: Dialer::Direct,
             interval: KeyInterval::all(),
             transformer: Arc::new(IdentityTransformer),
             lease_reuse: Duration::from_secs(60),
@@ -265,7 +269,7 @@ impl EtcdStore {
     /// An address or a certificate is not valid, or a file cannot be read.
     pub fn open(options: EtcdOptions) -> Result<Self, Error> {
         let certificates = options.certificates.read()?;
-        let connect = |server: &String| Ok((server.clone(), connect(server, &certificates)?));
+        let connect = |server: &String| Ok((server.clone(), connect(server, &certificates, &options.dialer)?));
         let members = options.servers.iter().map(connect).collect::<Result<Vec<_>, Error>>()?;
         if members.is_empty() {
             return Err(Error::Unavailable { detail: "no server of etcd is named".to_owned() });
@@ -287,7 +291,12 @@ impl EtcdStore {
             tasks.push(tokio::spawn(compact_periodically(client.clone(), CompactionSchedule { interval, min_age })));
         }
         if !options.certificates.is_empty() {
-            tasks.push(tokio::spawn(follow_certificates(client.clone(), options.certificates, certificates)));
+            tasks.push(tokio::spawn(follow_certificates(
+                client.clone(),
+                options.certificates,
+                certificates,
+                options.dialer,
+            )));
         }
         let (any_key, _) = etcd_range(&context.interval);
         Ok(Self {

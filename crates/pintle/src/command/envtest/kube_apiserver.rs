@@ -14,7 +14,8 @@ use pintle::certificates::{Certificates, write_private};
 use pintle::{CertificateFiles, Durability, Engine, Options, StoreFolder};
 use pintle_admission::AdmissionConfiguration;
 use pintle_codec::json::DecodeOptions;
-use pintle_outbound::{CallLimits, Client, ClientConfig, ErrorCause, RequestError, ServerTrust};
+use pintle_outbound::{CallLimits, Client, ClientConfig, Dialer, ErrorCause, RequestError, ServerTrust};
+use pintle_server::EgressType;
 use pintle_value::Value;
 use pintle_value::print::quote;
 use time::OffsetDateTime;
@@ -136,7 +137,7 @@ fn start(table: &FlagTable, flags: &FlagValues) -> Result<(), CommandError> {
     let servers = flags.list("etcd-servers");
     let etcd = serve.etcd_of(servers.clone())?;
     let mut options = serve.options()?;
-    let engine = match find_stand_in(&servers)? {
+    let engine = match find_stand_in(&servers, options.egress.dialer(EgressType::Etcd))? {
         None => Engine::Etcd(etcd),
         Some(store) => {
             check_stand_in(flags)?;
@@ -280,13 +281,13 @@ fn check_stand_in(flags: &FlagValues) -> Result<(), String> {
 
 /// Asks the program `etcd` where its store is. `None` if the servers belong to a real etcd: only a real etcd has
 /// several servers or serves HTTPS.
-fn find_stand_in(servers: &[String]) -> Result<Option<StoreFolder>, String> {
+fn find_stand_in(servers: &[String], dialer: Dialer) -> Result<Option<StoreFolder>, String> {
     let [server] = servers else { return Ok(None) };
     if !server.starts_with("http://") {
         return Ok(None);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let answer = runtime.map_err(|error| error.to_string())?.block_on(ask(server));
+    let answer = runtime.map_err(|error| error.to_string())?.block_on(ask(server, dialer));
     let answer = answer.map_err(|error| format!("--etcd-servers={server}: {error}"))?;
     Ok(store_of(&answer))
 }
@@ -299,12 +300,12 @@ fn store_of(answer: &Value) -> Option<StoreFolder> {
 }
 
 /// The answer of an etcd server. `Null` if it does not know the path, like the real etcd.
-async fn ask(server: &str) -> Result<Value, String> {
+async fn ask(server: &str, dialer: Dialer) -> Result<Value, String> {
     let url = format!("{}{STORE_PATH}", server.trim_end_matches('/'));
     // The scheme is HTTP, so there is no certificate to verify, and the system's authorities need not be read.
-    let trust = ServerTrust::InsecureSkipVerify;
-    let client = Client::new(&ClientConfig { server_trust: trust, ..ClientConfig::default() })
-        .map_err(|error| error.to_string())?;
+    let server_trust = ServerTrust::InsecureSkipVerify;
+    let client = Client::new(&ClientConfig { server_trust, dialer, ..ClientConfig::default() });
+    let client = client.map_err(|error| error.to_string())?;
     let give_up = Instant::now() + ETCD_WAIT;
     loop {
         let request = Request::get(&url).body(Bytes::new()).map_err(|error| error.to_string())?;
@@ -430,7 +431,7 @@ mod tests {
         assert_eq!(store(r#"{"etcdserver":"3.6.5"}"#), None);
         for servers in [&["https://127.0.0.1:2379"][..], &["http://127.0.0.1:1", "http://127.0.0.1:2"]] {
             let servers: Vec<String> = servers.iter().map(|server| (*server).to_owned()).collect();
-            assert_eq!(find_stand_in(&servers), Ok(None));
+            assert_eq!(find_stand_in(&servers, Dialer::Direct), Ok(None));
         }
     }
 

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Parser, ValueEnum};
 use pintle::{
-    AccessOptions, CertificateFiles, Engine, EtcdConfig, MemoryBudget, MemoryUsage, NamedCertificate, Options,
-    ResidentMemory, RuntimeConfig, Server, Snapshot, TlsOptions, cgroup,
+    AccessOptions, CertificateFiles, EgressSelector, Engine, EtcdConfig, MemoryBudget, MemoryUsage, NamedCertificate,
+    Options, ResidentMemory, RuntimeConfig, Server, Snapshot, TlsOptions, cgroup,
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::{FeatureGatesFlag, Gates};
@@ -116,6 +116,10 @@ pub(crate) struct Serve {
     services: ServiceFlags,
     #[command(flatten)]
     kubelets: KubeletFlags,
+    /// The file with the proxies through which the server calls the cluster, the control plane and etcd
+    /// (EgressSelectorConfiguration). Without it, the server calls them directly.
+    #[arg(long, value_name = "FILE")]
+    egress_selector_config_file: Option<PathBuf>,
     #[command(flatten)]
     aggregation: AggregationFlags,
     #[command(flatten)]
@@ -383,6 +387,8 @@ impl Serve {
             None => None,
         };
         let (engine, gates) = (self.engine()?, self.gates()?);
+        let egress = self.egress_selector_config_file.as_deref().map(read_egress_selector).transpose()?;
+        let egress = egress.unwrap_or_default();
         let runtime_config =
             RuntimeConfig::from_flags(&self.runtime_config).map_err(|why| format!("--runtime-config: {why}"))?;
         if self.accept_data_loss_after.is_some() && engine != Engine::Embedded {
@@ -453,6 +459,7 @@ impl Serve {
             gates,
             allow_privileged: self.allow_privileged,
             kubelets: self.kubelets.options(),
+            egress,
             aggregation: self.aggregation.options(),
             cors_allowed_origins: StringSlice::concat(&self.cors_allowed_origins),
             controllers: self.controllers == Controllers::Auto,
@@ -467,6 +474,14 @@ impl Serve {
             ..Options::default()
         })
     }
+}
+
+/// Reads the file of `--egress-selector-config-file`.
+fn read_egress_selector(file: &Path) -> Result<EgressSelector, String> {
+    if !file.exists() {
+        return Err(format!("egress-selector-config-file {} does not exist", file.display()));
+    }
+    EgressSelector::read(file)
 }
 
 /// The host names and addresses of `--tls-san` in the form that certificates use.

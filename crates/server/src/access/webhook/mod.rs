@@ -16,6 +16,7 @@ use pintle_codec::json;
 use pintle_value::{FieldPath, Str, Value};
 
 use crate::cluster::{Cluster, MatchOutcome};
+use crate::egress::EgressType;
 use crate::request::log_limit::{LogLimit, Shortened};
 use crate::webhook::ReviewClient;
 
@@ -70,7 +71,8 @@ impl WebhookAuthorizer {
         let nanos = |duration: pintle_value::time::Duration| u64::try_from(duration.0).unwrap_or_default();
         let ttl = |cached: bool, duration| if cached { nanos(duration) / 1_000_000 } else { 0 };
         let timeout = Duration::from_nanos(nanos(webhook.timeout));
-        let client = ReviewClient::load(Path::new(file), timeout).map_err(|error| error.to_string())?;
+        let dialer = cluster.outbound.egress.dialer(EgressType::ControlPlane);
+        let client = ReviewClient::load(Path::new(file), timeout, dialer).map_err(|error| error.to_string())?;
         Ok(Self {
             cluster: cluster.clone(),
             name: name.into(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::Uri;
 use pintle_kinds::RemoteApiService;
 use pintle_locks::Mutex;
-use pintle_outbound::{Client, ClientCertificate, ClientConfig, Credentials, DialAddress, ServerTrust};
+use pintle_outbound::{Client, ClientCertificate, ClientConfig, Credentials, DialAddress, Dialer, ServerTrust};
 use pintle_value::Str;
 
 use crate::client_protocols::default_protocols;
@@ -46,7 +46,7 @@ impl RemoteApi {
     ///
     /// # Errors
     /// The authorities of the APIService or the client certificate cannot be used.
-    pub(crate) fn client(&self, options: &AggregationOptions) -> Result<Client, String> {
+    pub(crate) fn client(&self, options: &AggregationOptions, dialer: Dialer) -> Result<Client, String> {
         let certificate = options.client_certificate.borrow();
         let mut built = self.client.lock();
         if let Some(BuiltClient { certificate: used, client }) = &*built
@@ -54,12 +54,12 @@ impl RemoteApi {
         {
             return client.clone();
         }
-        let client = self.build(certificate.as_deref());
+        let client = self.build(certificate.as_deref(), dialer);
         *built = Some(BuiltClient { certificate: certificate.clone(), client: client.clone() });
         client
     }
 
-    fn build(&self, certificate: Option<&FrontProxyCertificate>) -> Result<Client, String> {
+    fn build(&self, certificate: Option<&FrontProxyCertificate>, dialer: Dialer) -> Result<Client, String> {
         let server_trust = match self.config.authorities.as_slice() {
             _ if self.config.skips_verification => ServerTrust::InsecureSkipVerify,
             [] => ServerTrust::System,
@@ -70,7 +70,7 @@ impl RemoteApi {
         let client_certificate =
             certificate.map(|FrontProxyCertificate { chain, key }| ClientCertificate { chain, key });
         let credentials = Some(Credentials { origin, client_certificate, bearer_token: None });
-        let config = ClientConfig { server_trust, credentials, protocols: default_protocols() };
+        let config = ClientConfig { server_trust, credentials, protocols: default_protocols(), dialer };
         Client::new(&config).map_err(|error| error.to_string())
     }
 
@@ -84,7 +84,7 @@ impl RemoteApi {
             cluster,
             (namespace, service),
             *port,
-            cluster.outbound.aggregation.routes_to_endpoints,
+            cluster.outbound.routes_to_endpoints(),
         )
     }
 }
@@ -107,13 +107,15 @@ mod tests {
     #[test]
     fn a_service_that_is_no_host_has_no_client() {
         let options = AggregationOptions::default();
-        assert!(remote("s", b"").client(&options).is_ok());
+        assert!(remote("s", b"").client(&options, Dialer::Direct).is_ok());
         for service in ["a b", "a@b", "", "a/b"] {
-            let _ = remote(service, b"").client(&options);
+            let _ = remote(service, b"").client(&options, Dialer::Direct);
         }
-        assert!(remote("a b", b"").client(&options).is_err());
+        assert!(remote("a b", b"").client(&options, Dialer::Direct).is_err());
         assert!(
-            remote("s", b"-----BEGIN CERTIFICATE-----\nAQ==\n-----END CERTIFICATE-----\n").client(&options).is_err()
+            remote("s", b"-----BEGIN CERTIFICATE-----\nAQ==\n-----END CERTIFICATE-----\n")
+                .client(&options, Dialer::Direct)
+                .is_err()
         );
     }
 }

@@ -27,6 +27,7 @@ impl Cluster {
         self.write_background_tasks(&mut out);
         self.write_node_authorizer(&mut out);
         self.write_api_services(&mut out);
+        self.outbound.egress.write_metrics(&mut out);
         let admission = self.admission();
         admission.write_metrics(&mut out);
         admission.work_queues().for_each(|queue| write_work_queue(queue, &mut out));

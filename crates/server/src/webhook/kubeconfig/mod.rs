@@ -18,7 +18,7 @@ use pintle_auth::config_file::{ConfigScheme, ConfigTypes, system_error};
 use pintle_locks::{Mutex, RwLock};
 use pintle_outbound::{
     BearerToken, BoundedBody, CallLimits, Client, ClientCertificate, ClientConfig, ClientConfigError, Credentials,
-    DialAddress, Protocols, RequestError, ServerTrust,
+    DialAddress, Dialer, Protocols, RequestError, ServerTrust,
 };
 use pintle_schema::{Scalar, base64};
 use pintle_value::Value;
@@ -226,6 +226,8 @@ pub(super) struct Selected<'a> {
     pub(super) folder: &'a Path,
     /// The protocols that the client offers to the server.
     pub(super) protocols: Protocols,
+    /// How the client reaches the server.
+    pub(super) dialer: Dialer,
 }
 
 /// An owned [`Selected`].
@@ -236,6 +238,7 @@ struct OwnedSelected {
     user_name: String,
     folder: PathBuf,
     protocols: Protocols,
+    dialer: Dialer,
 }
 
 impl OwnedSelected {
@@ -247,6 +250,7 @@ impl OwnedSelected {
             user_name: &self.user_name,
             folder: &self.folder,
             protocols: self.protocols,
+            dialer: self.dialer.clone(),
         }
     }
 }
@@ -256,11 +260,11 @@ impl KubeconfigClient {
     ///
     /// # Errors
     /// The file cannot be read, selects no server, or contains a setting that is not supported.
-    pub(crate) fn load(path: &Path) -> Result<Self, KubeconfigError> {
+    pub(crate) fn load(path: &Path, dialer: Dialer) -> Result<Self, KubeconfigError> {
         let text = fs::read(path)
             .map_err(|error| KubeconfigError(format!("stat {}: {}", path.display(), system_error(&error))))?;
         let folder = path.parent().unwrap_or(Path::new("/"));
-        Self::from_text(&text, folder)
+        Self::from_text(&text, folder, dialer)
             .map_err(|KubeconfigError(error)| KubeconfigError(error.replace("$FILE", &path.to_string_lossy())))
     }
 
@@ -269,11 +273,11 @@ impl KubeconfigClient {
     ///
     /// # Errors
     /// Like [`KubeconfigClient::load`].
-    pub(crate) fn from_text(text: &[u8], folder: &Path) -> Result<Self, KubeconfigError> {
+    pub(crate) fn from_text(text: &[u8], folder: &Path, dialer: Dialer) -> Result<Self, KubeconfigError> {
         let invalid =
             |error: &dyn fmt::Display| KubeconfigError(format!("error loading config file \"$FILE\": {error}"));
         let config = decode(text).map_err(|error| invalid(&error))?;
-        select(&config, folder)?.client()
+        Selected { dialer, ..select(&config, folder)? }.client()
     }
 
     /// The URL of the server, with its path. Requests have to be for this origin.
@@ -381,7 +385,8 @@ fn select<'a>(config: &'a Value, folder: &'a Path) -> Result<Selected<'a>, Kubec
     let missing = format!("context was not found for specified context: {context_name}");
     match named(config, "clusters", cluster_name, "cluster") {
         Some(cluster) if has_context => {
-            Ok(Selected { cluster, user, cluster_name, user_name, folder, protocols: default_protocols() })
+            let (protocols, dialer) = (default_protocols(), Dialer::Direct);
+            Ok(Selected { cluster, user, cluster_name, user_name, folder, protocols, dialer })
         }
         Some(_) => Err(KubeconfigError::invalid(missing)),
         None if has_context => {
@@ -401,6 +406,7 @@ impl Selected<'_> {
             user_name: self.user_name.to_owned(),
             folder: self.folder.to_owned(),
             protocols: self.protocols,
+            dialer: self.dialer.clone(),
         }
     }
 
@@ -472,8 +478,12 @@ impl Selected<'_> {
         }
         let bearer_token = Some(BearerToken(token)).filter(|_| !token.is_empty() && token_path.is_empty());
         let credentials = Credentials { origin, client_certificate, bearer_token };
-        let config =
-            ClientConfig { server_trust, credentials: is_https.then_some(credentials), protocols: self.protocols };
+        let config = ClientConfig {
+            server_trust,
+            credentials: is_https.then_some(credentials),
+            protocols: self.protocols,
+            dialer: self.dialer.clone(),
+        };
         let client = Client::new(&config).map_err(KubeconfigError::invalid)?;
         let token_file = Some(self.folder.join(token_path)).filter(|_| is_https && !token_path.is_empty());
         let token = token_file.map(|path| {

@@ -15,7 +15,8 @@ fn config(cluster: &str, user: &str) -> String {
 }
 
 fn load(text: &str) -> Result<KubeconfigClient, String> {
-    KubeconfigClient::from_text(text.as_bytes(), Path::new("/nowhere")).map_err(|error| error.to_string())
+    KubeconfigClient::from_text(text.as_bytes(), Path::new("/nowhere"), Dialer::Direct)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn a_kubeconfig_that_selects_nothing_usable_is_an_error() {
     ] {
         assert_eq!(load(text).err().unwrap_or_default(), expect, "{text}");
     }
-    let error = KubeconfigClient::load(Path::new("/nowhere/k")).err().map(|error| error.to_string());
+    let error = KubeconfigClient::load(Path::new("/nowhere/k"), Dialer::Direct).err().map(|error| error.to_string());
     assert_eq!(error.as_deref(), Some("stat /nowhere/k: no such file or directory"));
 }
 
@@ -168,7 +169,7 @@ fn files_of_a_client_certificate_are_read_again_when_they_have_changed() {
     write_certificate();
     let text = config("server: 'https://a'", "client-certificate: cert, client-key: key");
     fs::write(folder.join("config"), text).expect("a file");
-    let client = KubeconfigClient::load(&folder.join("config")).expect("a client");
+    let client = KubeconfigClient::load(&folder.join("config"), Dialer::Direct).expect("a client");
     let files = client.certificate.as_ref().expect("files");
     write_certificate();
     assert!(!files.have_changed(CERTIFICATE_LIFETIME), "the files are read too often");
@@ -188,7 +189,7 @@ fn a_token_file_is_read() {
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(folder.join("token"), "secret\n").expect("a file");
     fs::write(folder.join("config"), config("server: 'https://a'", "tokenFile: token")).expect("a file");
-    let client = KubeconfigClient::load(&folder.join("config")).expect("a client");
+    let client = KubeconfigClient::load(&folder.join("config"), Dialer::Direct).expect("a client");
     assert_eq!(client.authorization().expect("a header"), "Bearer secret");
     fs::remove_dir_all(&folder).expect("a folder");
 }
@@ -263,7 +264,7 @@ async fn a_rotated_certificate_is_presented_on_a_new_http2_connection() {
     let cluster = format!("server: 'https://127.0.0.1:{port}', certificate-authority-data: {data}");
     write(&leaves[0]);
     fs::write(folder.join("config"), config(&cluster, "client-certificate: cert, client-key: key")).expect("a file");
-    let client = KubeconfigClient::load(&folder.join("config")).expect("a client");
+    let client = KubeconfigClient::load(&folder.join("config"), Dialer::Direct).expect("a client");
     let call = async || {
         let request = Request::get(client.server()).body(Bytes::new()).expect("a request");
         let limits = CallLimits { timeout: Duration::from_secs(60), max_body_bytes: 100 };
