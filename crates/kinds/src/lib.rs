@@ -81,6 +81,7 @@ pub use apiregistration::{
 pub use apiserverinternal::{RecordedStorageVersion, recorded_storage_versions, storage_versions_resource};
 pub use builtin::{all_resources, all_resources_with, resources, resources_in, storage_version_hash, unserved_hubs};
 pub use certificates::{RequestedSubject, requested_subject, signer_permissions};
+pub use discovery::{SERVICE_NAME_LABEL, is_ready_endpoint};
 pub use flowcontrol::{
     FLOW_CONTROL_AUTO_UPDATE, FlowControlObject, flow_control_auto_update, flow_control_priority_levels,
     flow_control_priority_levels_resource, flow_control_schemas, flow_control_schemas_resource,

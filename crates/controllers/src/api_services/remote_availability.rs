@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use pintle_cache::{Event, KeyRange, Object, WatchScope};
 use pintle_kinds::{
-    ApiServiceAvailability, RemoteApiService, api_services_resource, is_available_api_service, set_availability,
+    ApiServiceAvailability, RemoteApiService, SERVICE_NAME_LABEL, api_services_resource, is_available_api_service,
+    is_ready_endpoint, set_availability,
 };
 use pintle_locks::Mutex;
 use pintle_registry::{ApiError, GroupResource};
@@ -26,8 +27,6 @@ const QUEUE: &str = "RemoteAvailabilityController";
 const FAILURE: &str = "Failed to check an APIService or to update its status, will retry";
 /// How often available APIServices are checked again.
 const RESYNC: Duration = Duration::from_secs(30);
-/// The label of an endpoint slice with the name of its service.
-const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
 /// The collections that the informer follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,10 +251,9 @@ fn check_objects(client: &Arc<dyn ClusterClient>, remote: &RemoteApiService) -> 
 
 /// True if a slice has a ready endpoint and a port with this name.
 fn has_endpoint(slice: &Value, port_name: &str) -> bool {
-    let is_ready = |endpoint: &Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool) != Some(false);
     let is_wanted =
         |port: &Value| port.get("name").and_then(Value::as_str) == Some(port_name) && port.int_at(&["port"]).is_some();
-    slice.items_at(&["endpoints"]).iter().any(is_ready) && slice.items_at(&["ports"]).iter().any(is_wanted)
+    slice.items_at(&["endpoints"]).iter().any(is_ready_endpoint) && slice.items_at(&["ports"]).iter().any(is_wanted)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_cache::{Key, Object, ObjectIndex};
-use pintle_value::{Str, Value, object};
+use pintle_value::{Str, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -228,20 +228,12 @@ struct KnownObject {
 }
 
 impl KnownObject {
-    /// The fields that controllers need. There may be many objects.
     fn new(object: &Value) -> Self {
-        const FIELDS: [&str; 6] = ["name", "namespace", "uid", "ownerReferences", "deletionTimestamp", "finalizers"];
         let key = match (object.namespace(), object.name()) {
             ("", name) => Key::from(name),
             (namespace, name) => Key::from([namespace, "/", name].concat().as_str()),
         };
-        let mut metadata = Value::object();
-        for field in FIELDS {
-            if let Some(value) = object.at(&["metadata", field]) {
-                metadata.set(field, value.clone());
-            }
-        }
-        let json = Bytes::from(pintle_codec::json::encode(&object! { "metadata": metadata }));
+        let json = Bytes::from(pintle_codec::json::encode(object));
         let metadata = Arc::new(Object::new(key, 0, json, ObjectIndex::default()));
         Self { uid: object.uid().into(), metadata }
     }
@@ -265,18 +257,13 @@ fn add_change(changes: &mut Vec<RemoteChange>, prefix: &Str, before: Option<Know
 
 #[cfg(test)]
 mod tests {
+    use pintle_value::object;
+
     use super::*;
 
-    fn known(name: &str, uid: &str, labels: &str) -> KnownObject {
-        let metadata = object! { "name": name, "namespace": "n", "uid": uid, "labels": object! { "a": labels } };
-        KnownObject::new(&object! { "metadata": metadata, "spec": object! { "size": 1 } })
-    }
-
-    #[test]
-    fn only_the_metadata_of_owners_and_deletion_is_kept() {
-        let object = known("a", "u", "x");
-        assert_eq!(&*object.metadata.json, br#"{"metadata":{"name":"a","namespace":"n","uid":"u"}}"#);
-        assert_eq!(&*object.metadata.key, "n/a");
+    fn known(name: &str, uid: &str, finalizer: &str) -> KnownObject {
+        let metadata = object! { "name": name, "namespace": "n", "uid": uid, "finalizers": vec![finalizer] };
+        KnownObject::new(&object! { "metadata": metadata })
     }
 
     #[test]
@@ -287,7 +274,8 @@ mod tests {
             changes.iter().map(|it| (it.before.is_some(), it.after.is_some())).collect::<Vec<_>>()
         };
         assert_eq!(count(None, Some(&known("a", "u", ""))), [(false, true)]);
-        assert_eq!(count(Some(known("a", "u", "x")), Some(&known("a", "u", "y"))), []);
+        assert_eq!(count(Some(known("a", "u", "x")), Some(&known("a", "u", "x"))), []);
+        assert_eq!(count(Some(known("a", "u", "x")), Some(&known("a", "u", "y"))), [(true, true)]);
         assert_eq!(count(Some(known("a", "u", "")), Some(&known("a", "v", ""))), [(true, false), (false, true)]);
         assert_eq!(count(Some(known("a", "u", "")), None), [(true, false)]);
     }

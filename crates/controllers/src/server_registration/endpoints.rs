@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pintle_kinds::SERVICE_NAME_LABEL;
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::{Value, object};
 
@@ -18,8 +19,6 @@ const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
 /// The label that keeps the endpoint slice mirroring controller away.
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
-/// The label that names the service of an endpoint slice.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 fn endpoints_resource() -> GroupResource {
     GroupResource::new("", "endpoints")
@@ -86,7 +85,7 @@ pub(super) fn endpoint_objects(servers: &[IpAddr], port: u16) -> [DesiredObject;
     let mut endpoints = labelled(SKIP_MIRROR, "true");
     let addresses: Vec<Value> = servers.iter().map(|ip| object! { "ip": ip.to_string() }).collect();
     endpoints.set("subsets", vec![object! { "addresses": addresses, "ports": ports() }]);
-    let mut slice = labelled(SERVICE_NAME, NAME);
+    let mut slice = labelled(SERVICE_NAME_LABEL, NAME);
     slice.set("addressType", if is_ipv6 { "IPv6" } else { "IPv4" });
     let ready = |ip: &IpAddr| object! { "addresses": vec![ip.to_string()], "conditions": object! { "ready": true } };
     let of_family = servers.iter().filter(|ip| ip.is_ipv6() == is_ipv6);

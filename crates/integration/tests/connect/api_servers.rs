@@ -264,6 +264,13 @@ fn services_need_a_port_and_ready_endpoints() {
         let _ = cluster.post(slices, slice(false).to_string()).await.expect(201);
         let message = "endpointslices for service/s in \"default\" have no addresses with port name \"https\"";
         assert_eq!(wait_for_reason(&cluster, "MissingEndpoints").await, message);
+        let refused = cluster.get("/apis/x.example.com/v1/things").await.expect(503);
+        assert_eq!(refused.text(), "service unavailable\n");
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        let ended = "apiserver_request_terminations_total{code=\"503\",component=\"aggregator\",\
+                     group=\"x.example.com\",resource=\"\",scope=\"cluster\",subresource=\"\",verb=\"LIST\",\
+                     version=\"v1\"} 1\n";
+        assert!(metrics.contains(ended), "{metrics}");
         cluster.stop().await;
     });
 }

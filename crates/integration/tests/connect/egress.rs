@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pintle::{AuthorizationMode, EgressSelector, KubeletOptions, Options};
+use pintle::{AggregatorOptions, AuthorizationMode, EgressSelector, KubeletOptions, Options};
 use pintle_integration::{Cluster, HttpsServer, Kubelet, SentResponse, run};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
@@ -121,6 +121,20 @@ async fn create_service(cluster: &Cluster, name: &str, host: &str) {
     let _ = cluster.post("/api/v1/namespaces/default/services", service.to_string()).await.expect(201);
 }
 
+/// Creates an APIService whose API server is behind the service `api`.
+async fn create_api_service(cluster: &Cluster, server: &HttpsServer) {
+    let api_service = json!({
+        "metadata": {"name": "v1.x.example.com"},
+        "spec": {
+            "group": "x.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+            "caBundle": server.ca_bundle(),
+            "service": {"namespace": "default", "name": "api", "port": server.port},
+        },
+    });
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let _ = cluster.post(path, api_service.to_string()).await.expect(201);
+}
+
 /// Starts a server for these hosts that answers requests for the API, and allows all reviews.
 async fn start_server(hosts: &[&str]) -> HttpsServer {
     HttpsServer::start_with_names(hosts, |request| async move {
@@ -143,16 +157,7 @@ fn api_servers_and_webhooks_are_reached_through_the_proxies_of_their_networks() 
         let server = start_server(&["api.default.svc", "hook.default.svc", "hook.invalid"]).await;
         create_service(&cluster, "api", "api.invalid").await;
         create_service(&cluster, "hook", "service.invalid").await;
-        let api_service = json!({
-            "metadata": {"name": "v1.x.example.com"},
-            "spec": {
-                "group": "x.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
-                "caBundle": server.ca_bundle(),
-                "service": {"namespace": "default", "name": "api", "port": server.port},
-            },
-        });
-        let path = "/apis/apiregistration.k8s.io/v1/apiservices";
-        let _ = cluster.post(path, api_service.to_string()).await.expect(201);
+        create_api_service(&cluster, &server).await;
         let answer = cluster.get_until_status("/apis/x.example.com/v1/things", 200).await.json();
         assert_eq!(answer["answers"], "/apis/x.example.com/v1/things");
         assert_eq!((egress.cluster.hosts(), egress.control_plane.hosts()), (vec!["api.invalid".to_owned()], vec![]));
@@ -191,6 +196,34 @@ fn api_servers_and_webhooks_are_reached_through_the_proxies_of_their_networks() 
             assert!(metrics.contains(line), "{line}: {metrics}");
         }
         cluster.stop().await;
+    });
+}
+
+#[test]
+fn api_servers_are_reached_at_the_cluster_ip_or_at_an_endpoint() {
+    run(async {
+        for routes_to_endpoints in [false, true] {
+            let egress = Egress::start().await;
+            let aggregation = AggregatorOptions { routes_to_endpoints, ..AggregatorOptions::default() };
+            let cluster = Cluster::with_options(Options { api_services: true, aggregation, ..egress.options() }).await;
+            let server = start_server(&["api.default.svc"]).await;
+            let ports = json!([{"name": "https", "port": server.port}]);
+            let service = json!({"metadata": {"name": "api"}, "spec": {"clusterIP": "10.0.0.77", "ports": ports}});
+            let _ = cluster.post("/api/v1/namespaces/default/services", service.to_string()).await.expect(201);
+            let slice = json!({
+                "metadata": {"name": "api", "labels": {"kubernetes.io/service-name": "api"}},
+                "addressType": "IPv4", "ports": ports,
+                "endpoints": [
+                    {"addresses": ["10.1.0.1"], "conditions": {"ready": false}}, {"addresses": ["10.1.0.2"]},
+                ],
+            });
+            let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+            let _ = cluster.post(slices, slice.to_string()).await.expect(201);
+            create_api_service(&cluster, &server).await;
+            let _ = cluster.get_until_status("/apis/x.example.com/v1/things", 200).await;
+            assert_eq!(egress.cluster.hosts(), [if routes_to_endpoints { "10.1.0.2" } else { "10.0.0.77" }]);
+            cluster.stop().await;
+        }
     });
 }
 

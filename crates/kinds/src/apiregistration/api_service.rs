@@ -5,7 +5,9 @@ use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Value, names};
 
-use super::local::{ApiServiceAvailability, DEFAULT_PORT, is_local_api_service, set_availability};
+use super::availability::{ApiServiceAvailability, set_availability};
+use super::local::is_local_api_service;
+use super::remote::DEFAULT_PORT;
 use crate::generic::{StatusStrategy, reset_status};
 use crate::validation::invalid_each;
 

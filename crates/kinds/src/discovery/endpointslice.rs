@@ -13,6 +13,9 @@ use crate::generic::{increment_generation, same, same_at, set_generation, valida
 use crate::networking::address::{AddressRules, parse_ip, validate_endpoint_ip};
 use crate::validation::{invalid_each, require_one_of, str_field, strings_at};
 
+/// The label of an endpoint slice with the name of its service.
+pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
+
 const MAX_ENDPOINTS: usize = 1000;
 const MAX_PORTS: usize = 20_000;
 const MAX_ADDRESSES: usize = 100;
@@ -101,6 +104,12 @@ impl Strategy for EndpointSliceStrategy {
 }
 
 /// Returns true if the labels are equal. Absence equals an empty map.
+/// True if an endpoint of a slice is ready. An endpoint without this condition is ready, too.
+#[must_use]
+pub fn is_ready_endpoint(endpoint: &Value) -> bool {
+    endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool) != Some(false)
+}
+
 fn same_labels(a: &Value, b: &Value) -> bool {
     let labels = |object: &Value| object.at(&["metadata", "labels"]).filter(|labels| !labels.is_empty()).cloned();
     same(labels(a).as_ref(), labels(b).as_ref())

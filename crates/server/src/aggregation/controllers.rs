@@ -26,8 +26,7 @@ const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of objects in a list.
 const MAX_OBJECTS: usize = 500_000;
 /// The fields of the metadata that controllers need. There may be many objects.
-const FIELDS: [&str; 7] =
-    ["name", "namespace", "uid", "resourceVersion", "ownerReferences", "deletionTimestamp", "finalizers"];
+const FIELDS: [&str; 6] = ["name", "namespace", "uid", "ownerReferences", "deletionTimestamp", "finalizers"];
 /// Maximum length of the message of an error, in bytes. It becomes a part of conditions and logs.
 const MAX_MESSAGE: usize = 1024;
 /// The time after which a watch ends, as client-go has it, in seconds. Twice that is the maximum.
@@ -56,8 +55,8 @@ pub(crate) fn remote_resources(cluster: &Cluster) -> Arc<RemoteResources> {
     static NONE: LazyLock<Arc<RemoteResources>> = LazyLock::new(Arc::default);
     let Some(index) = cluster.api_services().filter(|index| index.has_remote()) else { return NONE.clone() };
     let discovery = cluster.remote_discovery();
-    let mut versions = index.all();
-    versions.retain(|service| service.remote.is_some() && !discovery.versions.contains_key(&service.version));
+    let mut versions = index.remote();
+    versions.retain(|service| !discovery.versions.contains_key(&service.version));
     if versions.is_empty() {
         return discovery.resources.clone();
     }
@@ -382,6 +381,13 @@ mod tests {
         for no_list in ["{}", r#"{"kind":"Status","items":[]}"#, r#"{"kind":"ThingList","items":{}}"#] {
             assert!(items(no_list).is_err(), "{no_list}");
         }
+    }
+
+    #[test]
+    fn only_the_metadata_of_owners_and_deletion_is_kept() {
+        let metadata = object! { "name": "a", "uid": "u", "resourceVersion": "1", "labels": object! { "a": "b" } };
+        let object = object! { "metadata": metadata, "spec": object! { "size": 1 } };
+        assert_eq!(metadata_of(&object), object! { "metadata": object! { "name": "a", "uid": "u" } });
     }
 
     #[test]

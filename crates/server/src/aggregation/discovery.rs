@@ -53,9 +53,9 @@ fn publish(cluster: &Cluster, servers: &[&ApiServer<Document>]) {
     let mut versions = BTreeMap::new();
     for server in servers {
         // As in upstream, a version has no resources while its API server cannot be asked.
-        let found = server.document.as_ref().filter(|_| server.is_current);
+        let found = server.document.as_ref().filter(|_| server.is_answering);
         for service in &server.services {
-            let is_current = server.is_current
+            let is_current = server.is_answering
                 && service.is_available
                 && found.is_some_and(|document| !document.unknown.contains(&service.version));
             let found = found.filter(|_| is_current);

@@ -32,13 +32,14 @@ pub(super) struct ApiServer<D> {
     /// The document that was read last.
     pub(super) document: Option<D>,
     /// True if the last call has succeeded.
-    pub(super) is_current: bool,
+    pub(super) is_answering: bool,
     /// The number of failures since the last success.
     failures: u32,
     /// The time of the next call.
     due: Instant,
-    is_asked: bool,
-    /// True if an APIService has changed since the API server was asked.
+    /// The task of the call that has not ended yet.
+    call: Option<Id>,
+    /// True if an APIService has changed since the call began.
     is_outdated: bool,
 }
 
@@ -66,15 +67,15 @@ impl<D: PartialEq> ApiServers<D> {
             let server = self.0.entry(key).or_insert_with(|| ApiServer {
                 services: Vec::new(),
                 document: None,
-                is_current: false,
+                is_answering: false,
                 failures: 0,
                 due: now,
-                is_asked: false,
+                call: None,
                 is_outdated: false,
             });
             if !is_same(&server.services, &services) {
                 has_changed = true;
-                (server.due, server.failures, server.is_outdated) = (now, 0, server.is_asked);
+                (server.due, server.failures, server.is_outdated) = (now, 0, server.call.is_some());
             }
             server.services = services;
         }
@@ -83,16 +84,16 @@ impl<D: PartialEq> ApiServers<D> {
 
     /// The time of the next call.
     fn next_due(&self) -> Option<Instant> {
-        self.0.values().filter(|server| !server.is_asked).map(|server| server.due).min()
+        self.0.values().filter(|server| server.call.is_none()).map(|server| server.due).min()
     }
 
-    /// Takes over the result of a call. Returns true if it differs from the last.
-    fn receive(&mut self, key: &ServiceKey, result: Result<D, String>, now: Instant) -> bool {
-        let Some(server) = self.0.get_mut(key) else { return false };
+    /// Takes over the result of a call, unless its API server is gone. Returns true if it differs from the last.
+    fn receive(&mut self, call: Id, result: Result<D, String>, now: Instant) -> bool {
+        let Some(server) = self.0.values_mut().find(|server| server.call == Some(call)) else { return false };
         let (has_changed, delay) = match result {
             Ok(document) => {
-                let has_changed = !server.is_current || server.document.as_ref() != Some(&document);
-                (server.is_current, server.document, server.failures) = (true, Some(document), 0);
+                let has_changed = !server.is_answering || server.document.as_ref() != Some(&document);
+                (server.is_answering, server.document, server.failures) = (true, Some(document), 0);
                 (has_changed, REFRESH)
             }
             Err(error) => {
@@ -100,10 +101,10 @@ impl<D: PartialEq> ApiServers<D> {
                 tracing::debug!(?names, error, "Failed to read a document of an API server, will retry");
                 let delay = FIRST_RETRY.saturating_mul(1 << server.failures.min(10)).min(REFRESH);
                 server.failures += 1;
-                (std::mem::take(&mut server.is_current), delay)
+                (std::mem::take(&mut server.is_answering), delay)
             }
         };
-        server.is_asked = false;
+        server.call = None;
         server.due = if std::mem::take(&mut server.is_outdated) { now } else { now + delay };
         has_changed
     }
@@ -129,7 +130,7 @@ where
     /// Follows the documents until the cluster is gone.
     pub(super) async fn run(self, cluster: Weak<Cluster>) {
         let mut servers = ApiServers(HashMap::new());
-        let (mut calls, mut asked): (JoinSet<Result<D, String>>, HashMap<Id, ServiceKey>) = Default::default();
+        let mut calls: JoinSet<Result<D, String>> = JoinSet::new();
         let Some(mut changes) = cluster.upgrade().and_then(|cluster| cluster.api_service_changes()) else {
             // APIServices are turned off.
             return std::future::pending().await;
@@ -138,9 +139,9 @@ where
         loop {
             {
                 let Some(cluster) = cluster.upgrade() else { return };
-                let services = cluster.api_services().map(|index| index.all()).unwrap_or_default();
+                let services = cluster.api_services().map(|index| index.remote()).unwrap_or_default();
                 has_changed |= servers.set(services, Instant::now());
-                self.start_calls(&cluster, &mut servers, &mut calls, &mut asked);
+                self.start_calls(&cluster, &mut servers, &mut calls);
                 if std::mem::take(&mut has_changed) {
                     (self.publish)(&cluster, &servers.0.values().collect::<Vec<_>>());
                 }
@@ -151,9 +152,7 @@ where
                 Some(ended) = calls.join_next_with_id() => {
                     // A document that cannot be read by this program is the fault of its API server alone.
                     let (id, result) = ended.unwrap_or_else(|error| (error.id(), Err(error.to_string())));
-                    if let Some(key) = asked.remove(&id) {
-                        has_changed = servers.receive(&key, result, Instant::now());
-                    }
+                    has_changed = servers.receive(id, result, Instant::now());
                 }
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
@@ -161,19 +160,11 @@ where
     }
 
     /// Asks the API servers that are due.
-    fn start_calls(
-        &self,
-        cluster: &Arc<Cluster>,
-        servers: &mut ApiServers<D>,
-        calls: &mut JoinSet<Result<D, String>>,
-        asked: &mut HashMap<Id, ServiceKey>,
-    ) {
+    fn start_calls(&self, cluster: &Arc<Cluster>, servers: &mut ApiServers<D>, calls: &mut JoinSet<Result<D, String>>) {
         let now = Instant::now();
-        for (key, server) in servers.0.iter_mut().filter(|(_, server)| !server.is_asked && server.due <= now) {
-            server.is_asked = true;
+        for server in servers.0.values_mut().filter(|server| server.call.is_none() && server.due <= now) {
             let reading = (self.read)(cluster.clone(), server.services.clone(), server.document.clone());
-            let call = calls.spawn(reading);
-            asked.insert(call.id(), key.clone());
+            server.call = Some(calls.spawn(reading).id());
         }
     }
 }
@@ -204,8 +195,11 @@ mod tests {
         })
     }
 
-    fn key(name: &str) -> ServiceKey {
-        ("n".to_owned(), name.to_owned(), 443)
+    /// Begins a call of the only API server.
+    fn begin_call(servers: &mut ApiServers<u32>) -> Id {
+        let call = tokio::spawn(async {}).id();
+        servers.0.values_mut().for_each(|server| server.call = Some(call));
+        call
     }
 
     #[tokio::test(start_paused = true)]
@@ -214,27 +208,36 @@ mod tests {
         let (first, second) = (service("v1", "s", true), service("v2", "s", true));
         assert!(servers.set(vec![first.clone(), second.clone()], now));
         assert_eq!(servers.next_due(), Some(now));
-        servers.0.values_mut().for_each(|server| server.is_asked = true);
+        let call = begin_call(&mut servers);
         assert_eq!(servers.next_due(), None);
-        assert!(servers.receive(&key("s"), Ok(1), now));
+        assert!(servers.receive(call, Ok(1), now));
         assert_eq!(servers.next_due(), Some(now + REFRESH));
         assert!(!servers.set(vec![first.clone(), second], now));
-        assert!(!servers.receive(&key("s"), Ok(1), now));
+        let call = begin_call(&mut servers);
+        assert!(!servers.receive(call, Ok(1), now));
         // A change while the API server is asked.
-        servers.0.values_mut().for_each(|server| server.is_asked = true);
-        assert!(servers.set(vec![first], now));
-        assert!(servers.receive(&key("s"), Ok(2), now));
+        let call = begin_call(&mut servers);
+        assert!(servers.set(vec![first.clone()], now));
+        assert!(servers.receive(call, Ok(2), now));
         assert_eq!(servers.next_due(), Some(now));
+        // The APIService is deleted and created again while the API server is asked.
+        let call = begin_call(&mut servers);
         assert!(servers.set(Vec::new(), now) && servers.next_due().is_none());
-        assert!(!servers.receive(&key("s"), Ok(2), now), "the API server is gone");
+        assert!(servers.set(vec![first], now));
+        assert!(!servers.receive(call, Ok(2), now), "the API server is another one");
+        assert_eq!(servers.next_due(), Some(now));
     }
 
     #[tokio::test(start_paused = true)]
     async fn failures_are_retried_with_back_off_and_keep_the_document() {
         let (mut servers, now) = (ApiServers::<u32>(HashMap::new()), Instant::now());
         servers.set(vec![service("v1", "s", true)], now);
-        assert!(servers.receive(&key("s"), Ok(1), now));
-        let fail = |servers: &mut ApiServers<u32>| servers.receive(&key("s"), Err("no".to_owned()), now);
+        let call = begin_call(&mut servers);
+        assert!(servers.receive(call, Ok(1), now));
+        let fail = |servers: &mut ApiServers<u32>| {
+            let call = begin_call(servers);
+            servers.receive(call, Err("no".to_owned()), now)
+        };
         assert!(fail(&mut servers));
         let delays: Vec<Duration> = (0..9)
             .map(|_| {
@@ -246,6 +249,6 @@ mod tests {
         assert_eq!(delays[..3], [FIRST_RETRY, FIRST_RETRY * 2, FIRST_RETRY * 4]);
         assert_eq!(delays[8], REFRESH);
         let server = servers.0.values().next().expect("a server");
-        assert_eq!((server.document, server.is_current), (Some(1), false));
+        assert_eq!((server.document, server.is_answering), (Some(1), false));
     }
 }

@@ -1,6 +1,7 @@
 //! Resolves services to endpoints (upstream: apiserver's `pkg/util/proxy`).
 
 use pintle_cache::KeyRange;
+use pintle_kinds::{SERVICE_NAME_LABEL, is_ready_endpoint};
 use pintle_outbound::DialAddress;
 use pintle_registry::GroupResource;
 use pintle_value::Value;
@@ -8,9 +9,6 @@ use pintle_value::print::quote;
 
 use super::{Cluster, tree};
 use crate::http::random_share;
-
-/// The label of an endpoint slice with the name of its service.
-const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
 /// Resolves a port of the service of a webhook to a ready endpoint, because there may be no proxy for the cluster IP.
 /// Without endpoints, returns the cluster IP.
@@ -33,6 +31,12 @@ pub(crate) fn resolve_webhook(
     }
 }
 
+/// True for the port of the service `kubernetes`, whose endpoints are the API servers themselves. As in upstream
+/// (`NewLoopbackServiceResolver`), they are called without a proxy for the cluster IP.
+pub(crate) fn is_own_service(namespace: &str, name: &str, port: u16) -> bool {
+    (namespace, name, port) == ("default", "kubernetes", 443)
+}
+
 /// Resolves a port of the service of an APIService, to a ready endpoint or to the cluster IP (upstream:
 /// `ResolveEndpoint` and `ResolveCluster`).
 ///
@@ -46,7 +50,7 @@ pub(crate) fn resolve_api_server(
 ) -> Result<DialAddress, String> {
     let service = get_service(cluster, namespace, name)?;
     let kind = service.str_at(&["spec", "type"]);
-    match (kind, to_endpoint) {
+    match (kind, to_endpoint || is_own_service(namespace, name, port)) {
         (EXTERNAL_NAME, false) => Ok(external_address(&service, port)),
         (_, true) => {
             let found = find_endpoint(cluster, &service, find_port(&service, port)?);
@@ -126,13 +130,12 @@ fn order_slices(slices: &mut [Value], family: &str, random: impl Fn(usize) -> us
 fn ready_endpoint(slice: &Value, port: &str, random: impl Fn(usize) -> usize) -> Option<DialAddress> {
     let port =
         slice.items_at(&["ports"]).iter().find(|candidate| candidate.str_at(&["name"]) == port)?.int_at(&["port"])?;
-    let is_ready = |endpoint: &&Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool) != Some(false);
     let endpoints = slice.items_at(&["endpoints"]);
     if endpoints.is_empty() {
         return None;
     }
     let (before, from) = endpoints.split_at(random(endpoints.len()));
-    let endpoint = from.iter().chain(before).find(is_ready)?;
+    let endpoint = from.iter().chain(before).find(|endpoint| is_ready_endpoint(endpoint))?;
     let host = endpoint.items_at(&["addresses"]).first()?.as_str()?.to_owned();
     Some(DialAddress { host, port: u16::try_from(port).ok()? })
 }

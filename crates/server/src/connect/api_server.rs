@@ -12,7 +12,7 @@ use super::forward::{ForwardOptions, forward};
 use super::location::{Location, encode_query};
 use super::{headers, upgrade};
 use crate::aggregation::set_identity;
-use crate::cluster::{ApiService, join_host_port};
+use crate::cluster::{ApiService, RequestTarget, join_host_port};
 use crate::context::RequestContext;
 use crate::http::{Response, plain_error};
 use crate::request::audit_id::AUDIT_ID;
@@ -28,10 +28,17 @@ const MAX_PROXIES: usize = 16;
 pub(crate) async fn to_api_server(request: &Arc<RequestContext>, service: &ApiService) -> Response {
     match pass_on(request, service).await {
         Ok(response) => response,
-        Err((code, message)) => plain_error(code, &message),
+        Err((code, message)) => {
+            let recorded = request.recorded();
+            let target = RequestTarget::of_api_service(&recorded, &service.version);
+            request.cluster.metrics.series(&target).record_termination(code.as_u16());
+            plain_error(code, &message)
+        }
     }
 }
 
+/// Passes a request on. An error is counted as an end of the request by the aggregation layer. As in upstream, errors of
+/// the API server's connection are responses.
 async fn pass_on(request: &Arc<RequestContext>, service: &ApiService) -> Result<Response, (StatusCode, String)> {
     let unavailable = |message: String| (StatusCode::SERVICE_UNAVAILABLE, message);
     let not_found = || (StatusCode::NOT_FOUND, String::new());
@@ -75,7 +82,7 @@ async fn pass_on(request: &Arc<RequestContext>, service: &ApiService) -> Result<
         };
         forward(request, &client, location, options).await
     };
-    answer.map_err(|error| unavailable(error.to_string()))
+    Ok(answer.unwrap_or_else(|error| plain_error(StatusCode::SERVICE_UNAVAILABLE, &error.to_string())))
 }
 
 /// Sets the headers that this server is responsible for.

@@ -12,6 +12,8 @@ use pintle_metrics::{Counter, Exposition, Histogram, Kind, Stability};
 use pintle_outbound::{DialMetrics, Dialer};
 use pintle_registry::{WebhookClientConfig, WebhookTarget};
 
+use crate::cluster::service_resolver::is_own_service;
+
 /// A network that the server calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EgressType {
@@ -92,9 +94,7 @@ impl EgressSelector {
     pub(crate) fn webhook_dialer(&self, config: &WebhookClientConfig) -> Dialer {
         match &config.target {
             WebhookTarget::Url(_) => self.dialer(EgressType::ControlPlane),
-            WebhookTarget::Service { namespace, name, port: 443, .. }
-                if namespace == "default" && name == "kubernetes" =>
-            {
+            WebhookTarget::Service { namespace, name, port, .. } if is_own_service(namespace, name, *port) => {
                 Dialer::Direct
             }
             WebhookTarget::Service { .. } => self.dialer(EgressType::Cluster),

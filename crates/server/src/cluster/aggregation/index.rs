@@ -76,6 +76,11 @@ impl ApiServiceIndex {
         self.services.read().values().cloned().collect()
     }
 
+    /// The APIServices of versions that other API servers serve, in the order of their names.
+    pub(crate) fn remote(&self) -> Vec<Arc<ApiService>> {
+        self.services.read().values().filter(|service| service.remote.is_some()).cloned().collect()
+    }
+
     fn replace(&self, name: &str, make: impl FnOnce(Option<&ApiService>) -> Option<ApiService>) {
         let mut services = self.services.write();
         match make(services.get(name).map(|service| &**service)) {

@@ -36,17 +36,12 @@ pub(crate) struct ApiServiceRegistration {
     is_complete: AtomicBool,
 }
 
-/// Sorts the APIServices of a group.
-fn sort_versions(services: &mut [Arc<ApiService>]) {
+/// The versions of a group in their order.
+fn sorted_versions(mut services: Vec<Arc<ApiService>>) -> Vec<GroupVersion> {
     services.sort_by(|a, b| {
         let by_priority = b.version_priority.cmp(&a.version_priority);
         by_priority.then_with(|| version_order(&a.version.version, &b.version.version))
     });
-}
-
-/// The versions of a group in their order.
-fn sorted_versions(mut services: Vec<Arc<ApiService>>) -> Vec<GroupVersion> {
-    sort_versions(&mut services);
     services.into_iter().map(|service| service.version.clone()).collect()
 }
 

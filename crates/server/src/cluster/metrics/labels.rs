@@ -4,7 +4,7 @@
 use hashbrown::Equivalent;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method};
-use pintle_registry::Resource;
+use pintle_registry::{GroupVersion, Resource};
 use pintle_value::Str;
 
 use crate::request::info::{CONNECT_SUBRESOURCES, RequestInfo};
@@ -93,6 +93,20 @@ impl<'r> RequestTarget<'r> {
             version: &resource.version,
             resource: &resource.plural,
             subresource,
+        }
+    }
+
+    /// The labels of a request for a version that another API server serves. The names of its resources are not known
+    /// for certain, so they are left out.
+    pub(crate) fn of_api_service(request: &RecordedRequest<'_>, version: &'r GroupVersion) -> Self {
+        let scope = scope(request.info);
+        RequestTarget {
+            verb: verb(request, scope, ""),
+            scope,
+            component: "aggregator",
+            group: &version.group,
+            version: &version.version,
+            ..Self::of_other(request)
         }
     }
 
