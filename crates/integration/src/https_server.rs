@@ -15,8 +15,9 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::PrivateKeyDer;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::Receiver;
 use tokio_rustls::TlsAcceptor;
 
 /// A received request.
@@ -89,6 +90,8 @@ pub enum SentBody {
     Whole(Vec<u8>),
     /// Endless spaces.
     Endless,
+    /// The pieces that arrive in this channel. The channel is closed when the client no longer receives the body.
+    Pieces(Receiver<Bytes>),
     /// A body that is shorter than its `Content-Length`. Then the server closes the connection.
     CutOff,
 }
@@ -122,13 +125,14 @@ impl SentResponse {
         let body = match body {
             SentBody::Whole(body) => Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed(),
             SentBody::Endless => PiecewiseBody { piece: &[b' '; 65536], is_endless: true }.boxed(),
+            SentBody::Pieces(pieces) => ReceivedBody(pieces).boxed(),
             SentBody::CutOff => PiecewiseBody { piece: b"{", is_endless: false }.boxed(),
         };
         response.body(body).expect("valid headers")
     }
 
     /// Writes the response. Returns whether the connection can serve another request.
-    async fn write(self, stream: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<bool> {
+    async fn write(self, stream: &mut (impl AsyncBufRead + AsyncWrite + Unpin)) -> std::io::Result<bool> {
         let Self { code, headers, body } = self;
         let head = format!("HTTP/1.1 {code} Whatever\r\n{headers}");
         match body {
@@ -142,6 +146,23 @@ impl SentResponse {
                 stream.write_all(format!("{head}\r\n").as_bytes()).await?;
                 loop {
                     stream.write_all(&[b' '; 65536]).await?;
+                }
+            }
+            SentBody::Pieces(mut pieces) => {
+                stream.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes()).await?;
+                stream.flush().await?;
+                loop {
+                    let piece = tokio::select! {
+                        piece = pieces.recv() => piece.unwrap_or_default(),
+                        () = is_closed(stream) => return Ok(false),
+                    };
+                    stream.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).await?;
+                    stream.write_all(&piece).await?;
+                    stream.write_all(b"\r\n").await?;
+                    stream.flush().await?;
+                    if piece.is_empty() {
+                        return Ok(true);
+                    }
                 }
             }
             SentBody::CutOff => {
@@ -169,6 +190,26 @@ impl Body for PiecewiseBody {
             [] => Err(io::Error::other("the response is cut off")),
             piece => Ok(Frame::data(Bytes::from_static(piece))),
         }))
+    }
+}
+
+/// Waits until the client has closed the connection.
+async fn is_closed(stream: &mut (impl AsyncBufRead + Unpin)) {
+    if stream.fill_buf().await.is_ok_and(|bytes| !bytes.is_empty()) {
+        // The next request of the client.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A body of the pieces that arrive in a channel.
+struct ReceivedBody(Receiver<Bytes>);
+
+impl Body for ReceivedBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.0.poll_recv(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }
 
@@ -328,7 +369,11 @@ async fn serve<A: Future<Output = SentResponse>>(
 ) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(request) = ReceivedRequest::read(&mut stream).await? {
-        if !answer(request).await.write(&mut stream).await? {
+        let response = tokio::select! {
+            response = answer(request) => response,
+            () = is_closed(&mut stream) => break,
+        };
+        if !response.write(&mut stream).await? {
             break;
         }
     }

@@ -16,6 +16,7 @@
 
 mod access_services;
 mod aggregated_server;
+mod api_services;
 mod attacks;
 mod bootstrapped;
 mod client;
@@ -34,6 +35,7 @@ mod tools;
 
 pub use access_services::AccessServices;
 pub use aggregated_server::AggregatedServer;
+pub use api_services::{API_SERVICE, SERVICE_HOST, condition};
 pub use attacks::{ATTACKS, Attack, AttackEnd, AttackTarget};
 pub use bootstrapped::bootstrapped;
 pub use client::{Client, ConnectionError, Protocol, RequestBuilder, Response, ResponseStream, Watch};

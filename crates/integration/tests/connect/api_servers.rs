@@ -7,48 +7,12 @@ use pintle::{
     AccessOptions, AggregatorOptions, AuthorizationMode, CertificateFiles, Options, RequestHeaderNames, TlsOptions,
 };
 use pintle_integration::{
-    Cluster, HttpsServer, Protocol, ReceivedRequest, SentBody, SentResponse, eventually, expect_waiting, run,
+    API_SERVICE, Cluster, HttpsServer, Protocol, ReceivedRequest, SERVICE_HOST as HOST, SentBody, SentResponse,
+    condition, eventually, expect_waiting, run,
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-/// The host of the service `s`, for which the certificate of its API server is valid.
-const HOST: &str = "s.default.svc";
-const API_SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.x.example.com";
-
-/// A cluster that keeps APIServices.
-async fn start() -> Cluster {
-    Cluster::with_options(Options { api_services: true, ..Options::default() }).await
-}
-
-/// Creates the service `s` of an API server and an APIService.
-async fn register(cluster: &Cluster, server: &HttpsServer, ca_bundle: &str) {
-    let service = json!({
-        "metadata": {"name": "s"}, "spec": {"type": "ExternalName", "externalName": "localhost"},
-    });
-    let _ = cluster.post("/api/v1/namespaces/default/services", service.to_string()).await.expect(201);
-    let api_service = json!({
-        "metadata": {"name": "v1.x.example.com"},
-        "spec": {
-            "group": "x.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
-            "caBundle": ca_bundle,
-            "service": {"namespace": "default", "name": "s", "port": server.port},
-        },
-    });
-    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
-    let _ = cluster.post(path, api_service.to_string()).await.expect(201);
-}
-
-fn condition(api_service: &Value) -> &Value {
-    &api_service["status"]["conditions"][0]
-}
-
-/// Waits until the APIService has a condition with this reason. Returns the message.
-async fn wait_for_reason(cluster: &Cluster, reason: &str) -> String {
-    let found = cluster.get_until(API_SERVICE, |found| condition(&found.json())["reason"] == reason).await.json();
-    condition(&found)["message"].as_str().expect("a text").to_owned()
-}
 
 /// The answer of an API server that describes the request which it has received.
 fn echo(request: &ReceivedRequest) -> SentResponse {
@@ -68,10 +32,9 @@ fn header<'v>(echoed: &'v Value, name: &str) -> Vec<&'v str> {
 #[test]
 fn requests_name_the_user_and_nothing_that_the_client_claims() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let server = HttpsServer::start_with_http2(&[HOST], |request| async move { echo(&request) }).await;
-        register(&cluster, &server, &server.ca_bundle()).await;
-        assert_eq!(wait_for_reason(&cluster, "Passed").await, "all checks passed");
+        cluster.register_available(&server).await;
         let path = "/apis/x.example.com/v1/namespaces/n/things/a%2Fb?z=1&a=%20x&bad=%zz";
         for protocol in [Protocol::Http1, Protocol::Any] {
             let client = cluster.client(protocol);
@@ -105,10 +68,9 @@ fn requests_name_the_user_and_nothing_that_the_client_claims() {
 #[test]
 fn the_identity_is_no_header_of_the_connection() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let server = HttpsServer::start_with_names(&[HOST], |request| async move { echo(&request) }).await;
-        register(&cluster, &server, &server.ca_bundle()).await;
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        cluster.register_available(&server).await;
         let client = cluster.client(Protocol::Http1);
         let extra = "x-remote-extra-authentication.kubernetes.io%2fcredential-id";
         let connection = format!("x-remote-user, x-remote-group, {extra}, audit-id, host, x-forwarded-for");
@@ -126,31 +88,49 @@ fn the_identity_is_no_header_of_the_connection() {
 #[test]
 fn certificates_have_to_be_valid_for_the_service() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let expired = HttpsServer::start_expired_with_names(&[HOST], |request| async move { echo(&request) }).await;
-        register(&cluster, &expired, &expired.ca_bundle()).await;
-        let message = wait_for_reason(&cluster, "FailedDiscoveryCheck").await;
-        assert!(message.contains("x509: certificate has expired or is not yet valid"), "{message}");
+        cluster.register(&expired, &expired.ca_bundle()).await;
+        let error = "tls: failed to verify certificate: x509: certificate has expired or is not yet valid";
+        expect_tls_error(&cluster, &expired, error).await;
         let other = HttpsServer::start_with_names(&["t.default.svc"], |request| async move { echo(&request) }).await;
         let spec = json!({"caBundle": other.ca_bundle(), "service": {"port": other.port}});
         let patch = json!({"spec": spec}).to_string();
-        let _ = cluster.request("PATCH", API_SERVICE).body("application/merge-patch+json", patch).send().await;
-        let is_of_name = |found: &Value| {
-            let message = condition(found)["message"].as_str().unwrap_or_default();
-            message.contains("x509: certificate is valid for t.default.svc, not s.default.svc")
-        };
-        let _ = cluster.get_until(API_SERVICE, |found| is_of_name(&found.json())).await;
+        let _ = cluster.patch(API_SERVICE, "merge", patch).await.expect(200);
+        let error =
+            "tls: failed to verify certificate: x509: certificate is valid for t.default.svc, not s.default.svc";
+        expect_tls_error(&cluster, &other, error).await;
         cluster.stop().await;
     });
+}
+
+/// Waits until the API server is not available due to an error. Then requests are refused. While the APIService still
+/// seems available, the answer has the error.
+async fn expect_tls_error(cluster: &Cluster, server: &HttpsServer, error: &str) {
+    let url = format!("https://localhost:{}/apis/x.example.com/v1", server.port);
+    let start = format!("failing or missing response from {url}: Get \"{url}\": {error}");
+    let is_expected =
+        |found: &Value| condition(found)["message"].as_str().is_some_and(|message| message.starts_with(&start));
+    let found = cluster.get_until(API_SERVICE, |found| is_expected(&found.json())).await.json();
+    assert_eq!(condition(&found)["reason"], "FailedDiscoveryCheck");
+    assert_eq!(cluster.get("/apis/x.example.com/v1/things").await.expect(503).text(), "service unavailable\n");
+    let available = json!({
+        "status": {"conditions": [{"type": "Available", "status": "True", "reason": "Passed", "message": ""}]},
+    });
+    eventually(error, || async {
+        let _ = cluster.patch(&format!("{API_SERVICE}/status"), "merge", available.to_string()).await.expect(200);
+        let text = cluster.get("/apis/x.example.com/v1/things").await.expect(503).text();
+        text.starts_with(&format!("error trying to reach service: {error}"))
+    })
+    .await;
 }
 
 #[test]
 fn impersonated_users_are_named() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let server = HttpsServer::start_with_names(&[HOST], |request| async move { echo(&request) }).await;
-        register(&cluster, &server, &server.ca_bundle()).await;
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        cluster.register_available(&server).await;
         let request = cluster.request("GET", "/apis/x.example.com/v1/things").header("impersonate-user", "jane");
         let request = request.header("impersonate-group", "system:masters").header("impersonate-uid", "7");
         let echoed = request.header("impersonate-extra-scopes", "view").send().await.expect(200).json();
@@ -167,7 +147,7 @@ fn impersonated_users_are_named() {
 #[test]
 fn redirects_are_neither_followed_nor_passed_on() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let server = HttpsServer::start_with_names(&[HOST], |request| async move {
             match request.path.as_str() {
                 "/apis/x.example.com/v1/302" => SentResponse::new(302, "").header("Location: https://10.0.0.1/secret"),
@@ -176,8 +156,7 @@ fn redirects_are_neither_followed_nor_passed_on() {
             }
         });
         let server = server.await;
-        register(&cluster, &server, &server.ca_bundle()).await;
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        cluster.register_available(&server).await;
         let answer = cluster.get("/apis/x.example.com/v1/302").await.expect(502);
         assert_eq!(answer.text(), "the backend attempted to redirect this request, which is not permitted");
         assert!(!answer.headers.contains_key("location"), "{:?}", answer.headers);
@@ -189,7 +168,7 @@ fn redirects_are_neither_followed_nor_passed_on() {
 #[test]
 fn faults_of_an_api_server_are_reported_and_end_with_it() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let is_broken = Arc::new(AtomicBool::new(true));
         let broken = is_broken.clone();
         let server = HttpsServer::start_with_names(&[HOST], move |request| {
@@ -199,10 +178,10 @@ fn faults_of_an_api_server_are_reported_and_end_with_it() {
         .await;
         // An authority that has not signed the certificate.
         let other = HttpsServer::start_with_names(&[HOST], |request| async move { echo(&request) }).await;
-        register(&cluster, &server, &other.ca_bundle()).await;
+        cluster.register(&server, &other.ca_bundle()).await;
         let url = format!("https://localhost:{}/apis/x.example.com/v1", server.port);
         assert_eq!(
-            wait_for_reason(&cluster, "FailedDiscoveryCheck").await,
+            cluster.wait_for_reason("FailedDiscoveryCheck").await,
             format!(
                 "failing or missing response from {url}: Get \"{url}\": tls: failed to verify certificate: x509: \
                  certificate signed by unknown authority"
@@ -219,11 +198,11 @@ fn faults_of_an_api_server_are_reported_and_end_with_it() {
         let message = format!("failing or missing response from {url}: bad status from {url}: 500");
         assert_eq!(condition(&found)["message"], json!(message));
         is_broken.store(false, Ordering::Relaxed);
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        let _ = cluster.wait_for_reason("Passed").await;
         let _ = cluster.get("/apis/x.example.com/v1/things").await.expect(200);
         // The service is gone.
         let _ = cluster.delete("/api/v1/namespaces/default/services/s").await.expect(200);
-        assert_eq!(wait_for_reason(&cluster, "ServiceNotFound").await, "service/s in \"default\" is not present");
+        assert_eq!(cluster.wait_for_reason("ServiceNotFound").await, "service/s in \"default\" is not present");
         let _ = cluster.get_until_status("/apis/x.example.com/v1/things", 503).await;
         let metrics = cluster.get("/metrics").await.expect(200).text();
         for line in [
@@ -241,18 +220,18 @@ fn faults_of_an_api_server_are_reported_and_end_with_it() {
 #[test]
 fn services_need_a_port_and_ready_endpoints() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let server = HttpsServer::start_with_names(&[HOST], |request| async move { echo(&request) }).await;
-        register(&cluster, &server, "").await;
+        cluster.register(&server, "").await;
         let _ = cluster.delete("/api/v1/namespaces/default/services/s").await.expect(200);
         let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"name": "https", "port": 443}]}});
         let _ = cluster.post("/api/v1/namespaces/default/services", service.to_string()).await.expect(201);
         let message = format!("service/s in \"default\" is not listening on port {}", server.port);
-        assert_eq!(wait_for_reason(&cluster, "ServicePortError").await, message);
+        assert_eq!(cluster.wait_for_reason("ServicePortError").await, message);
         let patch = json!({"spec": {"service": {"port": 443}}}).to_string();
         let _ = cluster.request("PATCH", API_SERVICE).body("application/merge-patch+json", patch).send().await;
         let message = "cannot find endpointslices for service/s in \"default\"";
-        assert_eq!(wait_for_reason(&cluster, "EndpointsNotFound").await, message);
+        assert_eq!(cluster.wait_for_reason("EndpointsNotFound").await, message);
         let slice = |ready: bool| {
             json!({
                 "metadata": {"name": "s", "labels": {"kubernetes.io/service-name": "s"}}, "addressType": "IPv4",
@@ -263,7 +242,7 @@ fn services_need_a_port_and_ready_endpoints() {
         let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
         let _ = cluster.post(slices, slice(false).to_string()).await.expect(201);
         let message = "endpointslices for service/s in \"default\" have no addresses with port name \"https\"";
-        assert_eq!(wait_for_reason(&cluster, "MissingEndpoints").await, message);
+        assert_eq!(cluster.wait_for_reason("MissingEndpoints").await, message);
         let refused = cluster.get("/apis/x.example.com/v1/things").await.expect(503);
         assert_eq!(refused.text(), "service unavailable\n");
         let metrics = cluster.get("/metrics").await.expect(200).text();
@@ -278,7 +257,7 @@ fn services_need_a_port_and_ready_endpoints() {
 #[test]
 fn an_api_server_that_hangs_delays_nothing_else() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let is_hanging = Arc::new(AtomicBool::new(false));
         let hanging = is_hanging.clone();
         let server = HttpsServer::start_with_names(&[HOST], move |request| {
@@ -291,8 +270,7 @@ fn an_api_server_that_hangs_delays_nothing_else() {
             }
         })
         .await;
-        register(&cluster, &server, &server.ca_bundle()).await;
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        cluster.register_available(&server).await;
         is_hanging.store(true, Ordering::Relaxed);
         let mut hung = Box::pin(cluster.request("GET", "/apis/x.example.com/v1/things").send());
         expect_waiting("the API server does not answer", &mut hung).await;
@@ -311,7 +289,7 @@ fn an_api_server_that_hangs_delays_nothing_else() {
 #[test]
 fn large_and_broken_bodies_are_passed_on_as_they_are() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let server = HttpsServer::start_with_names(&[HOST], |request| async move {
             let mut answer = SentResponse::json(200, vec![b' '; 8 << 20]);
             answer.body = match request.path.as_str() {
@@ -322,8 +300,7 @@ fn large_and_broken_bodies_are_passed_on_as_they_are() {
             answer
         })
         .await;
-        register(&cluster, &server, &server.ca_bundle()).await;
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        cluster.register_available(&server).await;
         assert_eq!(cluster.get("/apis/x.example.com/v1/large").await.expect(200).body.len(), 8 << 20);
         let cut = cluster.client(Protocol::Http1).request("GET", "/apis/x.example.com/v1/cut").try_send().await;
         assert!(cut.is_err(), "a body that breaks off does not look complete");
@@ -334,7 +311,7 @@ fn large_and_broken_bodies_are_passed_on_as_they_are() {
 #[test]
 fn versions_of_api_servers_are_discovered() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let resources = json!({
             "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "x.example.com/v1",
             "resources": [
@@ -356,8 +333,7 @@ fn versions_of_api_servers_are_discovered() {
             }
         })
         .await;
-        register(&cluster, &server, &server.ca_bundle()).await;
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        cluster.register_available(&server).await;
         let discovered = async |freshness: &str| {
             let read = async || {
                 let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -401,8 +377,7 @@ fn paths_are_authorized_as_they_are_sent() {
         let options = Options { api_services: true, access, rbac_bootstrap: Some(true), ..Options::default() };
         let cluster = Cluster::with_options(options).await;
         let server = HttpsServer::start_with_names(&[HOST], |request| async move { echo(&request) }).await;
-        register(&cluster, &server, &server.ca_bundle()).await;
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        cluster.register_available(&server).await;
         let rules = json!([{"apiGroups": ["x.example.com"], "resources": ["things"], "verbs": ["get"]}]);
         let role = json!({"metadata": {"name": "things"}, "rules": rules});
         let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
@@ -438,7 +413,7 @@ fn paths_are_authorized_as_they_are_sent() {
 #[test]
 fn upgrades_are_passed_on_or_refused() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let server = HttpsServer::start_with_names(&[HOST], |request| async move {
             match request.path.as_str() {
                 "/apis/x.example.com/v1/refused" => SentResponse::new(418, "no").header("Retry-After: 7"),
@@ -446,8 +421,7 @@ fn upgrades_are_passed_on_or_refused() {
             }
         })
         .await;
-        register(&cluster, &server, &server.ca_bundle()).await;
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        cluster.register_available(&server).await;
         for (path, status, body) in
             [("ignored", "503 ", "invalid upgrade response: status code 200\n"), ("refused", "418 ", "no")]
         {

@@ -2,6 +2,7 @@
 //! them with upstream's streaming library.
 
 mod admission;
+mod api_server_ends;
 mod api_servers;
 mod authorization;
 mod egress;
