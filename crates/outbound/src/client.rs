@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, HOST, HeaderValue};
+use http::uri::Scheme;
 use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::{Body, Incoming};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -190,6 +191,9 @@ impl Client {
         let deadline = outgoing.deadline;
         let (mut response, exchange) = self.start(outgoing).await?;
         if response.response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            // An idle HTTP/1.1 connection would attract the next requests, which may be sent over HTTP/2.
+            let is_https = response.uri.scheme() == Some(&Scheme::HTTPS);
+            let exchange = if is_https && self.connector.health_check.is_some() { exchange.only() } else { exchange };
             let response = response.into_response(exchange, options.max_body_bytes);
             return Ok(UpgradeResponse::NotUpgraded(Box::new(response)));
         }

@@ -21,6 +21,8 @@ pub(crate) struct Exchange {
     pool: ConnectionPool,
     /// The progress of the request body.
     progress: Arc<RequestProgress>,
+    /// True if no other request may use the connection.
+    is_only: bool,
 }
 
 /// The connection or stream on which a request is sent.
@@ -36,12 +38,12 @@ enum Channel {
 
 impl Exchange {
     pub(crate) fn http1(connection: Http1Connection, pool: ConnectionPool, progress: Arc<RequestProgress>) -> Self {
-        Self { channel: Some(Channel::Http1(connection)), pool, progress }
+        Self { channel: Some(Channel::Http1(connection)), pool, progress, is_only: false }
     }
 
     /// An exchange that has begun on a stream.
     pub(crate) fn http2(permit: Arc<StreamPermit>, pool: ConnectionPool, progress: Arc<RequestProgress>) -> Self {
-        Self { channel: Some(Channel::Http2 { permit, has_response: false }), pool, progress }
+        Self { channel: Some(Channel::Http2 { permit, has_response: false }), pool, progress, is_only: false }
     }
 
     /// Records that the response head has arrived.
@@ -51,13 +53,19 @@ impl Exchange {
         }
     }
 
+    /// Makes this exchange the only one of its HTTP/1.1 connection.
+    pub(crate) fn only(mut self) -> Self {
+        self.is_only = true;
+        self
+    }
+
     /// Ends the exchange after the whole response was read. An HTTP/1.1 connection returns to the pool if the request
     /// was sent completely; otherwise it is closed, because it cannot take another request. An HTTP/2 server that has
     /// responded without the whole request has some time to read or to reset it.
     pub(crate) fn finish(mut self) {
         let is_sent = self.progress.is_finished();
         match &self.channel {
-            Some(Channel::Http1(_)) if is_sent => {
+            Some(Channel::Http1(_)) if is_sent && !self.is_only => {
                 if let Some(Channel::Http1(connection)) = self.channel.take() {
                     self.pool.put(connection);
                 }

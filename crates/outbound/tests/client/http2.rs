@@ -205,6 +205,26 @@ async fn callers_that_wait_for_a_connection_do_not_queue_for_its_failure() {
     .await;
 }
 
+#[tokio::test]
+async fn a_refused_upgrade_leaves_no_connection_of_http1() {
+    within(async {
+        let url = format!("https://{}/", serve(Some(acceptor(&["h2", "http/1.1"])), describe).await);
+        let client = client_with(HTTP2);
+        let upgrade = Request::get(&url).header(CONNECTION, "Upgrade").header(UPGRADE, "echo");
+        let upgrade = upgrade.body(Empty::<Bytes>::new()).expect("a request");
+        let UpgradeResponse::NotUpgraded(response) =
+            client.upgrade(upgrade, StreamOptions::default()).await.expect("a response")
+        else {
+            panic!("upgraded");
+        };
+        let refusal = response.into_body().collect().await.expect("a body").to_bytes();
+        assert!(refusal.starts_with(b"HTTP/1.1 "), "{refusal:?}");
+        let body = call(&client, &url, LIMITS).await.expect("a response");
+        assert!(body.starts_with("HTTP/2.0 "), "{body}");
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_calls_to_a_server_without_http2_have_their_own_connections() {
     within(async {
