@@ -34,14 +34,19 @@ pub struct ReceivedRequest {
 impl ReceivedRequest {
     /// Reads a request; `None` if the client has closed the connection.
     async fn read(stream: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<Option<Self>> {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if stream.read_line(&mut head).await? == 0 {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            if stream.read_until(b'\n', &mut head).await? == 0 {
                 return Ok(None);
             }
         }
+        let head = String::from_utf8_lossy(&head).into_owned();
         let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let mut request = Self { head, path, body: Vec::new() };
+        if request.header("transfer-encoding") == Some("chunked") {
+            request.body = read_chunks(stream).await?;
+            return Ok(Some(request));
+        }
         request.body = vec![0; request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)];
         stream.read_exact(&mut request.body).await?;
         Ok(Some(request))
@@ -94,6 +99,14 @@ pub enum SentBody {
     Pieces(Receiver<Bytes>),
     /// A body that is shorter than its `Content-Length`. Then the server closes the connection.
     CutOff,
+    /// These bytes instead of the whole response, head included. The connection is closed unless it can serve another
+    /// request. Only for HTTP/1.1.
+    Verbatim {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Whether the bytes are a whole response, after which another request may follow.
+        is_whole: bool,
+    },
 }
 
 impl SentResponse {
@@ -126,7 +139,7 @@ impl SentResponse {
             SentBody::Whole(body) => Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed(),
             SentBody::Endless => PiecewiseBody { piece: &[b' '; 65536], is_endless: true }.boxed(),
             SentBody::Pieces(pieces) => ReceivedBody(pieces).boxed(),
-            SentBody::CutOff => PiecewiseBody { piece: b"{", is_endless: false }.boxed(),
+            SentBody::CutOff | SentBody::Verbatim { .. } => PiecewiseBody { piece: b"{", is_endless: false }.boxed(),
         };
         response.body(body).expect("valid headers")
     }
@@ -170,6 +183,38 @@ impl SentResponse {
                 stream.shutdown().await?;
                 Ok(false)
             }
+            SentBody::Verbatim { bytes, is_whole } => {
+                stream.write_all(&bytes).await?;
+                match is_whole {
+                    true => stream.flush().await?,
+                    false => stream.shutdown().await?,
+                }
+                Ok(is_whole)
+            }
+        }
+    }
+}
+
+/// Reads a body in chunks, with its trailers.
+async fn read_chunks(stream: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await?;
+        let length = line.split(';').next().map(|length| usize::from_str_radix(length.trim(), 16));
+        let Some(Ok(length)) = length else { return Err(io::Error::other("no length of a chunk")) };
+        if length == 0 {
+            break;
+        }
+        let start = body.len();
+        body.resize(start + length, 0);
+        stream.read_exact(&mut body[start..]).await?;
+        stream.read_line(&mut line).await?;
+    }
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await? == 0 || line.trim().is_empty() {
+            return Ok(body);
         }
     }
 }

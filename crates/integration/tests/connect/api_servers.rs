@@ -367,6 +367,55 @@ fn versions_of_api_servers_are_discovered() {
 }
 
 #[test]
+fn groups_are_negotiated_by_the_aggregation_layer() {
+    run(async {
+        let cluster = start().await;
+        let accepted = "only the following media types are accepted: application/json, application/yaml, \
+                        application/vnd.kubernetes.protobuf";
+        let beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+        for (path, accept) in [("/apis", "text/html"), ("/apis/apps", "text/html"), ("/apis", beta)] {
+            let answer = cluster.request("GET", path).header("accept", accept).send().await;
+            answer.expect_error(406, "NotAcceptable", accepted);
+        }
+        assert_eq!(cluster.get("/apis//apps/v1/deployments").await.expect(404).text(), "404 page not found\n");
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn documents_are_only_of_versions_that_are_available() {
+    run(async {
+        let cluster = start().await;
+        let server = HttpsServer::start_with_names(&[HOST], |request| async move {
+            match request.path.as_str() {
+                "/openapi/v2" => SentResponse::json(200, r#"{"swagger":"2.0","info":{"title":"x"},"paths":{}}"#),
+                "/apis" | "/openapi/v3" | "/apis/x.example.com/v2" => SentResponse::new(404, "404 page not found"),
+                _ => echo(&request),
+            }
+        })
+        .await;
+        register(&cluster, &server, &server.ca_bundle()).await;
+        let other = json!({
+            "metadata": {"name": "v2.x.example.com"},
+            "spec": {
+                "group": "x.example.com", "version": "v2", "groupPriorityMinimum": 100, "versionPriority": 10,
+                "caBundle": server.ca_bundle(),
+                "service": {"namespace": "default", "name": "s", "port": server.port},
+            },
+        });
+        let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+        let _ = cluster.post(path, other.to_string()).await.expect(201);
+        let _ = wait_for_reason(&cluster, "Passed").await;
+        let is_failed = |found: &Value| condition(found)["reason"] == "FailedDiscoveryCheck";
+        let _ = cluster.get_until(&format!("{path}/v2.x.example.com"), |found| is_failed(&found.json())).await;
+        let has = |index: &Value, version: &str| index["paths"].get(format!("apis/x.example.com/{version}")).is_some();
+        let _ = cluster.get_until("/openapi/v3", |found| has(&found.json(), "v1") && !has(&found.json(), "v2")).await;
+        let _ = cluster.get("/openapi/v3/apis/x.example.com/v2").await.expect(404);
+        cluster.stop().await;
+    });
+}
+
+#[test]
 fn paths_are_authorized_as_they_are_sent() {
     run(async {
         let access = AccessOptions {
@@ -417,14 +466,20 @@ fn upgrades_are_passed_on_or_refused() {
         let server = HttpsServer::start_with_names(&[HOST], |request| async move {
             match request.path.as_str() {
                 "/apis/x.example.com/v1/refused" => SentResponse::new(418, "no").header("Retry-After: 7"),
+                "/apis/x.example.com/v1/closed" => {
+                    let body = SentBody::Verbatim { bytes: Vec::new(), is_whole: false };
+                    SentResponse { body, ..SentResponse::new(0, "") }
+                }
                 _ => echo(&request),
             }
         })
         .await;
         cluster.register_available(&server).await;
-        for (path, status, body) in
-            [("ignored", "503 ", "invalid upgrade response: status code 200\n"), ("refused", "418 ", "no")]
-        {
+        for (path, status, body) in [
+            ("ignored", "503 ", "invalid upgrade response: status code 200\n"),
+            ("closed", "503 ", "unexpected EOF\n"),
+            ("refused", "418 ", "no"),
+        ] {
             let request = format!(
                 "GET /apis/x.example.com/v1/{path} HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: echo\r\n\
                  x-remote-user: mallory\r\n\r\n"

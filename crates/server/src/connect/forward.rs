@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, UPGRADE};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
+use hyper::body::Body as _;
 use pintle_outbound::{Client, ErrorCause, StreamOptions};
 use pintle_registry::ApiError;
 use pintle_value::print::quote;
@@ -13,7 +14,7 @@ use pintle_value::url::escape_path;
 
 use super::Location;
 use super::copy::{body_for_backend, streamed};
-use super::headers::{add_own_cache_control, forwarded, received, remove_cors, remove_hop_by_hop};
+use super::headers::{add_own_cache_control, forwarded, received, remove_cors, remove_hop_by_hop, set_empty_length};
 use super::proxies::clean;
 use super::rewrite::{LinkRewriter, rewritten};
 use super::upgrade::uri_of;
@@ -86,7 +87,11 @@ pub(super) async fn forward(
         headers.insert(FORWARDED_HOST, host);
         headers.insert(FORWARDED_PROTO, scheme);
     }
-    let mut outgoing = Request::new(body_for_backend(request));
+    let body = body_for_backend(request);
+    if body.is_end_stream() {
+        set_empty_length(&mut headers, &request.method);
+    }
+    let mut outgoing = Request::new(body);
     *outgoing.method_mut() = request.method.clone();
     *outgoing.uri_mut() = uri;
     *outgoing.headers_mut() = headers;

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, COOKIE, HOST,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use pintle_auth::RequestHeaders;
 
 use crate::context::RequestContext;
@@ -27,13 +27,25 @@ const IMPERSONATION_EXTRA: &str = "impersonate-extra-";
 pub(super) fn received(request: &RequestContext) -> HeaderMap {
     let mut headers = without_credentials(request.headers.clone(), &request.access.front_proxy_headers);
     // HTTP/2 clients name the host in the URI.
-    if let Some(authority) = request.uri.authority()
-        && !headers.contains_key(HOST)
-        && let Ok(host) = HeaderValue::from_str(authority.as_str())
-    {
-        headers.insert(HOST, host);
+    if let Some(authority) = request.uri.authority() {
+        join_cookies(&mut headers);
+        if !headers.contains_key(HOST)
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            headers.insert(HOST, host);
+        }
     }
     headers
+}
+
+/// Joins the parts of a cookie, which HTTP/2 clients may send in several headers (RFC 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let parts: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if parts.len() > 1
+        && let Ok(cookie) = HeaderValue::from_bytes(&parts.join(&b"; "[..]))
+    {
+        headers.insert(COOKIE, cookie);
+    }
 }
 
 fn without_credentials(mut headers: HeaderMap, front_proxy_headers: &RequestHeaders) -> HeaderMap {
@@ -97,6 +109,16 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
         UPGRADE,
     ] {
         headers.remove(name);
+    }
+}
+
+/// Sets the length of an empty body, which only some methods have (Go: `transferWriter.shouldSendContentLength`).
+pub(super) fn set_empty_length(headers: &mut HeaderMap, method: &Method) {
+    match *method {
+        Method::POST | Method::PUT | Method::PATCH => {
+            drop(headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0")))
+        }
+        _ => drop(headers.remove(CONTENT_LENGTH)),
     }
 }
 
@@ -176,6 +198,23 @@ mod tests {
             shown(&without_credentials(received, &own)),
             ["accept: */*", "impersonated: 1", "x-remote-addr: 10.0.0.1"]
         );
+    }
+
+    #[test]
+    fn the_parts_of_a_cookie_are_joined() {
+        let mut map = headers(&[("cookie", "a=b"), ("cookie", "c=d; e=f"), ("x", "1"), ("x", "2")]);
+        join_cookies(&mut map);
+        assert_eq!(shown(&map), ["cookie: a=b; c=d; e=f", "x: 1", "x: 2"]);
+    }
+
+    #[test]
+    fn some_methods_have_an_empty_body() {
+        for (method, expect) in [(Method::POST, vec!["content-length: 0"]), (Method::OPTIONS, vec![])] {
+            for mut map in [headers(&[]), headers(&[("content-length", "0")])] {
+                set_empty_length(&mut map, &method);
+                assert_eq!(shown(&map), expect, "{method}");
+            }
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderValue, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use hyper::body::Body as _;
 use pintle_outbound::{Client, ErrorCause, RequestError, ResponseBody, StreamOptions, UpgradeResponse, UpgradedStream};
 use pintle_registry::ApiError;
 use pintle_value::print::quote;
@@ -13,7 +14,7 @@ use pintle_value::url::escape_path;
 
 use super::Location;
 use super::copy::{BackendBody, body_for_backend, copy_both, streamed, take_over};
-use super::headers::{add_forwarded_for, received};
+use super::headers::{add_forwarded_for, received, set_empty_length};
 use crate::context::RequestContext;
 use crate::http::{Body, Response};
 
@@ -32,7 +33,11 @@ pub(super) fn dial_error(error: &RequestError) -> ApiError {
         | ErrorCause::Tls(_)
         | ErrorCause::TlsTimeout
         | ErrorCause::MissingHost => ApiError::Unclassified(format!("error dialing backend: {cause}")),
-        _ => ApiError::Unclassified(cause.to_string()),
+        // Here upstream reads the answer itself, and a missing answer has another text.
+        _ => match cause.to_string().as_str() {
+            "EOF" => ApiError::Unclassified("unexpected EOF".to_owned()),
+            text => ApiError::Unclassified(text.to_owned()),
+        },
     }
 }
 
@@ -124,9 +129,12 @@ pub(super) async fn pass_on(
     request: &Arc<RequestContext>,
     client: &Client,
     location: &Location,
-    headers: HeaderMap,
+    mut headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let body = body_for_backend(request);
+    if body.is_end_stream() {
+        set_empty_length(&mut headers, &request.method);
+    }
     let upgraded = match ask(request, client, location, request.method.clone(), headers, body).await? {
         Asked::Upgraded(upgraded) => upgraded,
         Asked::NotUpgraded(response) => return Ok(response),
