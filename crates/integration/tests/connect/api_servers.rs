@@ -369,7 +369,7 @@ fn versions_of_api_servers_are_discovered() {
 #[test]
 fn groups_are_negotiated_by_the_aggregation_layer() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let accepted = "only the following media types are accepted: application/json, application/yaml, \
                         application/vnd.kubernetes.protobuf";
         let beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
@@ -385,7 +385,7 @@ fn groups_are_negotiated_by_the_aggregation_layer() {
 #[test]
 fn documents_are_only_of_versions_that_are_available() {
     run(async {
-        let cluster = start().await;
+        let cluster = Cluster::with_api_services().await;
         let server = HttpsServer::start_with_names(&[HOST], |request| async move {
             match request.path.as_str() {
                 "/openapi/v2" => SentResponse::json(200, r#"{"swagger":"2.0","info":{"title":"x"},"paths":{}}"#),
@@ -394,7 +394,7 @@ fn documents_are_only_of_versions_that_are_available() {
             }
         })
         .await;
-        register(&cluster, &server, &server.ca_bundle()).await;
+        cluster.register(&server, &server.ca_bundle()).await;
         let other = json!({
             "metadata": {"name": "v2.x.example.com"},
             "spec": {
@@ -405,7 +405,7 @@ fn documents_are_only_of_versions_that_are_available() {
         });
         let path = "/apis/apiregistration.k8s.io/v1/apiservices";
         let _ = cluster.post(path, other.to_string()).await.expect(201);
-        let _ = wait_for_reason(&cluster, "Passed").await;
+        let _ = cluster.wait_for_reason("Passed").await;
         let is_failed = |found: &Value| condition(found)["reason"] == "FailedDiscoveryCheck";
         let _ = cluster.get_until(&format!("{path}/v2.x.example.com"), |found| is_failed(&found.json())).await;
         let has = |index: &Value, version: &str| index["paths"].get(format!("apis/x.example.com/{version}")).is_some();

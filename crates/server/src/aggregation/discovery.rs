@@ -225,9 +225,10 @@ fn discovery_of_resources(list: &[Value]) -> Result<Value, String> {
         let Some((parent, name)) = entry.str_at(&["name"]).split_once('/') else { continue };
         let position = *positions.entry(parent).or_insert_with(|| {
             let kind = object! { "group": "", "version": "", "kind": "" };
+            // As in upstream, the verbs are `null`, because they are required but unknown.
             resources.push(object! {
                 "resource": parent, "responseKind": kind, "scope": scope(entry), "singularResource": "",
-                "verbs": Vec::<Value>::new(),
+                "verbs": Value::Null,
             });
             subresources.push(Vec::new());
             resources.len() - 1
@@ -252,4 +253,20 @@ fn discovery_of_resources(list: &[Value]) -> Result<Value, String> {
         }
     }
     Ok(Value::from(resources))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_that_is_not_listed_has_no_verbs() {
+        let entry = object! { "name": "things/log", "namespaced": true, "kind": "Log", "verbs": vec!["get"] };
+        let resources = discovery_of_resources(&[entry]).expect("resources");
+        let parent = &resources.as_array().expect("a list")[0];
+        assert_eq!(parent.str_at(&["resource"]), "things");
+        let text = String::from_utf8(json::encode(parent)).expect("UTF-8");
+        assert!(text.contains(r#""verbs":null"#), "{text}");
+        assert_eq!(parent.items_at(&["subresources"])[0].str_at(&["subresource"]), "log");
+    }
 }

@@ -61,7 +61,9 @@ fn publish(cluster: &Cluster, servers: &[&ApiServer<Documents>]) {
     for server in servers {
         // Documents stay while their API server cannot be asked.
         let Some(documents) = &server.document else { continue };
-        for service in &server.services {
+        // An API server that can be asked does not have the versions that are not available.
+        let is_reachable = server.services.iter().any(|service| service.is_available);
+        for service in server.services.iter().filter(|service| service.is_available || !is_reachable) {
             if let Some(Downloaded { text, .. }) = &documents.v2 {
                 openapi.v2.push(RemoteV2 { service: service.clone(), document: text.clone() });
             }

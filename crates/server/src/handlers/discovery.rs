@@ -30,8 +30,8 @@ pub(crate) fn respond(request: &RequestContext, documents: &Documents) -> Result
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let registry = request.cluster.published_registry();
     let (kind, value) = match parts.as_slice() {
-        ["api"] | ["apis"] if let Some(version) = aggregated_version(&request.headers) => {
-            return Ok(Some(respond_aggregated(request, documents, &registry, parts[0] == "api", version)));
+        ["api"] | ["apis"] if prefers_aggregated(&request.headers) => {
+            return Ok(Some(respond_aggregated(request, documents, &registry, parts[0] == "api")));
         }
         ["api"] => ("APIVersions", core_versions(request)),
         ["apis"] => ("APIGroupList", group_list(&request.cluster, &registry)),
@@ -60,6 +60,10 @@ pub(crate) fn respond(request: &RequestContext, documents: &Documents) -> Result
     let endpoint = match parts.as_slice() {
         ["api", _] => request.endpoint(),
         ["apis", group, _] if built_in(group) => request.endpoint(),
+        // Upstream's aggregation layer is in front of the router.
+        ["apis"] | ["apis", _] if request.cluster.api_services().is_some() => {
+            EndpointRestrictions { has_router: false, ..EndpointRestrictions::PLAIN }
+        }
         _ => EndpointRestrictions::PLAIN,
     };
     represent::respond_meta(request, &format!("meta/v1.{kind}"), value, endpoint).map(Some)
@@ -213,8 +217,8 @@ fn subresource_entry(resource: &Resource, subresource: &Subresource, name: &str)
     entry
 }
 
-/// The version of aggregated discovery, if the client prefers aggregated discovery over the other documents.
-fn aggregated_version(headers: &HeaderMap) -> Option<&'static str> {
+/// True if the client prefers aggregated discovery over the other documents.
+fn prefers_aggregated(headers: &HeaderMap) -> bool {
     let accept = joined_headers(headers, &ACCEPT);
     for clause in accept.split(',') {
         let mut parameters = clause.split(';').map(str::trim);
@@ -222,19 +226,14 @@ fn aggregated_version(headers: &HeaderMap) -> Option<&'static str> {
             continue;
         }
         let parameters: Vec<&str> = parameters.collect();
-        let is_aggregated =
-            parameters.contains(&"g=apidiscovery.k8s.io") && parameters.contains(&"as=APIGroupDiscoveryList");
-        if is_aggregated && parameters.contains(&"v=v2") {
-            return Some("v2");
-        }
-        if is_aggregated && parameters.contains(&"v=v2beta1") {
-            return Some("v2beta1");
+        if ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"].iter().all(|it| parameters.contains(it)) {
+            return true;
         }
         if parameters.iter().all(|p| p.starts_with("q=")) {
-            return None;
+            return false;
         }
     }
-    None
+    false
 }
 
 /// Responds with aggregated discovery.
@@ -243,9 +242,8 @@ fn respond_aggregated(
     documents: &Documents,
     registry: &Arc<Registry>,
     core: bool,
-    version: &'static str,
 ) -> Response {
-    let name = format!("discovery/{core}/{version}");
+    let name = format!("discovery/{core}");
     let remote = request.cluster.remote_discovery();
     let document = documents.get(&DocumentDependency::Merged(registry.clone(), remote.clone()), &name, || {
         let groups = discovered_groups(&request.cluster, registry, &remote).into_iter();
@@ -253,16 +251,13 @@ fn respond_aggregated(
         let items: Vec<Value> = groups.map(DiscoveredGroup::document).collect();
         let list = object! {
             "kind": "APIGroupDiscoveryList",
-            "apiVersion": format!("apidiscovery.k8s.io/{version}"),
+            "apiVersion": "apidiscovery.k8s.io/v2",
             "metadata": Value::object(),
             "items": items,
         };
         Document::new(represent::typed_json(&request.cluster, "apidiscovery/v2.APIGroupDiscoveryList", &list))
     });
-    let media_type = match version {
-        "v2" => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-        _ => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
-    };
+    let media_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let mut response = document.respond(&request.headers, media_type);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));

@@ -73,7 +73,10 @@ fn not_found(request: &RequestContext) -> Result<Response, ApiError> {
     let parts: Vec<&str> = request.info.path.trim_matches('/').split('/').collect();
     let is_routed = match parts.as_slice() {
         ["api" | "version", ..] => true,
-        ["apis", group, ..] => request.cluster.registry().group(group).is_some_and(|group| group.has_built_in()),
+        // No group of upstream's router has an empty name.
+        ["apis", group, ..] if !group.is_empty() => {
+            request.cluster.registry().group(group).is_some_and(|group| group.has_built_in())
+        }
         _ => false,
     };
     if is_routed { Err(ApiError::NoSuchPath) } else { Ok(page_not_found()) }
