@@ -3,6 +3,7 @@
 //! upper bound on this machine.
 
 use std::convert::Infallible;
+use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::Path;
 use std::pin::Pin;
@@ -40,6 +41,8 @@ pub(crate) const LIST: &str = "/list";
 pub(crate) const WATCH: &str = "/watch";
 /// The path of requests that send an event to all watches. The response is the object.
 pub(crate) const EVENTS: &str = "/events";
+/// The path of the discovery document of an aggregated version. The response is the object, which nobody reads.
+const VERSION: &str = "/v1";
 /// The start of the line that the server prints when it is ready.
 const URL_PREFIX: &str = "url:";
 /// The size of the chunks in which the list is sent, in bytes.
@@ -48,8 +51,13 @@ const CHUNK_SIZE: usize = 128 * 1024;
 /// Starts the server as a separate process, with certificates generated in `scratch`.
 pub(crate) async fn start(scratch: &Path, object: &Path, list: &Path) -> Result<ServerProcess> {
     let config = certificates::generate(scratch)?;
+    start_process(&[OsStr::new("baseline"), scratch.as_os_str(), object.as_os_str(), list.as_os_str()], &config).await
+}
+
+/// Starts this program with a command that serves [`OBJECT`].
+pub(crate) async fn start_process(arguments: &[&OsStr], config: &ConnectionConfig) -> Result<ServerProcess> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("baseline").arg(scratch).arg(object).arg(list).stdin(Stdio::null());
+    command.args(arguments).stdin(Stdio::null());
     let ready = |line: &str| {
         let url = line.strip_prefix(URL_PREFIX)?.trim().to_owned();
         Some(Ok(ReadyServer { config: ConnectionConfig { url, ..config.clone() }, children: Vec::new() }))
@@ -66,39 +74,48 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let content = Arc::new(Responses::new(read(object)?, read(list)?));
     let acceptor = TlsAcceptor::from(Arc::new(tls_config(Path::new(certificates))?));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let socket = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let mut out = std::io::stdout();
-        writeln!(out, "{URL_PREFIX} https://{}", socket.local_addr()?)?;
-        out.flush()?;
-        loop {
-            let (stream, _) = socket.accept().await?;
-            let (acceptor, content) = (acceptor.clone(), content.clone());
-            tokio::spawn(async move {
-                let _ = stream.set_nodelay(true);
-                let service = service_fn(move |request| {
-                    let response = content.respond(&request);
-                    async move { Ok::<_, Infallible>(response) }
-                });
-                let mut http1 = http1::Builder::new();
-                http1.timer(TokioTimer::new()).pipeline_flush(true);
-                let Ok(stream) = acceptor.accept(stream).await else { return };
-                if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    let server = http2::Builder::new(TokioExecutor::new());
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
-                } else {
-                    let _ = http1.serve_connection(TokioIo::new(stream), service).await;
-                }
-            });
-        }
-    })
+    runtime.block_on(serve(acceptor, move |request: Request<Incoming>| {
+        let response = content.respond(&request);
+        async move { Ok(response) }
+    }))
+}
+
+/// Serves HTTP over TLS on a local port, which it prints.
+pub(crate) async fn serve<Respond, Answer, B>(acceptor: TlsAcceptor, respond: Respond) -> Result<()>
+where
+    Respond: Fn(Request<Incoming>) -> Answer + Clone + Send + 'static,
+    Answer: Future<Output = std::result::Result<Response<B>, Infallible>> + Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let socket = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{URL_PREFIX} https://{}", socket.local_addr()?)?;
+    out.flush()?;
+    loop {
+        let (stream, _) = socket.accept().await?;
+        let (acceptor, service) = (acceptor.clone(), service_fn(respond.clone()));
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            let mut http1 = http1::Builder::new();
+            http1.timer(TokioTimer::new()).pipeline_flush(true);
+            let Ok(stream) = acceptor.accept(stream).await else { return };
+            if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                let server = http2::Builder::new(TokioExecutor::new());
+                let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            } else {
+                let _ = http1.serve_connection(TokioIo::new(stream), service).await;
+            }
+        });
+    }
 }
 
 fn read(path: &str) -> Result<Bytes> {
     Ok(std::fs::read(path).map_err(|error| format!("{path}: {error}"))?.into())
 }
 
-fn tls_config(folder: &Path) -> Result<ServerConfig> {
+/// The TLS configuration of a server whose certificates are in `folder`.
+pub(crate) fn tls_config(folder: &Path) -> Result<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(folder.join(AUTHORITY))?)?;
@@ -132,8 +149,10 @@ impl Responses {
         let whole = |bytes: &Bytes, is_chunked| {
             Body::Static(StaticBody { remaining: bytes.clone(), is_chunked, has_yielded: false })
         };
-        let (status, body) = match request.uri().path() {
-            OBJECT => (StatusCode::OK, whole(&self.object, false)),
+        // The paths may be below a version, as an aggregated API server has them.
+        let path = request.uri().path();
+        let (status, body) = match path.rfind('/').map_or(path, |slash| &path[slash..]) {
+            VERSION | OBJECT => (StatusCode::OK, whole(&self.object, false)),
             LIST => (StatusCode::OK, whole(&self.list, true)),
             WATCH => {
                 let (sender, events) = unbounded_channel();

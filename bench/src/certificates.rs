@@ -12,8 +12,11 @@ use crate::client::{ConnectionConfig, Credentials};
 pub(crate) const AUTHORITY: &str = "baseline-ca.crt";
 pub(crate) const CERTIFICATE: &str = "baseline.crt";
 pub(crate) const KEY: &str = "baseline.key";
+/// The file names of the client certificate, which another server may have.
+pub(crate) const CLIENT_CERTIFICATE: &str = "baseline-client.crt";
+pub(crate) const CLIENT_KEY: &str = "baseline-client.key";
 
-/// Generates a CA, a server certificate and a client certificate, and writes the server's files to `folder`. Returns
+/// Generates a CA, a server certificate and a client certificate, and writes them to `folder`. Returns
 /// the configuration of a client for `127.0.0.1`, in which the caller sets the URL.
 pub(crate) fn generate(folder: &Path) -> Result<ConnectionConfig> {
     let key = KeyPair::generate()?;
@@ -32,10 +35,19 @@ pub(crate) fn generate(folder: &Path) -> Result<ConnectionConfig> {
         std::fs::write(folder.join(name), text)?;
     }
     let (certificate, key) = sign(ExtendedKeyUsagePurpose::ClientAuth)?;
+    for (name, text) in [(CLIENT_CERTIFICATE, &certificate), (CLIENT_KEY, &key)] {
+        std::fs::write(folder.join(name), text)?;
+    }
+    client(folder)
+}
+
+/// The configuration of a client whose certificate is in `folder`. The caller sets the URL.
+pub(crate) fn client(folder: &Path) -> Result<ConnectionConfig> {
+    let read = |name: &str| std::fs::read(folder.join(name)).map_err(|error| format!("{name}: {error}"));
     Ok(ConnectionConfig {
         url: String::new(),
         server_name: None,
-        authorities: authority.into_bytes(),
-        credentials: Credentials { certificate: Some((certificate.into_bytes(), key.into_bytes())), token: None },
+        authorities: read(AUTHORITY)?,
+        credentials: Credentials { certificate: Some((read(CLIENT_CERTIFICATE)?, read(CLIENT_KEY)?)), token: None },
     })
 }

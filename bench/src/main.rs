@@ -17,6 +17,7 @@ mod objects;
 mod options;
 mod plan;
 mod report;
+mod reverse_proxy;
 mod scenario;
 mod scenarios;
 #[cfg(test)]
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.split_first() {
         Some((command, rest)) if command == "baseline" => baseline::run(rest),
+        Some((command, rest)) if command == reverse_proxy::COMMAND => reverse_proxy::run(rest),
         Some((command, rest)) if command == test_clusters::COMMAND => test_clusters::run(rest),
         _ => Options::read(&arguments).and_then(|options| run(&options)),
     };

@@ -9,11 +9,11 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    access, admission, apply, beside_large, big_list, cascading_delete, clusters, codecs, contention, conversion, crds,
-    create, custom_objects, delete, etcd, fanout, filtered_watches, get, growth, hostile, instructions, lease_renewals,
-    list, memory, million, mixed, open_loop, pods, start, start_loaded, update,
+    access, admission, aggregation, apply, beside_large, big_list, cascading_delete, clusters, codecs, contention,
+    conversion, crds, create, custom_objects, delete, etcd, fanout, filtered_watches, get, growth, hostile,
+    instructions, lease_renewals, list, memory, million, mixed, open_loop, pods, start, start_loaded, update,
 };
-use crate::target::{Server, ServerProcess, Target};
+use crate::target::{Server, ServerProcess, Target, over_etcd};
 
 /// The future of a running scenario.
 pub(crate) type ScenarioFuture<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
@@ -52,6 +52,7 @@ pub(crate) const ALL: &[Scenario] = &[
     apply::SCENARIO,
     pods::SCENARIO,
     lease_renewals::SCENARIO,
+    aggregation::SCENARIO,
     instructions::SCENARIO,
     custom_objects::SCENARIO,
     conversion::SCENARIO,
@@ -140,11 +141,22 @@ impl ScenarioContext {
     /// Returns an error if the source is an existing server.
     pub(crate) async fn target_over(&mut self, etcd: Option<&str>) -> Result<Target> {
         let Some(etcd) = etcd else { return self.target().await };
+        match &self.source {
+            ServerSource::GoApiServer(_) => self.target_with(&["--etcd-servers", etcd]).await,
+            _ => self.target_with(&over_etcd(etcd)).await,
+        }
+    }
+
+    /// Starts a server with options on an empty data directory.
+    ///
+    /// # Errors
+    /// Returns an error if the source is an existing server.
+    pub(crate) async fn target_with(&mut self, options: &[&str]) -> Result<Target> {
         self.targets += 1;
         let folder = self.scratch.join(format!("data-{}", self.targets));
         let process = match &self.source {
-            ServerSource::Binary(path) => ServerProcess::pintle_over(path, &folder, etcd).await?,
-            ServerSource::GoApiServer(path) => ServerProcess::go_api_server_over(path, &folder, etcd).await?,
+            ServerSource::Binary(path) => ServerProcess::pintle_with(path, &folder, options).await?,
+            ServerSource::GoApiServer(path) => ServerProcess::go_api_server_with(path, &folder, options).await?,
             ServerSource::Existing(_) => return Err("the scenario requires --binary".into()),
         };
         Ok(Target::started(process, !self.is_on_go_api_server()))

@@ -101,6 +101,16 @@ impl Endpoint {
         Ok(Self { host, port, tls, info: Arc::new(info) })
     }
 
+    /// The URL of the server, without a prefix.
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}", self.info.authority)
+    }
+
+    /// The port of the server.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Opens a connection.
     pub(crate) async fn connect(&self, protocol: Protocol) -> Result<Connection> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
@@ -168,7 +178,7 @@ async fn http_handshake(stream: TlsStream<TcpStream>, protocol: Protocol) -> Res
 
 impl Connection {
     /// Returns another handle of the same connection, if the protocol supports concurrent requests.
-    fn share(&self) -> Option<Self> {
+    pub(crate) fn share(&self) -> Option<Self> {
         match &self.sender {
             Sender::Http1(_) => None,
             Sender::Http2(sender) => Some(Self { sender: Sender::Http2(sender.clone()), info: self.info.clone() }),

@@ -14,7 +14,7 @@ use crate::client::{Connection, Endpoint, Protocol, get, plain, with_body};
 use crate::plan::Plan;
 
 pub(crate) use meter::ProcessMeter;
-pub(crate) use process::{ReadyServer, ServerProcess};
+pub(crate) use process::{ReadyServer, ServerProcess, over_etcd};
 
 /// The API groups and plurals of the collections that scenarios create objects in.
 const COLLECTIONS: [(&str, &str); 3] =

@@ -79,7 +79,8 @@ impl ServerProcess {
         Self::pintle_as(command, folder, &[]).await
     }
 
-    async fn pintle_with(binary: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
+    /// Starts `pintle serve` with a data directory and options.
+    pub(crate) async fn pintle_with(binary: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
         Self::pintle_as(Command::new(binary), folder, options).await
     }
 
@@ -98,12 +99,8 @@ impl ServerProcess {
         Self::go_api_server_with(program, folder, &[]).await
     }
 
-    /// Starts the Go API server over an etcd that is running.
-    pub(crate) async fn go_api_server_over(program: &Path, folder: &Path, etcd: &str) -> Result<Self> {
-        Self::go_api_server_with(program, folder, &["--etcd-servers", etcd]).await
-    }
-
-    async fn go_api_server_with(program: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
+    /// Starts the Go API server with a data directory and options.
+    pub(crate) async fn go_api_server_with(program: &Path, folder: &Path, options: &[&str]) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let log = folder.join("log");
         let mut command = Command::new(program);
@@ -187,7 +184,7 @@ impl Drop for ServerProcess {
 }
 
 /// The options of `pintle serve` over an etcd.
-fn over_etcd(etcd: &str) -> [&str; 4] {
+pub(crate) fn over_etcd(etcd: &str) -> [&str; 4] {
     ["--storage-backend", "etcd3", "--etcd-servers", etcd]
 }
 
