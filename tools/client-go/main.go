@@ -1,6 +1,7 @@
 // Drives a cluster through client-go like a controller, and prints OK or the error. The first argument is the
 // kubeconfig. Every step works in its own namespace, so that one failure does not cause the next. With a namespace as
-// the second argument it runs informers on that namespace and compares them with a list on command. All clients use
+// the second argument it runs informers on that namespace and compares them with a list on command. The third argument
+// selects something else to do in the namespace: "pod-metrics" with a label selector. All clients use
 // CBOR if client-go's features say so: KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
 package main
 
@@ -60,8 +61,8 @@ var steps = []step{
 }
 
 func main() {
-	if len(os.Args) < 2 || len(os.Args) > 3 {
-		fmt.Fprintln(os.Stderr, "usage: client-go KUBECONFIG [NAMESPACE]")
+	if len(os.Args) < 2 || len(os.Args) > 5 {
+		fmt.Fprintln(os.Stderr, "usage: client-go KUBECONFIG [NAMESPACE [pod-metrics SELECTOR]]")
 		os.Exit(2)
 	}
 	// Ignore the server's warnings, because steps check the responses.
@@ -69,9 +70,9 @@ func main() {
 	c, err := connect(os.Args[1])
 	switch {
 	case err != nil:
-	case len(os.Args) == 3:
+	case len(os.Args) > 2:
 		c.namespace = os.Args[2]
-		err = follow(context.Background(), c, os.Stdin)
+		err = runInNamespace(context.Background(), c, os.Args[3:])
 	default:
 		err = run(c)
 	}
@@ -80,6 +81,16 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Println("OK")
+}
+
+func runInNamespace(ctx context.Context, c clients, arguments []string) error {
+	switch {
+	case len(arguments) == 0:
+		return follow(ctx, c, os.Stdin)
+	case len(arguments) == 2 && arguments[0] == "pod-metrics":
+		return printPodMetrics(ctx, c, arguments[1])
+	}
+	return fmt.Errorf("unknown arguments %q", arguments)
 }
 
 func connect(kubeconfig string) (clients, error) {

@@ -1,6 +1,6 @@
 //! Builds the Go programs in `tools`. They are kubectl from its published module, and test clients on client-go and
-//! controller-runtime. They are also services that answer access reviews, an aggregated API server, and the timing of
-//! Go's serializers. Each `go.mod` pins the versions, so that the programs do not depend on the machine's installed versions.
+//! controller-runtime. They are also services that answer access reviews, aggregated API servers, and the timing of Go's
+//! serializers. Each `go.mod` pins the versions, so that the programs do not depend on the machine's installed versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     build("access-services", STRIP_SYMBOLS)?;
     build("kubelet", STRIP_SYMBOLS)?;
     build("aggregated-server", STRIP_SYMBOLS)?;
+    build("metrics-server", STRIP_SYMBOLS)?;
     api_server().map(drop)
 }
 

@@ -12,6 +12,7 @@ mod discovery;
 mod get;
 mod issued_tokens;
 mod manifests;
+mod metrics;
 mod pod_security;
 mod server_side_apply;
 mod service_accounts;
