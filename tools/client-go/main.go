@@ -1,7 +1,7 @@
 // Drives a cluster through client-go like a controller, and prints OK or the error. The first argument is the
 // kubeconfig. Every step works in its own namespace, so that one failure does not cause the next. With a namespace as
 // the second argument it runs informers on that namespace and compares them with a list on command. The third argument
-// selects something else to do in the namespace: "pod-metrics" with a label selector. All clients use
+// selects something else to do in the namespace: "flunders", or "pod-metrics" with a label selector. All clients use
 // CBOR if client-go's features say so: KUBE_FEATURE_ClientsAllowCBOR and KUBE_FEATURE_ClientsPreferCBOR.
 package main
 
@@ -62,7 +62,7 @@ var steps = []step{
 
 func main() {
 	if len(os.Args) < 2 || len(os.Args) > 5 {
-		fmt.Fprintln(os.Stderr, "usage: client-go KUBECONFIG [NAMESPACE [pod-metrics SELECTOR]]")
+		fmt.Fprintln(os.Stderr, "usage: client-go KUBECONFIG [NAMESPACE [flunders | pod-metrics SELECTOR]]")
 		os.Exit(2)
 	}
 	// Ignore the server's warnings, because steps check the responses.
@@ -87,6 +87,8 @@ func runInNamespace(ctx context.Context, c clients, arguments []string) error {
 	switch {
 	case len(arguments) == 0:
 		return follow(ctx, c, os.Stdin)
+	case len(arguments) == 1 && arguments[0] == "flunders":
+		return printFlunders(ctx, c, os.Stdin)
 	case len(arguments) == 2 && arguments[0] == "pod-metrics":
 		return printPodMetrics(ctx, c, arguments[1])
 	}

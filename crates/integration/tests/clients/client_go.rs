@@ -7,7 +7,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use pintle_gates::Gates;
-use pintle_integration::{Options, run_client_program, tool_path};
+use pintle_integration::{AggregatedServer, Cluster, Options, bootstrapped, run_client_program, tool_path};
+use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::informer_workload;
@@ -39,10 +40,10 @@ struct InformerProcess {
 }
 
 impl InformerProcess {
-    fn start(kubeconfig: &Path, namespace: &str) -> Self {
+    fn start(kubeconfig: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(tool_path(NAME))
             .arg(kubeconfig)
-            .arg(namespace)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Informers log broken connections to standard error.
@@ -59,6 +60,16 @@ impl InformerProcess {
     async fn line(&mut self) -> String {
         let line = tokio::time::timeout(TIMEOUT, self.lines.recv()).await;
         line.expect("a line before the timeout").unwrap_or_default().trim_end().to_owned()
+    }
+
+    /// Asserts the next lines, in any order.
+    async fn prints(&mut self, expect: &[&str]) {
+        let mut lines = Vec::new();
+        for _ in expect {
+            lines.push(self.line().await);
+        }
+        lines.sort_unstable();
+        assert_eq!(lines, expect);
     }
 
     async fn compare(&mut self) -> String {
@@ -78,7 +89,7 @@ impl Drop for InformerProcess {
 fn informers_stay_consistent_with_lists() {
     pintle_integration::run(async {
         let mut cluster = informer_workload::start_cluster().await;
-        let mut informers = InformerProcess::start(&cluster.kubeconfig_file(), "default");
+        let mut informers = InformerProcess::start(&cluster.kubeconfig_file(), &["default"]);
         assert_eq!(informers.line().await, "synced");
         let mut requested = [0; 4];
         let mut number = 0;
@@ -96,6 +107,58 @@ fn informers_stay_consistent_with_lists() {
             }
             number += 1;
         }
+        informers.commands.take();
+        assert_eq!(informers.line().await, "OK");
+        cluster.stop().await;
+    });
+}
+
+const FLUNDERS: &str = "/apis/wardle.example.com/v1/namespaces/default/flunders";
+
+/// Writes a Flunder with a label, as soon as its API server is available.
+async fn write_flunder(cluster: &Cluster, name: &str, step: &str) {
+    let _ = cluster.get_until_status(FLUNDERS, 200).await;
+    let flunder = json!({
+        "apiVersion": "wardle.example.com/v1", "kind": "Flunder",
+        "metadata": {"name": name, "labels": {"step": step}}, "spec": {"reference": "r", "size": 1},
+    });
+    let path = format!("{FLUNDERS}/{name}?fieldManager=test");
+    let request = cluster.request("PATCH", &path).body("application/apply-patch+yaml", flunder.to_string());
+    let answer = request.send().await;
+    assert!(answer.status.is_success(), "{}", answer.text());
+}
+
+#[test]
+fn informers_follow_objects_of_an_api_server_that_fails() {
+    pintle_integration::run(async {
+        let mut cluster = Cluster::with_options(bootstrapped()).await;
+        let kubeconfig = cluster.kubeconfig_file();
+        let mut server = AggregatedServer::start(&kubeconfig);
+        server.register(&cluster).await;
+        write_flunder(&cluster, "a", "1").await;
+        let mut informers = InformerProcess::start(&kubeconfig, &["default", "flunders"]);
+        informers.prints(&["dynamic add a 1", "metadata add a 1"]).await;
+        write_flunder(&cluster, "b", "2").await;
+        informers.prints(&["dynamic add b 2", "metadata add b 2"]).await;
+        write_flunder(&cluster, "a", "3").await;
+        informers.prints(&["dynamic update a 3", "metadata update a 3"]).await;
+        let _ = cluster.delete(&format!("{FLUNDERS}/b")).await.expect(200);
+        informers.prints(&["dynamic delete b 2", "metadata delete b 2"]).await;
+        // With the same data, nothing has changed, and the informers go on.
+        server.kill();
+        let _ = cluster.get_until_status(FLUNDERS, 503).await;
+        server.start_again();
+        write_flunder(&cluster, "c", "4").await;
+        informers.prints(&["dynamic add c 4", "metadata add c 4"]).await;
+        // Without its data, the objects are gone, and resource versions start again.
+        server.kill();
+        server.remove_data();
+        server.start_again();
+        informers
+            .prints(&["dynamic delete a 3", "dynamic delete c 4", "metadata delete a 3", "metadata delete c 4"])
+            .await;
+        write_flunder(&cluster, "d", "5").await;
+        informers.prints(&["dynamic add d 5", "metadata add d 5"]).await;
         informers.commands.take();
         assert_eq!(informers.line().await, "OK");
         cluster.stop().await;
