@@ -106,7 +106,16 @@ impl Kubectl {
     }
 
     fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(tool_path("kubectl"));
+        self.command_of("kubectl", line)
+    }
+
+    /// Runs a command line of Helm.
+    pub(crate) fn helm(&self, line: &str) -> CommandOutput {
+        run_to_end(&format!("(helm) {line}"), self.command_of("helm", line), "")
+    }
+
+    fn command_of(&self, program: &str, line: &str) -> Command {
+        let mut command = Command::new(tool_path(program));
         command
             .args(words(line))
             .env_clear()

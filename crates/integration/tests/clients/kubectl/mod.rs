@@ -10,6 +10,7 @@ mod custom_resources;
 mod delete;
 mod discovery;
 mod get;
+mod helm;
 mod issued_tokens;
 mod manifests;
 mod metrics;
