@@ -1,7 +1,8 @@
 //! The tables of requests in `requests`: a folder for each area, a file for each sequence. A file lists requests as
 //! they are sent, each after a line `### NAME`. The method and the path come first, then the headers, then an empty
 //! line and the body. Lines that begin with `//` before a request describe its purpose. A body that is not text is
-//! written as `@base64 …`. `@repeat N TEXT@` repeats a text.
+//! written as `@base64 …`. `@repeat N TEXT@` repeats a text. ` HTTP/2` after a path has a meaning for other API servers
+//! only: the request is sent over HTTP/2.
 
 use std::path::Path;
 
@@ -24,6 +25,7 @@ pub const AREAS: &[Area] = &[
     Area { name: "custom", description: "custom resources: schemas, columns, subresources, versions" },
     Area { name: "patches", description: "the four patch types, what they may not change, limits" },
     Area { name: "malformed", description: "bodies, headers, paths and queries that cannot be read" },
+    Area { name: "aggregation", description: "other API servers behind both servers: conditions, proxying, documents" },
 ];
 
 impl Area {
@@ -73,6 +75,7 @@ fn parse_request(text: &str) -> Option<Request> {
     let (head, body) = rest.split_once("\n\n").unwrap_or((rest, ""));
     let mut lines = head.lines();
     let (method, path) = lines.next()?.split_once(' ')?;
+    let (path, over_http2) = path.strip_suffix(" HTTP/2").map_or((path, false), |path| (path, true));
     let headers = lines.filter_map(|line| line.split_once(": ").or_else(|| line.split_once(':')));
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Some(Request {
@@ -80,6 +83,7 @@ fn parse_request(text: &str) -> Option<Request> {
         path: expand(path),
         headers,
         body: parse_body(body),
+        over_http2,
         ..Request::default()
     })
 }
@@ -106,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_table_is_a_list_of_requests() {
-        let text = "### first\n// Why.\nPOST /a?b=c\nContent-Type: text/plain\n\nx@repeat 3 y@z\n\n###\nGET /d\n### third\nPUT /e\n\n@base64 AP8=\n";
+        let text = "### first\n// Why.\nPOST /a?b=c\nContent-Type: text/plain\n\nx@repeat 3 y@z\n\n###\nGET /d\n### third\nPUT /e HTTP/2\n\n@base64 AP8=\n";
         let found: Vec<String> = parse("t", text)
             .steps
             .iter()

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
+use crate::aggregation::projected;
 use crate::dump;
 use crate::normal::Symbols;
 use crate::sequence::Request;
@@ -16,6 +17,7 @@ use crate::server::{Servers, Side};
 
 /// Headers that say nothing about the answer, or that vary with the length of varying values in the body.
 const IGNORED_HEADERS: &[&str] = &["audit-id", "content-length", "date", "connection", "transfer-encoding"];
+const ACCEPT_ENCODING: &str = "accept-encoding";
 /// How long to wait for the events of a watch.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// A watch without a new event for this long is complete.
@@ -59,11 +61,16 @@ struct Received {
 /// How often a request is sent again while a server prepares the storage of a changed CRD.
 const RETRIES: usize = 40;
 
+/// How often a request is sent again because a server closes connections after some answers, without a warning.
+const STALE_CONNECTIONS: usize = 3;
+
 /// Sends a request whose placeholders are all replaced.
 pub(crate) async fn send(servers: &Servers, side: Side, request: &Request) -> Answer {
     let mut answer = send_once(servers, side, request).await;
-    for _ in 0..RETRIES {
-        if !answer.is_initializing() {
+    for number in 0..RETRIES {
+        let is_stale = servers.aggregate() && number < STALE_CONNECTIONS && matches!(answer.body, Body::Failed(_));
+        // Only the storage of custom resources is initialized.
+        if !is_stale && (servers.aggregate() || !answer.is_initializing()) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -73,8 +80,17 @@ pub(crate) async fn send(servers: &Servers, side: Side, request: &Request) -> An
 }
 
 async fn send_once(servers: &Servers, side: Side, request: &Request) -> Answer {
-    let mut builder = servers.request(side, &request.method, &request.path);
+    let mut builder = servers.request(side, request);
+    // Upstream asks API servers for gzip if the client has no preference, and Pintle does not. So clients have one. An
+    // empty value is none.
+    let has_encoding = request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(ACCEPT_ENCODING));
+    if servers.aggregate() && !has_encoding {
+        builder = builder.header(ACCEPT_ENCODING, "identity");
+    }
     for (name, value) in &request.headers {
+        if servers.aggregate() && value.is_empty() && name.eq_ignore_ascii_case(ACCEPT_ENCODING) {
+            continue;
+        }
         builder = builder.header_bytes(name, value.as_bytes());
     }
     builder = builder.raw(request.body.clone());
@@ -89,6 +105,16 @@ async fn send_once(servers: &Servers, side: Side, request: &Request) -> Answer {
         };
     }
     match builder.try_send().await {
+        Ok(response) if servers.aggregate() => {
+            let projected = projected(&request.path, &response.body);
+            let mut answer = whole(response.status.as_u16(), &response.headers, response.body.to_vec());
+            if let Some(body) = projected {
+                answer.body = Body::Whole(body.into_bytes());
+                // These depend on the rest of the document.
+                answer.headers.retain(|(name, _)| name != "etag" && name != "last-modified");
+            }
+            answer
+        }
         Ok(response) => whole(response.status.as_u16(), &response.headers, response.body.to_vec()),
         Err(error) => failed(error.to_string()),
     }

@@ -1,5 +1,5 @@
 //! Pintle's intended differences, and the differences that exist because the Go API server is not a whole
-//! kube-apiserver. Each entry has its reason.
+//! kube-apiserver. Each entry has its reason. The differences of the aggregation layer are in `aggregation`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::aggregation::is_accepted;
 use crate::sequence::Request;
 
 static SCHEME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"in scheme\s+\\*"[^"]*""#).expect("a valid pattern"));
@@ -55,7 +56,7 @@ enum Unordered {
 }
 
 /// Sorts the managers of every object in a value. All other values keep their places.
-fn sort_managers(value: &mut Value) {
+pub(crate) fn sort_managers(value: &mut Value) {
     match value {
         Value::Array(items) => {
             if items.iter().all(|item| item.get("fieldsV1").is_some()) {
@@ -271,5 +272,5 @@ const KNOWN: &[Known] = &[
 
 /// True if the answers to a request differ only in an accepted way.
 pub(crate) fn is_known(request: &Request, pintle: &str, go: &str) -> bool {
-    KNOWN.iter().any(|known| (known.is_this)(request, pintle, go))
+    KNOWN.iter().any(|known| (known.is_this)(request, pintle, go)) || is_accepted(request, pintle, go)
 }

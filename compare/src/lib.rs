@@ -4,8 +4,9 @@
 //! A `sequence` is a list of requests. `areas` has tables of them, and `random` makes them from a seed. `run` sends a
 //! sequence to both servers and compares each answer as text (`exchange`, `dump`), with symbols in place of varying
 //! values (`normal`). `shrink` shortens a sequence that shows a difference. `known_differences` has the accepted
-//! differences. `suite` runs it all.
+//! differences. `aggregation` has other API servers, to which both servers pass requests on. `suite` runs it all.
 
+mod aggregation;
 mod areas;
 mod dump;
 mod exchange;
@@ -19,5 +20,5 @@ mod shrink;
 mod suite;
 
 pub use areas::{AREAS, Area};
-pub use sequence::RANDOM;
+pub use sequence::{RANDOM, RANDOM_AGGREGATION};
 pub use suite::{Options, Outcome, compare};

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use pintle_compare::{AREAS, Options, Outcome, RANDOM, compare};
+use pintle_compare::{AREAS, Options, Outcome, RANDOM, RANDOM_AGGREGATION, compare};
 
 fn parse(arguments: &[String]) -> Result<Options, String> {
     let mut options = Options {
@@ -25,7 +25,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--minutes" => options.duration = Duration::from_secs(60 * number(value()?)?),
             "--only" => {
                 for name in value()?.split(',') {
-                    if name != RANDOM && AREAS.iter().all(|area| area.name != name) {
+                    if ![RANDOM, RANDOM_AGGREGATION].contains(&name) && AREAS.iter().all(|area| area.name != name) {
                         return Err(format!("unknown area {name}\n{}", usage()));
                     }
                     options.only.push(name.to_owned());
@@ -41,7 +41,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
 
 fn usage() -> String {
     let mut text = String::from(
-        "usage: compare [--seed N] [--minutes M] [--only AREA[,AREA]] [--keep-going] [--cbor]\nareas:\n  random: sequences made from the seed, for M minutes (1)",
+        "usage: compare [--seed N] [--minutes M] [--only AREA[,AREA]] [--keep-going] [--cbor]\nareas:\n  random: sequences made from the seed, for M minutes (1)\n  random-aggregation: the same for other API servers behind both servers",
     );
     for area in AREAS {
         text.push_str(&format!("\n  {}: {}", area.name, area.description));

@@ -14,6 +14,9 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a valid pattern")
 }
 
+/// The identifier of a request in the description of what an API server has received. An answer may have none, so these
+/// identifiers have no numbers.
+static AUDIT_ID: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^(x-received: .* \| audit-id: )[0-9a-f-]{36} "));
 static UID: LazyLock<Regex> = LazyLock::new(|| regex("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
 static GENERATED_NAME: LazyLock<Regex> =
     LazyLock::new(|| regex(&format!(r"{GENERATED}(?:\d\d-)?[bcdfghjklmnpqrstvwxz2456789]{{5}}")));
@@ -83,6 +86,7 @@ impl Symbols {
             if near { format!("{}<now>", &found[1]) } else { found[0].to_owned() }
         });
         let text = if text.contains("\"columnDefinitions\"") { AGE.replace_all(&text, "\"<age>\"") } else { text };
+        let text = AUDIT_ID.replace_all(&text, "$1<audit-id> ");
         let text =
             UID.replace_all(&text, |found: &Captures<'_>| symbol(&mut self.uids, "uid", &found[0], self.is_loose));
         let text = GENERATED_NAME

@@ -14,6 +14,10 @@ use bytes::Bytes;
 
 /// The name of the area of random sequences.
 pub const RANDOM: &str = "random";
+/// The name of the area of random sequences for other API servers behind both servers.
+pub const RANDOM_AGGREGATION: &str = "random-aggregation";
+/// The start of the names of sequences for other API servers.
+const AGGREGATION: &str = "aggregation/";
 
 /// A request with placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub(crate) struct Request {
     pub(crate) clients: usize,
     /// True if the body is sent in CBOR, although it is JSON here.
     pub(crate) in_cbor: bool,
+    /// True if a request for another API server is sent over HTTP/2. Otherwise it is sent over HTTP/1.1.
+    pub(crate) over_http2: bool,
 }
 
 impl Request {
@@ -99,7 +105,7 @@ impl fmt::Display for Request {
         if self.clients > 1 {
             writeln!(f, "// from {} clients at once", self.clients)?;
         }
-        write!(f, "{} {}", self.method, self.path)?;
+        write!(f, "{} {}{}", self.method, self.path, if self.over_http2 { " HTTP/2" } else { "" })?;
         for (name, value) in &self.headers {
             write!(f, "\n{name}: {value}")?;
         }
@@ -146,6 +152,12 @@ impl Sequence {
     #[must_use]
     pub(crate) fn is_random(&self) -> bool {
         self.name.starts_with(RANDOM)
+    }
+
+    /// True if the sequence needs other API servers behind both servers.
+    #[must_use]
+    pub(crate) fn is_aggregation(&self) -> bool {
+        self.name.starts_with(AGGREGATION) || self.name.starts_with(RANDOM_AGGREGATION)
     }
 }
 

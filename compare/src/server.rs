@@ -1,18 +1,26 @@
-//! The two servers: Pintle in this process, and the Go API server (`tools/apiserver`) as a child process.
+//! The two servers: Pintle in this process, and the Go API server (`tools/apiserver`) as a child process. Servers for
+//! the sequences with other API servers behind both have the aggregation layer.
 
 use std::process::Stdio;
 
 use pintle_gates::{Feature, Gates};
-use pintle_integration::{AccessOptions, Client, Cluster, Options, Protocol, generic_admission, tool_path};
+use pintle_integration::{
+    AccessOptions, Client, Cluster, Options, Protocol, RequestBuilder, ServiceNetwork, generic_admission, tool_path,
+};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+
+use crate::aggregation::{self, SERVICE_RANGE};
+use crate::sequence::Request;
 
 /// The bearer token of an administrator of both servers.
 pub(crate) const TOKEN: &str = "bench";
 
 /// The Go API server and its etcd. Both end when this value is dropped.
 struct GoServer {
+    url: String,
+    authority: Vec<u8>,
     client: Client,
     /// The server ends when its standard input is closed.
     _child: Child,
@@ -20,13 +28,15 @@ struct GoServer {
 }
 
 impl GoServer {
-    async fn start(cbor: bool) -> Self {
+    async fn start(cbor: bool, aggregates: bool) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        let flags = if aggregates { aggregation_flags(&folder) } else { Vec::new() };
         let mut child = Command::new(tool_path("apiserver"))
             .arg("--data-dir")
             .arg(folder.path())
             .arg("--fsync=false")
             .arg(format!("--feature-gates={}={cbor}", Feature::CBOR.name()))
+            .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(folder.path().join("log")).expect("a log file"))
@@ -42,8 +52,31 @@ impl GoServer {
         let ready: Value = serde_json::from_str(&line).expect("JSON");
         let url = ready["url"].as_str().expect("a URL");
         let authority = std::fs::read(folder.path().join("server.crt")).expect("a certificate");
-        Self { client: Client::trusting(url, &authority, Protocol::Any), _child: child, _folder: folder }
+        let client = Client::trusting(url, &authority, Protocol::Any);
+        Self { url: url.to_owned(), authority, client, _child: child, _folder: folder }
     }
+}
+
+/// The flags that turn the aggregation layer on. The API servers accept any client certificate.
+fn aggregation_flags(folder: &tempfile::TempDir) -> Vec<String> {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let parameters = rcgen::CertificateParams::new(vec!["front-proxy-client".to_owned()]).expect("a name");
+    let certificate = parameters.self_signed(&key).expect("a certificate").pem();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let (certificate, key) = (write("proxy.crt", certificate), write("proxy.key", key.serialize_pem()));
+    vec![
+        format!("--proxy-client-cert-file={certificate}"),
+        format!("--proxy-client-key-file={key}"),
+        format!("--requestheader-client-ca-file={certificate}"),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-uid-headers=X-Remote-Uid".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+    ]
 }
 
 /// One of the two servers.
@@ -59,6 +92,33 @@ pub(crate) enum Side {
 pub(crate) struct Servers {
     pintle: Cluster,
     go: GoServer,
+    /// The clients for the sequences with other API servers, if there are any.
+    clients: Option<SameClients>,
+}
+
+/// Clients that use the same version of HTTP for both servers.
+struct SameClients {
+    pintle: [Client; 2],
+    go: [Client; 2],
+}
+
+impl SameClients {
+    fn new(pintle: &Cluster, go: &GoServer) -> Self {
+        const PROTOCOLS: [Protocol; 2] = [Protocol::Http1, Protocol::Any];
+        let authority = pintle.authority();
+        Self {
+            pintle: PROTOCOLS.map(|protocol| Client::trusting(pintle.url(), authority.as_bytes(), protocol)),
+            go: PROTOCOLS.map(|protocol| Client::trusting(&go.url, &go.authority, protocol)),
+        }
+    }
+
+    fn client(&self, side: Side, over_http2: bool) -> &Client {
+        let clients = match side {
+            Side::Pintle => &self.pintle,
+            Side::Go => &self.go,
+        };
+        &clients[usize::from(over_http2)]
+    }
 }
 
 impl Servers {
@@ -67,25 +127,50 @@ impl Servers {
     /// # Panics
     /// Panics if a server does not start.
     pub(crate) async fn start(cbor: bool) -> Self {
+        Self::start_with(cbor, false).await
+    }
+
+    /// Starts both servers with the same API servers behind them.
+    ///
+    /// # Panics
+    /// Panics if a server does not start.
+    pub(crate) async fn start_aggregating(cbor: bool) -> Self {
+        let servers = Self::start_with(cbor, true).await;
+        aggregation::register(&servers).await;
+        servers
+    }
+
+    async fn start_with(cbor: bool, aggregates: bool) -> Self {
         let tokens = format!("{TOKEN},admin,1,\"system:masters\"\n");
         let settings = [(Feature::CBOR.name().to_owned(), cbor)].into();
         let (gates, _) = Gates::with_overrides(&settings).expect("a feature gate that can be set");
-        let (pintle, go) = tokio::join!(
-            Cluster::with_options(Options {
-                access: AccessOptions { tokens: Some(tokens), ..AccessOptions::default() },
-                gates,
-                admission: generic_admission(),
-                ..Options::default()
-            }),
-            GoServer::start(cbor)
-        );
-        Self { pintle, go }
+        let mut options = Options {
+            access: AccessOptions { tokens: Some(tokens), ..AccessOptions::default() },
+            gates,
+            admission: generic_admission(),
+            api_services: aggregates,
+            ..Options::default()
+        };
+        if aggregates {
+            options.services = ServiceNetwork::from_flags(SERVICE_RANGE, "").expect("a range");
+        }
+        let (pintle, go) = tokio::join!(Cluster::with_options(options), GoServer::start(cbor, aggregates));
+        let clients = aggregates.then(|| SameClients::new(&pintle, &go));
+        Self { pintle, go, clients }
     }
 
-    pub(crate) fn request(&self, side: Side, method: &str, path: &str) -> pintle_integration::RequestBuilder<'_> {
-        let builder = match side {
-            Side::Pintle => self.pintle.request(method, path).anonymous(),
-            Side::Go => self.go.client.request(method, path),
+    /// True if other API servers are behind both servers.
+    pub(crate) fn aggregate(&self) -> bool {
+        self.clients.is_some()
+    }
+
+    /// A request with the credentials of an administrator, but without the headers and the body.
+    pub(crate) fn request(&self, side: Side, request: &Request) -> RequestBuilder<'_> {
+        let Request { method, path, .. } = request;
+        let builder = match (&self.clients, side) {
+            (Some(clients), side) => clients.client(side, request.over_http2).request(method, path),
+            (None, Side::Pintle) => self.pintle.request(method, path).anonymous(),
+            (None, Side::Go) => self.go.client.request(method, path),
         };
         builder.header("authorization", &format!("Bearer {TOKEN}"))
     }

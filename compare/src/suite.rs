@@ -5,20 +5,20 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::areas::{AREAS, Area};
-use crate::random::random_sequence;
+use crate::random::{random_aggregation_sequence, random_sequence};
 use crate::run::{Difference, run_to_the_end};
-use crate::sequence::{RANDOM, Sequence};
+use crate::sequence::{RANDOM, RANDOM_AGGREGATION, Sequence};
 use crate::server::Servers;
 use crate::shrink::shrink;
 
 /// The scope of a comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The seed of the first random sequence. The next seeds follow.
+    /// The seed of the first random sequence. The next seeds follow. Each seed makes a sequence of each kind.
     pub seed: u64,
     /// How long new random sequences are started.
     pub duration: Duration,
-    /// The maximum number of random sequences.
+    /// The maximum number of seeds.
     pub limit: u64,
     /// The areas. Empty means all.
     pub only: Vec<String>,
@@ -48,9 +48,16 @@ const WORKERS: usize = 8;
 
 /// The sequences to run, and the results. All workers share this struct.
 struct Run {
-    servers: Servers,
+    /// The servers for most sequences. `None` if there are no such sequences.
+    servers: Option<Servers>,
+    /// The servers for the sequences with other API servers.
+    aggregating: Option<Servers>,
     tables: Mutex<Vec<Sequence>>,
-    next_seed: AtomicU64,
+    /// The kinds of random sequences.
+    random: Vec<&'static str>,
+    /// The number of the random sequences that have begun.
+    random_count: AtomicU64,
+    first_seed: u64,
     /// The time after which no random sequence begins.
     end: Instant,
     /// The seed after the last seed.
@@ -70,24 +77,37 @@ impl Run {
             return None;
         }
         let table = self.tables.lock().ok()?.pop();
-        table.or_else(|| {
-            let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-            (Instant::now() < self.end && seed < self.last_seed).then(|| random_sequence(seed, self.cbor))
-        })
+        table.or_else(|| self.next_random())
+    }
+
+    fn next_random(&self) -> Option<Sequence> {
+        let number = usize::try_from(self.random_count.fetch_add(1, Ordering::Relaxed)).ok()?;
+        let kind = *self.random.get(number % self.random.len().max(1))?;
+        let seed = self.first_seed + (number / self.random.len()) as u64;
+        if Instant::now() >= self.end || seed >= self.last_seed {
+            return None;
+        }
+        Some(if kind == RANDOM { random_sequence(seed, self.cbor) } else { random_aggregation_sequence(seed) })
+    }
+
+    /// The servers for a sequence.
+    fn servers(&self, sequence: &Sequence) -> &Servers {
+        let servers = if sequence.is_aggregation() { &self.aggregating } else { &self.servers };
+        servers.as_ref().expect("servers for all sequences")
     }
 
     async fn work(self: Arc<Self>) {
         while let Some(sequence) = self.next() {
             self.sequences.fetch_add(1, Ordering::Relaxed);
             self.requests.fetch_add(sequence.steps.len(), Ordering::Relaxed);
-            let mut found = run_to_the_end(&self.servers, &sequence).await;
+            let mut found = run_to_the_end(self.servers(&sequence), &sequence).await;
             // A difference counts only if two more runs show it: the wall clock may have passed a second at a bad
             // moment.
             for _ in 0..2 {
                 if found.is_empty() {
                     break;
                 }
-                let again = run_to_the_end(&self.servers, &sequence).await;
+                let again = run_to_the_end(self.servers(&sequence), &sequence).await;
                 found.retain(|found| again.iter().any(|other| other.step.name == found.step.name));
             }
             self.report(&sequence, found).await;
@@ -104,7 +124,7 @@ impl Run {
             }
             return;
         }
-        let (shortest, difference) = shrink(&self.servers, sequence, first.clone()).await;
+        let (shortest, difference) = shrink(self.servers(sequence), sequence, first.clone()).await;
         self.add(format!("DIFFERENCE {shortest}{difference}\n"));
     }
 
@@ -125,13 +145,23 @@ pub async fn compare(options: Options) -> Outcome {
     let mut tables: Vec<Sequence> =
         AREAS.iter().filter(|area| is_selected(area.name)).flat_map(Area::sequences).collect();
     tables.reverse();
-    let servers = Servers::start(options.cbor).await;
-    let duration = if is_selected(RANDOM) { options.duration } else { Duration::ZERO };
+    let random: Vec<&str> = [RANDOM, RANDOM_AGGREGATION].into_iter().filter(|kind| is_selected(kind)).collect();
+    let needs = |aggregation: bool| {
+        let kind = if aggregation { RANDOM_AGGREGATION } else { RANDOM };
+        random.contains(&kind) || tables.iter().any(|table| table.is_aggregation() == aggregation)
+    };
+    let (servers, aggregating) =
+        tokio::join!(async { if needs(false) { Some(Servers::start(options.cbor).await) } else { None } }, async {
+            if needs(true) { Some(Servers::start_aggregating(options.cbor).await) } else { None }
+        },);
     let run = Arc::new(Run {
         servers,
+        aggregating,
         tables: Mutex::new(tables),
-        next_seed: AtomicU64::new(options.seed),
-        end: Instant::now() + duration,
+        random,
+        random_count: AtomicU64::new(0),
+        first_seed: options.seed,
+        end: Instant::now() + options.duration,
         last_seed: options.seed.saturating_add(options.limit),
         keep_going: options.keep_going,
         cbor: options.cbor,
@@ -145,7 +175,9 @@ pub async fn compare(options: Options) -> Outcome {
         worker.await.expect("a worker does not panic");
     }
     let run = Arc::into_inner(run).expect("all workers have ended");
-    run.servers.stop().await;
+    for servers in [run.servers, run.aggregating].into_iter().flatten() {
+        servers.stop().await;
+    }
     Outcome {
         requests: run.requests.into_inner(),
         sequences: run.sequences.into_inner(),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use pintle_compare::{Options, RANDOM, compare};
+use pintle_compare::{Options, RANDOM, RANDOM_AGGREGATION, compare};
 
 #[test]
 fn the_go_api_server_answers_the_same() {
@@ -12,7 +12,9 @@ fn the_go_api_server_answers_the_same() {
         seed: 1,
         duration: Duration::from_secs(600),
         limit: 120,
-        only: ["recorded", "custom", "patches", "malformed", RANDOM].map(str::to_owned).to_vec(),
+        only: ["recorded", "custom", "patches", "malformed", "aggregation", RANDOM, RANDOM_AGGREGATION]
+            .map(str::to_owned)
+            .to_vec(),
         keep_going: false,
         cbor: false,
         report: |_| {},

@@ -1,5 +1,6 @@
 //! Sequences made from a seed: requests with every verb for the objects of one resource, with all parameters.
 
+mod aggregation;
 mod at_once;
 mod bodies;
 mod definitions;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::normal::GENERATED;
 use crate::sequence::{RANDOM, Request, Sequence};
+pub(crate) use aggregation::random_aggregation_sequence;
 use at_once::at_once;
 use bodies::{change, json_patch, metadata};
 use malformed::damage;
