@@ -2,8 +2,9 @@
 
 use pintle_cache::KeyRange;
 use pintle_kinds::{SERVICE_NAME_LABEL, is_ready_endpoint};
+use pintle_locks::Mutex;
 use pintle_outbound::DialAddress;
-use pintle_registry::GroupResource;
+use pintle_registry::{GroupResource, StoredObject};
 use pintle_value::Value;
 use pintle_value::print::quote;
 
@@ -37,6 +38,11 @@ pub(crate) fn is_own_service(namespace: &str, name: &str, port: u16) -> bool {
     (namespace, name, port) == ("default", "kubernetes", 443)
 }
 
+/// The address to which a service was resolved last, and the revision of the service. The service is not decoded again
+/// for each request.
+#[derive(Default)]
+pub(crate) struct ResolvedAddress(Mutex<Option<(u64, DialAddress)>>);
+
 /// Resolves a port of the service of an APIService, to a ready endpoint or to the cluster IP (upstream:
 /// `ResolveEndpoint` and `ResolveCluster`).
 ///
@@ -47,26 +53,40 @@ pub(crate) fn resolve_api_server(
     (namespace, name): (&str, &str),
     port: u16,
     to_endpoint: bool,
+    last: &ResolvedAddress,
 ) -> Result<DialAddress, String> {
-    let service = get_service(cluster, namespace, name)?;
-    let kind = service.str_at(&["spec", "type"]);
-    match (kind, to_endpoint || is_own_service(namespace, name, port)) {
-        (EXTERNAL_NAME, false) => Ok(external_address(&service, port)),
-        (_, true) => {
-            let found = find_endpoint(cluster, &service, find_port(&service, port)?);
-            found.ok_or_else(|| format!("no endpoints available for service {}", quote(name)))
-        }
-        (_, false) => {
-            find_port(&service, port)?;
-            cluster_address(&service, port)
-        }
+    if to_endpoint || is_own_service(namespace, name, port) {
+        let service = get_service(cluster, namespace, name)?;
+        let found = find_endpoint(cluster, &service, find_port(&service, port)?);
+        return found.ok_or_else(|| format!("no endpoints available for service {}", quote(name)));
     }
+    let stored = read_service(cluster, namespace, name)?;
+    let mut last = last.0.lock();
+    if let Some((revision, address)) = &*last
+        && *revision == stored.revision()
+    {
+        return Ok(address.clone());
+    }
+    let service = stored.decode().map_err(|error| error.to_string())?;
+    let address = match service.str_at(&["spec", "type"]) {
+        EXTERNAL_NAME => external_address(&service, port),
+        _ => {
+            find_port(&service, port)?;
+            cluster_address(&service, port)?
+        }
+    };
+    *last = Some((stored.revision(), address.clone()));
+    Ok(address)
 }
 
 const EXTERNAL_NAME: &str = "ExternalName";
 
 fn get_service(cluster: &Cluster, namespace: &str, name: &str) -> Result<Value, String> {
-    let found = cluster.get_object(&GroupResource::new("", "services"), namespace, name);
+    read_service(cluster, namespace, name)?.decode().map_err(|error| error.to_string())
+}
+
+fn read_service(cluster: &Cluster, namespace: &str, name: &str) -> Result<Box<dyn StoredObject>, String> {
+    let found = cluster.read_object(&GroupResource::new("", "services"), namespace, name);
     found.map_err(|error| error.to_string())?.ok_or_else(|| format!("service {} not found", quote(name)))
 }
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http_body_util::{BodyExt, Either, Empty};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Frame, Incoming};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use pintle_outbound::ResponseBody;
+use pintle_outbound::{RequestError, ResponseBody};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, sink, split};
 use tokio::time::timeout;
 
@@ -20,9 +21,14 @@ use crate::http::{Body, Response, UpgradeEnd};
 /// The time for which the other direction continues after one direction has ended. Upstream closes both at once, which
 /// may lose the last bytes.
 const REMAINING_TIME: Duration = Duration::from_secs(5);
+/// Maximum number of frames of a body that are sent with the head of the response.
+const MAX_ARRIVED: usize = 4;
 
 /// A connection of a client after HTTP.
 pub(super) type ClientStream = TokioIo<Upgraded>;
+
+/// A part of a backend's body.
+type ReceivedFrame = Result<Frame<Bytes>, RequestError>;
 
 /// Serves the connection of a client after the response has switched protocols, until the client disconnects or the
 /// server stops. Meanwhile the request counts as long-running.
@@ -103,10 +109,22 @@ where
 /// A body that sends the bytes of a backend as they arrive. If the backend's body breaks off, this body breaks off,
 /// too.
 pub(super) fn streamed(request: &RequestContext, mut backend: ResponseBody) -> Body {
+    // A short body of known length has often arrived with its head. Then both are sent at once.
+    let mut arrived = Vec::new();
+    if backend.size_hint().exact().is_some() && take_arrived(&mut backend, &mut arrived) {
+        let data = arrived.into_iter().flatten().filter_map(|frame| frame.into_data().ok());
+        return Body::Full(joined(data.collect()));
+    }
+    let mut arrived = arrived.into_iter();
     let shutdown = request.cluster.shutdown();
     Body::from_writer(move |sender| async move {
         let copied = async {
-            while let Some(frame) = backend.frame().await {
+            loop {
+                let frame = match arrived.next() {
+                    None => backend.frame().await,
+                    frame => frame,
+                };
+                let Some(frame) = frame else { return };
                 match frame {
                     Ok(frame) => {
                         if let Ok(bytes) = frame.into_data() {
@@ -126,6 +144,22 @@ pub(super) fn streamed(request: &RequestContext, mut backend: ResponseBody) -> B
             () = shutdown => sender.break_off(),
         }
     })
+}
+
+/// Takes the frames that have arrived. Returns true if the body has ended with them, without an error.
+fn take_arrived(backend: &mut ResponseBody, arrived: &mut Vec<ReceivedFrame>) -> bool {
+    while arrived.len() < MAX_ARRIVED && arrived.iter().all(Result::is_ok) {
+        match backend.frame().now_or_never() {
+            Some(Some(frame)) => arrived.push(frame),
+            ended => return ended.is_some(),
+        }
+    }
+    false
+}
+
+/// The bytes of several frames. Most bodies have one.
+fn joined(mut frames: Vec<Bytes>) -> Bytes {
+    if frames.len() < 2 { frames.pop().unwrap_or_default() } else { frames.concat().into() }
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use pintle_value::Str;
 
 use crate::client_protocols::default_protocols;
 use crate::cluster::front_proxy::FrontProxyCertificate;
-use crate::cluster::{AggregationOptions, Cluster, service_resolver};
+use crate::cluster::service_resolver::{self, ResolvedAddress};
+use crate::cluster::{AggregationOptions, Cluster};
 
 /// A version that another API server serves.
 pub(crate) struct RemoteApi {
@@ -22,6 +23,7 @@ pub(crate) struct RemoteApi {
     /// The host and port for which the server's certificate is valid.
     pub(crate) authority: String,
     client: Mutex<Option<BuiltClient>>,
+    address: ResolvedAddress,
 }
 
 /// A client, or why there is none, with the certificate for which it was built.
@@ -39,7 +41,7 @@ impl fmt::Debug for RemoteApi {
 impl RemoteApi {
     pub(crate) fn new(name: &str, config: RemoteApiService) -> Self {
         let authority = format!("{}:{}", config.host(), config.port);
-        Self { name: name.into(), config, authority, client: Mutex::default() }
+        Self { name: name.into(), config, authority, client: Mutex::default(), address: ResolvedAddress::default() }
     }
 
     /// The client of the API server. It keeps its connections until the APIService or the client certificate changes.
@@ -85,6 +87,7 @@ impl RemoteApi {
             (namespace, service),
             *port,
             cluster.outbound.routes_to_endpoints(),
+            &self.address,
         )
     }
 }
