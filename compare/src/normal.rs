@@ -14,7 +14,7 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a valid pattern")
 }
 
-/// The identifier of a request in the description of what an API server has received. An answer may have none, so these
+/// The identifier in the description of a request that an API server has received. An answer may have none, so these
 /// identifiers have no numbers.
 static AUDIT_ID: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^(x-received: .* \| audit-id: )[0-9a-f-]{36} "));
 static UID: LazyLock<Regex> = LazyLock::new(|| regex("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));

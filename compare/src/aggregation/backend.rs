@@ -1,4 +1,4 @@
-//! The API server behind both servers. Each answer tells in the header `X-Received` what has reached it.
+//! The API server behind both servers. The header `X-Received` of each answer contains the received request.
 
 use std::fmt::Write as _;
 
@@ -151,7 +151,7 @@ async fn below_version(request: &ReceivedRequest, what: &str, parameter: &str) -
     }
 }
 
-/// A whole response, with what was received. As usual, the answer to HEAD has no body.
+/// A whole response, with the received request. As usual, the answer to HEAD has no body.
 fn respond(request: &ReceivedRequest, code: u16, headers: &[&str], body: &Body) -> SentResponse {
     let mut head = format!("HTTP/1.1 {code} Text\r\n");
     for line in headers {
@@ -180,7 +180,7 @@ fn verbatim(bytes: Vec<u8>, is_whole: bool) -> SentResponse {
     SentResponse { code: 0, headers: String::new(), body: SentBody::Verbatim { bytes, is_whole } }
 }
 
-/// The line of the header that tells what was received: the first line, the headers sorted by name, and the body.
+/// The header line with the received request: its first line, its headers sorted by name, and its body.
 fn received(request: &ReceivedRequest) -> String {
     let mut lines = request.head.lines().filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();

@@ -20,7 +20,7 @@ static CONTENT_TYPE: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^content-typ
 static DESCRIPTION: LazyLock<Regex> = LazyLock::new(|| regex(r#""description":"(?:[^"\\]|\\.)*","#));
 static OWN_ADDRESS: LazyLock<Regex> =
     LazyLock::new(|| regex(r#"(location: |href=")https://(?:127\.0\.0\.1|localhost):\d+/apis/"#));
-/// What follows the status and the headers.
+/// The body after the status and the headers.
 static BODY: LazyLock<Regex> = LazyLock::new(|| regex(r"(?s)\n\n.*"));
 
 /// An accepted difference.

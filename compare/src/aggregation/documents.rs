@@ -64,8 +64,8 @@ fn discovery() -> Value {
     })
 }
 
-/// A v2 document with a path of the group, a path of another group, and a definition that all such documents have but
-/// with another type.
+/// A v2 document with a path of the group and a path of another group. All such documents have one definition of the
+/// same name, each with another type.
 fn swagger(group: &str, kind: &str) -> Value {
     let thing = format!("com.example.{group}.v1.Thing");
     let read = |definition: &str| {

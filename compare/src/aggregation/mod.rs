@@ -212,8 +212,8 @@ impl ApiService {
     }
 }
 
-/// The `caBundle` of an authority whose name differs from the name in the certificates, so that upstream does not report
-/// that it has tried the authority.
+/// The `caBundle` of an authority with another name than the certificates have. So upstream does not report that it has
+/// tried the authority.
 fn other_authority() -> String {
     let mut parameters = rcgen::CertificateParams::new(Vec::new()).expect("no names");
     parameters.distinguished_name = rcgen::DistinguishedName::new();

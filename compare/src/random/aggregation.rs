@@ -24,7 +24,7 @@ const VERSIONS: &[&str] = &[
     "/apis/noservice.example.com/v1",
     "/apis/unknown.example.com/v1",
 ];
-/// What follows the prefix. The API server's answer depends on it.
+/// The paths after the prefix. The API server's answer depends on it.
 const PATHS: &[&str] = &[
     "/things",
     "/things/a",

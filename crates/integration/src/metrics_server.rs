@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{Cluster, HttpsServer, SentResponse, tool_path};
 
-/// What a container uses.
+/// The resources that a container uses.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerUsage {
     /// The name of the pod, in the namespace `default`.

@@ -141,14 +141,14 @@ impl HttpConnectProxy {
         self.metrics.starts.inc();
         let mut failure = FailureGuard(Some(&self.metrics.connect_failures));
         let connected = within(DIAL_TIMEOUT, deadline, self.connect()).await;
-        let mut stream = connected.unwrap_or_else(|| Err(ErrorCause::DialTimeout { address: self.address() }))?;
+        let stream = connected.unwrap_or_else(|| Err(ErrorCause::DialTimeout { address: self.address() }))?;
         failure.0 = Some(&self.metrics.proxy_failures);
         let left = DIAL_TIMEOUT.saturating_sub(started.elapsed());
-        let answered = within(left, deadline, request_tunnel(&mut stream, address, &self.address())).await;
-        answered.unwrap_or_else(|| Err(ErrorCause::DialTimeout { address: address.to_string() }))?;
+        let answered = within(left, deadline, request_tunnel(stream, address, &self.address())).await;
+        let tunnel = answered.unwrap_or_else(|| Err(ErrorCause::DialTimeout { address: address.to_string() }))?;
         failure.0 = None;
         self.metrics.durations.observe(started.elapsed());
-        Ok(stream)
+        Ok(tunnel)
     }
 
     /// Connects to the proxy.

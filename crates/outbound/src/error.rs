@@ -25,8 +25,8 @@ impl RequestError {
     /// True if the response head arrived, and reading the body failed.
     #[must_use]
     pub fn is_body_error(&self) -> bool {
-        use ErrorCause::{Body, BodyIdleTimeout, BodyTimeout, BodyTooLarge};
-        matches!(self.cause, Body(_) | BodyTimeout | BodyIdleTimeout | BodyTooLarge)
+        use ErrorCause::{Body, BodyIdleTimeout, BodyTimeout, BodyTooLarge, BodyTooShort};
+        matches!(self.cause, Body(_) | BodyTimeout | BodyIdleTimeout | BodyTooLarge | BodyTooShort)
     }
 }
 
@@ -98,14 +98,6 @@ pub enum ErrorCause {
         /// The code and the reason.
         status: String,
     },
-    /// A proxy has sent bytes before the client has used the tunnel.
-    #[error("unexpected {bytes} bytes of buffered data from CONNECT proxy {proxy:?}")]
-    ProxyData {
-        /// The address of the proxy.
-        proxy: String,
-        /// The number of bytes.
-        bytes: usize,
-    },
     /// The TLS handshake failed.
     #[error("{}", go_tls_error(.0))]
     Tls(io::Error),
@@ -157,6 +149,9 @@ pub enum ErrorCause {
     /// The response body is longer than the limit.
     #[error("response body too large")]
     BodyTooLarge,
+    /// The response body is shorter than its head says.
+    #[error("unexpected EOF")]
+    BodyTooShort,
 }
 
 impl ErrorCause {

@@ -1,9 +1,9 @@
 //! The request for a tunnel, and the proxy's answer (upstream: `tunnelHTTPConnect`; Go: `http.ReadResponse`, whose
 //! errors are matched).
 
-use std::io;
+use std::io::{self, Cursor};
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, join, split};
 
 use crate::client::DialAddress;
 use crate::dialer::Transport;
@@ -15,16 +15,16 @@ const MAX_HEAD_BYTES: u64 = 1 << 20;
 const READ_BUFFER_BYTES: usize = 4096;
 const UNEXPECTED_EOF: &str = "unexpected EOF";
 
-/// Asks the proxy at the other end of a stream for a tunnel.
+/// Asks the proxy at the other end of a stream for a tunnel. The host may speak first, so bytes after the answer are the
+/// first bytes of the tunnel. Upstream refuses them.
 ///
 /// # Errors
-/// The proxy refuses, its answer is not HTTP or too long, or it sends bytes that belong to no answer. As in upstream,
-/// the latter are refused: the client speaks first in TLS.
+/// The proxy refuses, or its answer is not HTTP or too long.
 pub(crate) async fn request_tunnel(
-    stream: &mut Transport,
+    mut stream: Transport,
     target: &DialAddress,
     proxy: &str,
-) -> Result<(), ErrorCause> {
+) -> Result<Transport, ErrorCause> {
     // The host may come from an object. It must not become another part of the request.
     if target.host.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return Err(ErrorCause::MissingHost);
@@ -34,15 +34,21 @@ pub(crate) async fn request_tunnel(
     let answered = async {
         stream.write_all(request.as_bytes()).await.map_err(|error| go_tls_error(&error))?;
         stream.flush().await.map_err(|error| go_tls_error(&error))?;
-        read_answer(&mut BufReader::with_capacity(READ_BUFFER_BYTES, stream.take(MAX_HEAD_BYTES))).await
+        let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, (&mut stream).take(MAX_HEAD_BYTES));
+        let answer = read_answer(&mut reader).await?;
+        Ok((answer, reader.buffer().to_vec()))
     };
-    let answered: Result<Answer, String> = answered.await;
-    let proxy = proxy.to_owned();
+    let answered: Result<(Answer, Vec<u8>), String> = answered.await;
     match answered {
-        Err(error) => Err(ErrorCause::ProxyAnswer { target, proxy, error }),
-        Ok(Answer { code: 200, surplus: 0, .. }) => Ok(()),
-        Ok(Answer { code: 200, surplus, .. }) => Err(ErrorCause::ProxyData { proxy, bytes: surplus }),
-        Ok(Answer { code, status, .. }) => Err(ErrorCause::ProxyRefusal { target, proxy, code, status }),
+        Ok((Answer { code: 200, .. }, first)) if first.is_empty() => Ok(stream),
+        Ok((Answer { code: 200, .. }, first)) => {
+            let (reader, writer) = split(stream);
+            Ok(Box::new(join(Cursor::new(first).chain(reader), writer)))
+        }
+        Ok((Answer { code, status }, _)) => {
+            Err(ErrorCause::ProxyRefusal { target, proxy: proxy.to_owned(), code, status })
+        }
+        Err(error) => Err(ErrorCause::ProxyAnswer { target, proxy: proxy.to_owned(), error }),
     }
 }
 
@@ -52,16 +58,10 @@ struct Answer {
     code: u16,
     /// The status line without the version.
     status: String,
-    /// The number of bytes that have arrived after the head.
-    surplus: usize,
 }
 
 /// Reads the head of an answer. The error has Go's text.
-async fn read_answer<R>(reader: &mut BufReader<R>) -> Result<Answer, String>
-where
-    BufReader<R>: AsyncBufRead + Unpin,
-    R: tokio::io::AsyncRead,
-{
+async fn read_answer(reader: &mut (impl AsyncBufRead + Unpin)) -> Result<Answer, String> {
     let line = read_line(reader).await?;
     let Some((version, status)) = line.split_once(' ') else {
         return Err(format!("malformed HTTP response {line:?}"));
@@ -78,7 +78,7 @@ where
     loop {
         let line = read_line(reader).await?;
         if line.is_empty() {
-            return Ok(Answer { code, status, surplus: reader.buffer().len() });
+            return Ok(Answer { code, status });
         }
         if !line.contains(':') && !line.starts_with([' ', '\t']) {
             return Err(format!("malformed MIME header: missing colon: {line:?}"));
@@ -103,20 +103,22 @@ fn is_version(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::duplex;
+
     use super::*;
 
-    async fn check(text: &str, expect: Result<(u16, &str, usize), &str>) {
-        let found = read_answer(&mut BufReader::new(text.as_bytes())).await;
-        let expect = expect.map(|(code, status, surplus)| Answer { code, status: status.to_owned(), surplus });
+    async fn check(text: &str, expect: Result<(u16, &str), &str>) {
+        let found = read_answer(&mut text.as_bytes()).await;
+        let expect = expect.map(|(code, status)| Answer { code, status: status.to_owned() });
         assert_eq!(found, expect.map_err(str::to_owned), "{text:?}");
     }
 
     #[tokio::test]
     async fn answers_are_read_as_go_reads_them() {
         for (text, expect) in [
-            ("HTTP/1.1 200 OK\r\n\r\n", Ok((200, "200 OK", 0))),
-            ("HTTP/1.0  200\n\n", Ok((200, "200", 0))),
-            ("HTTP/1.1 403 Not here\r\nA: b\r\n c\r\nD:\r\n\r\nbody", Ok((403, "403 Not here", 4))),
+            ("HTTP/1.1 200 OK\r\n\r\n", Ok((200, "200 OK"))),
+            ("HTTP/1.0  200\n\n", Ok((200, "200"))),
+            ("HTTP/1.1 403 Not here\r\nA: b\r\n c\r\nD:\r\n\r\nbody", Ok((403, "403 Not here"))),
             ("", Err("unexpected EOF")),
             ("HTTP/1.1 200 OK", Err("unexpected EOF")),
             ("HTTP/1.1 200 OK\r\nA: b\r\n", Err("unexpected EOF")),
@@ -128,5 +130,22 @@ mod tests {
         ] {
             check(text, expect).await;
         }
+    }
+
+    #[tokio::test]
+    async fn bytes_after_the_answer_are_the_first_of_the_tunnel() {
+        let (client, mut proxy) = duplex(1024);
+        proxy.write_all(b"HTTP/1.1 200 OK\r\n\r\nfirst").await.expect("a client");
+        let target = DialAddress { host: "a".to_owned(), port: 1 };
+        let mut tunnel = request_tunnel(Box::new(client), &target, "proxy").await.expect("a tunnel");
+        tunnel.write_all(b"question").await.expect("a proxy");
+        proxy.write_all(b", second").await.expect("a client");
+        let mut found = [0; 13];
+        let _ = tunnel.read_exact(&mut found).await.expect("an answer");
+        assert_eq!(&found, b"first, second");
+        drop(tunnel);
+        let mut sent = String::new();
+        let _ = proxy.read_to_string(&mut sent).await.expect("an end");
+        assert_eq!(sent, "CONNECT a:1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nquestion");
     }
 }

@@ -102,6 +102,10 @@ impl Body for ResponseBody {
                 Poll::Ready(Some(Ok(frame)))
             }
             Some(Err(error)) => this.fail(ErrorCause::Body(error)),
+            // An HTTP/2 server may end a stream with `NO_ERROR` in the middle of a body, which hyper reports as an end.
+            None if this.incoming.size_hint().exact().is_some_and(|missing| missing > 0) => {
+                this.fail(ErrorCause::BodyTooShort)
+            }
             None => {
                 this.exchange.take().into_iter().for_each(Exchange::finish);
                 Poll::Ready(None)

@@ -1,4 +1,4 @@
-//! Strategies of the group `apiregistration.k8s.io`, and what the server reads in its objects.
+//! Strategies of the group `apiregistration.k8s.io`, and readers of its objects.
 
 pub(crate) mod api_service;
 mod availability;

@@ -103,13 +103,13 @@ impl Strategy for EndpointSliceStrategy {
     }
 }
 
-/// Returns true if the labels are equal. Absence equals an empty map.
 /// True if an endpoint of a slice is ready. An endpoint without this condition is ready, too.
 #[must_use]
 pub fn is_ready_endpoint(endpoint: &Value) -> bool {
     endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool) != Some(false)
 }
 
+/// Returns true if the labels are equal. Absence equals an empty map.
 fn same_labels(a: &Value, b: &Value) -> bool {
     let labels = |object: &Value| object.at(&["metadata", "labels"]).filter(|labels| !labels.is_empty()).cloned();
     same(labels(a).as_ref(), labels(b).as_ref())

@@ -366,6 +366,35 @@ async fn a_server_that_responds_without_the_request_has_time_to_reset_it() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_too_short_is_an_error() {
+    within(async {
+        let server = FrameServer::start().await;
+        let url = format!("https://{}/", server.address);
+        let client = client_with(HTTP2);
+        let calling = async {
+            for _ in 0..2 {
+                let request = Request::get(&url).body(Empty::<Bytes>::new()).expect("a request");
+                let response = client.stream(request, StreamOptions::default()).await.expect("a response");
+                let error = response.into_body().collect().await.expect_err("a part is missing");
+                assert!(error.is_body_error());
+                assert_eq!(error.cause.to_string(), "unexpected EOF");
+            }
+        };
+        let serving = async {
+            let mut connection = server.accept(100).await;
+            for part in ["part", ""] {
+                let stream = connection.request().await;
+                connection.send_part(stream, part).await;
+                connection.reset(stream, NO_ERROR).await;
+            }
+            connection
+        };
+        let ((), _connection) = tokio::join!(calling, serving);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn bodies_are_streamed_in_both_directions() {
     within(async {
         let echo = |_, request: Request<Incoming>| async {

@@ -136,6 +136,13 @@ impl FrameConnection {
         self.send(HEADERS, END_HEADERS, stream, &[0x88]).await;
     }
 
+    /// Sends the head of a response with the status 200 and a length of 100 bytes, and a part of the body.
+    pub(crate) async fn send_part(&mut self, stream: u32, part: &str) {
+        // The name `content-length` is entry 28 of the static table. The value is a literal of three bytes.
+        self.send(HEADERS, END_HEADERS, stream, b"\x88\x0f\x0d\x03100").await;
+        self.send(DATA, 0, stream, part.as_bytes()).await;
+    }
+
     pub(crate) async fn reset(&mut self, stream: u32, code: u32) {
         self.send(RST_STREAM, 0, stream, &code.to_be_bytes()).await;
     }

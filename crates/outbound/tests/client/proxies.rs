@@ -253,10 +253,6 @@ async fn refusals_and_malformed_answers_are_errors() {
             Answer::Text("HTTP/1.1 204 No Content\r\n\r\n"),
             "proxy error from PROXY while dialing backend.invalid:443, code 204: 204 No Content",
         ),
-        (
-            Answer::Text("HTTP/1.1 200 OK\r\n\r\nhello"),
-            "unexpected 5 bytes of buffered data from CONNECT proxy \"PROXY\"",
-        ),
         (Answer::Text("garbage\r\n\r\n"), "UNREADABLE malformed HTTP response \"garbage\""),
         (Answer::Text(""), "UNREADABLE unexpected EOF"),
         (Answer::Text("HTTP/1.1 200 OK\r\nA: b"), "UNREADABLE unexpected EOF"),

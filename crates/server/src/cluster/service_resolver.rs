@@ -9,6 +9,7 @@ use pintle_value::Value;
 use pintle_value::print::quote;
 
 use super::{Cluster, tree};
+use crate::egress::is_own_service;
 use crate::http::random_share;
 
 /// Resolves a port of the service of a webhook to a ready endpoint, because there may be no proxy for the cluster IP.
@@ -32,12 +33,6 @@ pub(crate) fn resolve_webhook(
     }
 }
 
-/// True for the port of the service `kubernetes`, whose endpoints are the API servers themselves. As in upstream
-/// (`NewLoopbackServiceResolver`), they are called without a proxy for the cluster IP.
-pub(crate) fn is_own_service(namespace: &str, name: &str, port: u16) -> bool {
-    (namespace, name, port) == ("default", "kubernetes", 443)
-}
-
 /// The address to which a service was resolved last, and the revision of the service. The service is not decoded again
 /// for each request.
 #[derive(Default)]
@@ -57,8 +52,11 @@ pub(crate) fn resolve_api_server(
 ) -> Result<DialAddress, String> {
     if to_endpoint || is_own_service(namespace, name, port) {
         let service = get_service(cluster, namespace, name)?;
-        let found = find_endpoint(cluster, &service, find_port(&service, port)?);
-        return found.ok_or_else(|| format!("no endpoints available for service {}", quote(name)));
+        return match find_endpoint(cluster, &service, find_port(&service, port)?) {
+            Some(address) => Ok(address),
+            None if to_endpoint => Err(format!("no endpoints available for service {}", quote(name))),
+            None => cluster_address(&service, port),
+        };
     }
     let stored = read_service(cluster, namespace, name)?;
     let mut last = last.0.lock();

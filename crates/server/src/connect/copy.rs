@@ -21,8 +21,8 @@ use crate::http::{Body, Response, UpgradeEnd};
 /// The time for which the other direction continues after one direction has ended. Upstream closes both at once, which
 /// may lose the last bytes.
 const REMAINING_TIME: Duration = Duration::from_secs(5);
-/// Maximum number of frames of a body that are sent with the head of the response.
-const MAX_ARRIVED: usize = 4;
+/// Maximum size of a body that is sent with the head of the response, in bytes.
+const MAX_WITH_HEAD: u64 = 64 << 10;
 
 /// A connection of a client after HTTP.
 pub(super) type ClientStream = TokioIo<Upgraded>;
@@ -111,7 +111,8 @@ where
 pub(super) fn streamed(request: &RequestContext, mut backend: ResponseBody) -> Body {
     // A short body of known length has often arrived with its head. Then both are sent at once.
     let mut arrived = Vec::new();
-    if backend.size_hint().exact().is_some() && take_arrived(&mut backend, &mut arrived) {
+    let is_short = backend.size_hint().exact().is_some_and(|length| length <= MAX_WITH_HEAD);
+    if is_short && take_arrived(&mut backend, &mut arrived) {
         let data = arrived.into_iter().flatten().filter_map(|frame| frame.into_data().ok());
         return Body::Full(joined(data.collect()));
     }
@@ -148,7 +149,7 @@ pub(super) fn streamed(request: &RequestContext, mut backend: ResponseBody) -> B
 
 /// Takes the frames that have arrived. Returns true if the body has ended with them, without an error.
 fn take_arrived(backend: &mut ResponseBody, arrived: &mut Vec<ReceivedFrame>) -> bool {
-    while arrived.len() < MAX_ARRIVED && arrived.iter().all(Result::is_ok) {
+    while arrived.last().is_none_or(Result::is_ok) {
         match backend.frame().now_or_never() {
             Some(Some(frame)) => arrived.push(frame),
             ended => return ended.is_some(),

@@ -29,7 +29,6 @@ pub(super) fn dial_error(error: &RequestError) -> ApiError {
         | ErrorCause::DialTimeout { .. }
         | ErrorCause::ProxyAnswer { .. }
         | ErrorCause::ProxyRefusal { .. }
-        | ErrorCause::ProxyData { .. }
         | ErrorCause::Tls(_)
         | ErrorCause::TlsTimeout
         | ErrorCause::MissingHost => ApiError::Unclassified(format!("error dialing backend: {cause}")),

@@ -12,8 +12,6 @@ use pintle_metrics::{Counter, Exposition, Histogram, Kind, Stability};
 use pintle_outbound::{DialMetrics, Dialer};
 use pintle_registry::{WebhookClientConfig, WebhookTarget};
 
-use crate::cluster::service_resolver::is_own_service;
-
 /// A network that the server calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EgressType {
@@ -44,6 +42,12 @@ impl fmt::Display for EgressType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// True for the port of the service `kubernetes`, whose endpoints are the API servers themselves. Nothing has to listen
+/// at its cluster IP (upstream calls itself: `NewLoopbackServiceResolver`).
+pub(crate) fn is_own_service(namespace: &str, name: &str, port: u16) -> bool {
+    (namespace, name, port) == ("default", "kubernetes", 443)
 }
 
 /// The dialers of the networks. By default, nothing is configured, and all calls go out directly. Clones share the

@@ -18,7 +18,7 @@ use h2::{Ping, PingPong, Reason, SendStream};
 use http::uri::Scheme;
 use http::{Request, Uri};
 use pintle_gathered_writes::{GatheredWrites, OpenRequests};
-use pintle_outbound::{DialAddress, Dialer};
+use pintle_outbound::{DialAddress, Dialer, HttpConnectProxy};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -247,34 +247,41 @@ impl SharedConnection {
     }
 }
 
-/// Connects within [`CONNECT_TIMEOUT`]. Each address of the name gets a share of this time. A proxy resolves the name
-/// itself.
+/// Connects within [`CONNECT_TIMEOUT`].
 async fn connect(target: Target) -> Result<OpenConnection, ConnectionError> {
+    let opened = match &target.dialer {
+        Dialer::Direct => connect_directly(&target).await,
+        Dialer::HttpConnect(proxy) => connect_through(proxy, &target).await,
+    };
     let Target { host, port, .. } = &target;
-    let failed =
-        |error: &dyn fmt::Display| ConnectionError::NotSent(format!("failed to connect to {host}:{port}: {error}"));
-    if let Dialer::HttpConnect(proxy) = &target.dialer {
-        let address = DialAddress { host: host.clone(), port: *port };
-        let opening = async {
-            let tunnel = proxy.dial(&address, None).await.map_err(|error| error.to_string())?;
-            secure(tunnel, &target).await
-        };
-        let opened = timeout(CONNECT_TIMEOUT, opening).await.map_err(|_| failed(&NOT_IN_TIME))?;
-        return opened.map_err(|error| failed(&error));
-    }
-    let found = timeout(CONNECT_TIMEOUT, lookup_host((host.as_str(), *port))).await;
-    let found = found.map_err(|_| failed(&"the name was not resolved in time"))?;
-    let addresses: Vec<SocketAddr> = found.map_err(|error| failed(&error))?.collect();
+    opened.map_err(|error| ConnectionError::NotSent(format!("failed to connect to {host}:{port}: {error}")))
+}
+
+/// Connects to an address of the member's name. Each address gets a share of the time.
+async fn connect_directly(target: &Target) -> Result<OpenConnection, String> {
+    let found = timeout(CONNECT_TIMEOUT, lookup_host((target.host.as_str(), target.port))).await;
+    let found = found.map_err(|_| "the name was not resolved in time")?;
+    let addresses: Vec<SocketAddr> = found.map_err(|error| error.to_string())?.collect();
     let share = CONNECT_TIMEOUT / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
-    let mut last_error = failed(&"the name has no address");
+    let mut last_error = "the name has no address".to_owned();
     for address in addresses {
-        match timeout(share, open(address, &target)).await {
+        match timeout(share, open(address, target)).await {
             Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(error)) => last_error = failed(&error),
-            Err(_) => last_error = failed(&NOT_IN_TIME),
+            Ok(Err(error)) => last_error = error,
+            Err(_) => last_error = NOT_IN_TIME.to_owned(),
         }
     }
     Err(last_error)
+}
+
+/// Connects through a proxy, which resolves the name itself.
+async fn connect_through(proxy: &HttpConnectProxy, target: &Target) -> Result<OpenConnection, String> {
+    let address = DialAddress { host: target.host.clone(), port: target.port };
+    let opening = async {
+        let tunnel = proxy.dial(&address, None).await.map_err(|error| error.to_string())?;
+        secure(tunnel, target).await
+    };
+    timeout(CONNECT_TIMEOUT, opening).await.unwrap_or_else(|_| Err(NOT_IN_TIME.to_owned()))
 }
 
 async fn open(address: SocketAddr, target: &Target) -> Result<OpenConnection, String> {
@@ -337,7 +344,6 @@ async fn until_silent(ping_pong: Option<PingPong>) {
 
 #[cfg(test)]
 mod tests {
-    use pintle_outbound::HttpConnectProxy;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
