@@ -13,8 +13,13 @@
 //! assert_eq!(policy.decide(Some(&jane), &attributes).level, Level::Metadata);
 //! ```
 
+mod event;
 mod level;
 mod policy;
 
+pub use event::{
+    AuthenticationMetadata, Event, InvalidJson, ObjectReference, ResponseStatus, StatusCause, StatusDetails,
+    event_list_json,
+};
 pub use level::{Level, Stage, Stages};
 pub use policy::{AuditDecision, Policy};

@@ -1,0 +1,155 @@
+//! An audit event (upstream: `audit.k8s.io/v1`).
+//!
+//! - `encode`: the JSON of events and lists of events.
+//! - `legacy`: the line of the format `legacy`.
+//! - `raw_json`: objects inside events.
+
+mod encode;
+mod legacy;
+mod raw_json;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use pintle_auth::UserInfo;
+use pintle_value::Str;
+use pintle_value::time::Time;
+
+pub use encode::event_list_json;
+pub use raw_json::InvalidJson;
+
+use crate::{Level, Stage};
+
+/// The record of a request at one of its stages. Empty texts and lists are absent in JSON, except where Go writes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The level at which the event is recorded.
+    pub level: Level,
+    /// The ID of the request.
+    pub audit_id: Str,
+    /// The stage.
+    pub stage: Stage,
+    /// The URI, as the client sent it.
+    pub request_uri: String,
+    /// The verb, or for a path without resource the HTTP method in lower case.
+    pub verb: Str,
+    /// The authenticated user.
+    pub user: UserInfo,
+    /// The user that the request acts as, if it is another one.
+    pub impersonated_user: Option<UserInfo>,
+    /// How the request was authenticated.
+    pub authentication_metadata: Option<AuthenticationMetadata>,
+    /// Where the request comes from: `X-Forwarded-For`, `X-Real-Ip`, and the peer of the connection.
+    pub source_ips: Vec<Str>,
+    /// The user agent.
+    pub user_agent: Str,
+    /// The object of the request. `None` for paths without resource.
+    pub object_ref: Option<ObjectReference>,
+    /// The status of the response.
+    pub response_status: Option<ResponseStatus>,
+    /// The JSON of the object in the request.
+    pub request_object: Option<Bytes>,
+    /// The JSON of the object in the response.
+    pub response_object: Option<Bytes>,
+    /// When the server received the request.
+    pub request_received_timestamp: Time,
+    /// When the request reached the stage.
+    pub stage_timestamp: Time,
+    /// Annotations of authenticators, authorizers and admission plugins.
+    pub annotations: BTreeMap<Str, String>,
+}
+
+impl Default for Event {
+    fn default() -> Self {
+        Self {
+            level: Level::default(),
+            audit_id: Str::default(),
+            stage: Stage::default(),
+            request_uri: String::new(),
+            verb: Str::default(),
+            user: UserInfo::default(),
+            impersonated_user: None,
+            authentication_metadata: None,
+            source_ips: Vec::new(),
+            user_agent: Str::default(),
+            object_ref: None,
+            response_status: None,
+            request_object: None,
+            response_object: None,
+            request_received_timestamp: Time::ZERO,
+            stage_timestamp: Time::ZERO,
+            annotations: BTreeMap::new(),
+        }
+    }
+}
+
+/// How a request was authenticated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthenticationMetadata {
+    /// The verb of the constrained impersonation that was allowed.
+    pub impersonation_constraint: Str,
+}
+
+/// The object of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectReference {
+    /// The resource.
+    pub resource: Str,
+    /// The namespace.
+    pub namespace: Str,
+    /// The name.
+    pub name: Str,
+    /// The uid.
+    pub uid: Str,
+    /// The API group; empty for the core group.
+    pub api_group: Str,
+    /// The version in the API group.
+    pub api_version: Str,
+    /// The resource version.
+    pub resource_version: Str,
+    /// The subresource.
+    pub subresource: Str,
+}
+
+/// The fields of a `metav1.Status` that events have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseStatus {
+    /// `Success` or `Failure`.
+    pub status: Str,
+    /// The message.
+    pub message: String,
+    /// The reason.
+    pub reason: Str,
+    /// Details of a failure.
+    pub details: Option<StatusDetails>,
+    /// The HTTP status code.
+    pub code: u16,
+}
+
+/// Details of a failure (`metav1.StatusDetails`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusDetails {
+    /// The name of the object.
+    pub name: Str,
+    /// The group.
+    pub group: Str,
+    /// The kind.
+    pub kind: Str,
+    /// The uid of the object.
+    pub uid: Str,
+    /// The causes.
+    pub causes: Vec<StatusCause>,
+    /// The number of seconds after which the client may try again.
+    pub retry_after_seconds: i32,
+}
+
+/// A cause of a failure (`metav1.StatusCause`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusCause {
+    /// The machine-readable reason.
+    pub reason: Str,
+    /// The message.
+    pub message: String,
+    /// The field.
+    pub field: String,
+}
