@@ -15,6 +15,7 @@
 
 mod event;
 mod level;
+mod options;
 mod policy;
 
 pub use event::{
@@ -22,4 +23,5 @@ pub use event::{
     event_list_json,
 };
 pub use level::{Level, Stage, Stages};
+pub use options::{AuditOptions, BatchOptions, LogOptions, TruncateOptions, WebhookOptions};
 pub use policy::{AuditDecision, Policy};
