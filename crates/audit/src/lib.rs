@@ -1,4 +1,4 @@
-//! Audit: which requests are recorded, what an event says, and where events go (upstream: `apiserver/pkg/audit`,
+//! Audit policies, events, and the backends that record events (upstream: `apiserver/pkg/audit`,
 //! `apiserver/plugin/pkg/audit`). The server evaluates a [`Policy`] for each request, makes an [`Event`] at each stage,
 //! and passes it to the [`AuditBackend`]. This crate knows no HTTP and no handlers.
 //!

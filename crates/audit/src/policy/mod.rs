@@ -1,4 +1,4 @@
-//! The audit policy: which requests are recorded, and how much of them (upstream: `apiserver/pkg/audit/policy`).
+//! The audit policy decides at which level a request is recorded (upstream: `apiserver/pkg/audit/policy`).
 //!
 //! - `decode`: reads a file, strictly and then leniently.
 //! - `validate`: upstream's rules.
