@@ -29,6 +29,7 @@
 //! }
 //! ```
 
+mod auditor;
 mod backend;
 mod buffered;
 mod event;
@@ -41,6 +42,7 @@ mod sink;
 mod throttle;
 mod truncate;
 
+pub use auditor::Auditor;
 pub use backend::AuditBackend;
 pub use event::{
     AuthenticationMetadata, Event, InvalidJson, ObjectReference, ResponseStatus, StatusCause, StatusDetails,

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
+use pintle_audit::Auditor;
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
 use pintle_controllers::{CrdController, server_name};
 use pintle_gates::{Feature, Gates};
@@ -103,6 +104,8 @@ pub struct ClusterConfig {
     pub aggregation: AggregationOptions,
     /// The dialers of the networks that the server calls.
     pub egress: EgressSelector,
+    /// Records who requests what; `None` if nothing is recorded.
+    pub audit: Option<Arc<Auditor>>,
     /// The observers of requests and their answers.
     pub observers: Vec<Arc<dyn RequestObserver>>,
 }
@@ -256,6 +259,7 @@ impl ApiServer {
             settings,
             Outbound::new(config.kubelets, config.aggregation, config.egress, &gates),
             Limits::new(config.memory, config.limits.max_body_bytes_in_flight),
+            config.audit,
             Lifecycle::new(config.recovery, running.election.clone(), storage_versions),
             config.clock,
         ));

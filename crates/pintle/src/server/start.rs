@@ -181,6 +181,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         kubelets: options.kubelets,
         aggregation: front_proxy.aggregation(),
         egress: options.egress,
+        audit: None,
         observers,
     })
     .await?;

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use pintle_admission::PluginChain;
 use pintle_admission::webhook::WebhookCaller;
+use pintle_audit::Auditor;
 use pintle_auth::node::NodeAuthorizer;
 use pintle_auth::rbac::RbacIndex;
 use pintle_cache::WatchCache;
@@ -103,6 +104,8 @@ pub struct Cluster {
     remote_changed: watch::Sender<()>,
     /// The OpenAPI documents of other API servers.
     remote_openapi: RwLock<Arc<RemoteOpenApi>>,
+    /// Records who requests what; `None` if nothing is recorded.
+    pub(crate) audit: Option<Arc<Auditor>>,
     /// Background tasks, the election of a leader, and the end of the server.
     pub(crate) lifecycle: Lifecycle,
     /// The admission plugins; empty until the server has loaded them.
@@ -125,6 +128,7 @@ impl Cluster {
         settings: Settings,
         outbound: Outbound,
         limits: Limits,
+        audit: Option<Arc<Auditor>>,
         lifecycle: Lifecycle,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -140,6 +144,7 @@ impl Cluster {
             remote_discovery: RwLock::default(),
             remote_changed: watch::Sender::new(()),
             remote_openapi: RwLock::default(),
+            audit,
             lifecycle,
             admission: RwLock::default(),
             clock,

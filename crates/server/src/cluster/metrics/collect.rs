@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use pintle_audit::AuditMetrics;
 use pintle_auth::node::NodeAuthorizer;
 use pintle_cache::HistoryStats;
 use pintle_metrics::{Counter, Exposition, Kind, Stability, WorkQueueMetrics};
@@ -28,6 +29,10 @@ impl Cluster {
         self.write_node_authorizer(&mut out);
         self.write_api_services(&mut out);
         self.outbound.egress.write_metrics(&mut out);
+        match &self.audit {
+            Some(audit) => audit.metrics().write(&mut out),
+            None => AuditMetrics::default().write(&mut out),
+        }
         let admission = self.admission();
         admission.write_metrics(&mut out);
         admission.work_queues().for_each(|queue| write_work_queue(queue, &mut out));
