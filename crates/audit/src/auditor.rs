@@ -1,10 +1,14 @@
 //! The policy, the backend and the metrics of a server that records events.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pintle_auth::{AuthorizationAttributes, UserInfo};
 use pintle_locks::RwLock;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::task::TaskTracker;
 
 use crate::{AuditBackend, AuditDecision, AuditMetrics, Event, Policy};
 
@@ -14,13 +18,15 @@ pub struct Auditor {
     policy: RwLock<Arc<Policy>>,
     backend: AuditBackend,
     metrics: Arc<AuditMetrics>,
+    /// The tasks that send events.
+    tasks: TaskTracker,
 }
 
 impl Auditor {
     /// Records the events that the policy selects.
     #[must_use]
     pub fn new(policy: Policy, backend: AuditBackend, metrics: Arc<AuditMetrics>) -> Arc<Self> {
-        Arc::new(Self { policy: RwLock::new(Arc::new(policy)), backend, metrics })
+        Arc::new(Self { policy: RwLock::new(Arc::new(policy)), backend, metrics, tasks: TaskTracker::new() })
     }
 
     /// Replaces the policy for later requests.
@@ -37,9 +43,36 @@ impl Auditor {
         decision
     }
 
-    /// Records an event. Returns false if it is not recorded and the mode is `blocking-strict`.
-    pub async fn process(&self, event: Event) -> bool {
-        self.backend.process(event).await
+    /// Records an event. Returns false if it is not recorded and the mode is `blocking-strict`. An event that has to be
+    /// sent is sent even if the caller no longer waits.
+    pub async fn process(self: &Arc<Self>, event: Event) -> bool {
+        match self.begin(event) {
+            Ok(is_recorded) => is_recorded,
+            Err(sending) => sending.await.unwrap_or(false),
+        }
+    }
+
+    /// Records an event for which no request waits.
+    pub fn process_detached(self: &Arc<Self>, event: Event) {
+        if let Err(sending) = self.begin(event) {
+            drop(sending);
+        }
+    }
+
+    /// Records an event. The log does so before this returns. Otherwise returns the task that sends the event.
+    fn begin(self: &Arc<Self>, event: Event) -> Result<bool, JoinHandle<bool>> {
+        let auditor = self.clone();
+        let mut processed = Box::pin(async move { auditor.backend.process(event).await });
+        match processed.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(is_recorded) => Ok(is_recorded),
+            Poll::Pending => Err(self.tasks.spawn(processed)),
+        }
+    }
+
+    /// Maximum size of an object in an event, in bytes. Events with a larger object are recorded without it.
+    #[must_use]
+    pub fn max_object_size(&self) -> usize {
+        self.backend.max_object_size()
     }
 
     /// The metrics.
@@ -55,6 +88,10 @@ impl Auditor {
 
     /// Delivers all events that are buffered. Events that are not delivered in time count as errors.
     pub async fn shutdown(&self, limit: Duration) {
-        self.backend.shutdown(limit).await;
+        let deadline = Instant::now() + limit;
+        self.tasks.close();
+        // The time limit holds for the rest, too.
+        let _ = timeout_at(deadline, self.tasks.wait()).await;
+        self.backend.shutdown(deadline.saturating_duration_since(Instant::now())).await;
     }
 }

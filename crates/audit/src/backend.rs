@@ -24,6 +24,7 @@ pub struct AuditBackend {
     sink: Union,
     log: Option<Arc<LogSink>>,
     metrics: Arc<AuditMetrics>,
+    max_object_size: usize,
 }
 
 impl std::fmt::Debug for AuditBackend {
@@ -53,7 +54,13 @@ impl AuditBackend {
             let (batch, truncate) = (&options.webhook.batch, &options.webhook.truncate);
             sinks.push(wrap(webhook, batch, WEBHOOK_BATCHES, truncate, metrics));
         }
-        let backend = Self { sink: Union(sinks), log, metrics: metrics.clone() };
+        let limits = [
+            (&options.log.truncate, log.is_some()),
+            (&options.webhook.truncate, sinks.len() > usize::from(log.is_some())),
+        ];
+        let limits = limits.into_iter().filter(|(_, is_used)| *is_used).map(|(truncate, _)| max_object_size(truncate));
+        let max_object_size = limits.max().unwrap_or(usize::MAX);
+        let backend = Self { sink: Union(sinks), log, metrics: metrics.clone(), max_object_size };
         Ok((!backend.sink.0.is_empty()).then_some(backend))
     }
 
@@ -68,6 +75,12 @@ impl AuditBackend {
         }
     }
 
+    /// Maximum size of an object in an event, in bytes. All sinks remove a larger object.
+    #[must_use]
+    pub fn max_object_size(&self) -> usize {
+        self.max_object_size
+    }
+
     /// Opens the file of the log again, after another program has moved it.
     pub fn reopen_log(&self) {
         if let Some(log) = &self.log {
@@ -79,6 +92,11 @@ impl AuditBackend {
     pub async fn shutdown(&self, limit: Duration) {
         self.sink.shutdown(Instant::now() + limit).await;
     }
+}
+
+/// Maximum size of an object that a sink records, in bytes.
+fn max_object_size(options: &TruncateOptions) -> usize {
+    if options.enabled { usize::try_from(options.max_event_size).unwrap_or_default() } else { usize::MAX }
 }
 
 fn open_log(options: &LogOptions, metrics: &Arc<AuditMetrics>) -> Result<Option<LogSink>, String> {

@@ -46,7 +46,7 @@ pub use auditor::Auditor;
 pub use backend::AuditBackend;
 pub use event::{
     AuthenticationMetadata, Event, InvalidJson, ObjectReference, ResponseStatus, StatusCause, StatusDetails,
-    event_list_json,
+    event_list_json, is_json, without_managed_fields,
 };
 pub use level::{Level, Stage, Stages};
 pub use metrics::AuditMetrics;

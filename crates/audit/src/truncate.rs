@@ -8,8 +8,6 @@ use crate::sink::{Sink, SinkFuture};
 use crate::{AuditMetrics, Event, Level};
 
 const PLUGIN: &str = "truncate";
-/// The annotation of a truncated event.
-const TRUNCATED: &str = "audit.k8s.io/truncated";
 
 /// Passes events to another sink, without their objects if they are too large. Events that are still too large are
 /// errors.
@@ -28,7 +26,9 @@ impl Truncate {
         let size = |event: &Event| event.to_json().map(|json| json.len()).map_err(|error| error.to_string());
         let (mut event, mut length) = (event.clone(), size(event)?);
         if length > self.max_event_size && event.level >= Level::Request {
-            event = Arc::new(truncated(&event));
+            let mut smaller = Event::clone(&event);
+            smaller.truncate();
+            event = Arc::new(smaller);
             length = size(&event)?;
         }
         if length > self.max_event_size {
@@ -58,13 +58,6 @@ impl Truncate {
         // As in upstream, an event that is too large does not fail the request.
         (batch.is_empty() || self.sink.process(&batch).await) && success
     }
-}
-
-/// The event without its objects. Upstream adds the annotation to all later events of the request, too.
-fn truncated(event: &Event) -> Event {
-    let mut annotations = event.annotations.clone();
-    annotations.insert(TRUNCATED.into(), "true".to_owned());
-    Event { request_object: None, response_object: None, annotations, ..event.clone() }
 }
 
 impl Sink for Truncate {

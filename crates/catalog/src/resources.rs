@@ -55,6 +55,8 @@ pub struct ResourceFacts {
     pub subresources: Vec<SubresourceFacts>,
     /// The warning for requests to a deprecated version.
     pub deprecation: Option<String>,
+    /// The release from which on a deprecated version is no longer served; empty if that is not known.
+    pub removed_release: &'static str,
     /// The feature without which the resource is not served, whatever the configuration says.
     pub gate: Option<&'static str>,
     /// Whether PUT creates an object that does not exist (upstream: `AllowCreateOnUpdate`).
@@ -232,6 +234,7 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         backing: BackingFacts::Stored(storage.clone()),
         subresources: Vec::new(),
         deprecation: None,
+        removed_release: "",
         gate: None,
         creates_on_update: false,
         updates_unconditionally: true,
@@ -265,6 +268,7 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         }
     }
     parsed.backing = unstored.unwrap_or(BackingFacts::Stored(storage));
+    parsed.removed_release = removed.filter(|_| deprecated.is_some()).unwrap_or_default();
     parsed.deprecation = deprecated.map(|since| {
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let removal = removed.map(|version| format!(", unavailable in v{version}+")).unwrap_or_default();

@@ -116,6 +116,7 @@ fn build_resource(
         backing: Backing::Stored(collection.clone()),
         storage_version_hash,
         deprecation: deprecation(crd, version, &kind),
+        removed_release: Str::default(),
         strategy: Arc::new(strategy),
         versions: Some(crd_versions.clone()),
         table: PrinterColumns::of(version).into(),

@@ -126,6 +126,7 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network:
             .map(|s| storage_version_hash(s.upstream_group, s.upstream_version, facts.kind))
             .unwrap_or_default(),
         deprecation: facts.deprecation.as_deref().map(Str::from),
+        removed_release: facts.removed_release.into(),
         strategy,
         versions: None,
         table: crate::table(hub_group, facts.plural),

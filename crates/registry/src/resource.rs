@@ -150,6 +150,8 @@ pub struct Resource {
     pub storage_version_hash: Str,
     /// The warning for every request, if the version is deprecated.
     pub deprecation: Option<Str>,
+    /// The release from which on a deprecated version is no longer served (`1.38`); empty if that is not known.
+    pub removed_release: Str,
     /// The rules of the kind.
     pub strategy: Arc<dyn Strategy>,
     /// The versions of a custom resource, each of which is its own hub; `None` for built-in kinds.

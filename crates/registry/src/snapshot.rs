@@ -339,6 +339,7 @@ mod tests {
             backing: Backing::Action(Action::Bind),
             storage_version_hash: Str::default(),
             deprecation: None,
+            removed_release: Str::default(),
             strategy: Arc::new(DefaultStrategy),
             versions: None,
             table: Arc::new(DefaultTable),

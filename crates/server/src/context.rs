@@ -18,6 +18,7 @@ use pintle_catalog::Catalog;
 use pintle_locks::Mutex;
 use pintle_metrics::GaugeGuard;
 use pintle_registry::{ApiError, Resource, Scope, StrategyContext};
+use pintle_value::Value;
 use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -25,6 +26,8 @@ use crate::access::{AccessControl, forbidden_error};
 use crate::cluster::{Cluster, RecordedRequest, RequestSeries};
 use crate::conversion::MemoizedConversions;
 use crate::http::ConnectionGuard;
+use crate::objects::encode::{Shape, json};
+use crate::request::audit::RequestAudit;
 use crate::request::audit_id::audit_id;
 use crate::request::body_budget::{HeldBody, TooManyBytes};
 use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
@@ -85,6 +88,8 @@ pub(crate) struct RequestContext {
     pub(crate) long_running: Mutex<Option<GaugeGuard<RequestSeries>>>,
     /// The ID of the request for audit, see [`RequestContext::audit_id`].
     pub(crate) audit_id: OnceLock<HeaderValue>,
+    /// The audit of the request; `None` if it has no events.
+    pub(crate) audit: Option<Arc<RequestAudit>>,
     pub(crate) recorder: Recorder,
     /// The request's objects that were already converted to other versions.
     pub(crate) conversions: Arc<MemoizedConversions>,
@@ -149,6 +154,13 @@ impl RequestContext {
     /// The data of the request from which its metrics are made.
     pub(crate) fn recorded(&self) -> RecordedRequest<'_> {
         RecordedRequest { info: &self.info, method: &self.method, query: &self.query, headers: &self.headers }
+    }
+
+    /// Notes the decoded object of the request for its audit events.
+    pub(crate) fn audit_object(&self, object: &Value, shape: Shape<'_>) {
+        if let Some(audit) = &self.audit {
+            audit.set_request_object(object, |object| json(object, shape));
+        }
     }
 
     /// Adds a warning to the response.

@@ -138,9 +138,19 @@ fn complete(request: &RequestContext, origin: Option<HeaderValue>, response: &mu
 
 /// Ends a request: tells observers the answer, records it, and discards the unread part of the body.
 async fn end(request: &Arc<RequestContext>, observers: &Observers, protocol: BodyProtocol, answer: Answer) -> Response {
-    let Answer { response, by, interference } = answer;
+    let Answer { response, by, panic, interference } = answer;
     observers.answered(request, (!interference.prevents_handling()).then(|| response.status()));
+    if let Some(audit) = &request.audit {
+        match &panic {
+            Some(panic) => audit.panicked(panic, request.recorder.annotations()).await,
+            None => audit.started(response.status(), request.recorder.annotations()).await,
+        }
+    }
     let mut response = record_end(request, by, response);
+    if let Some(audit) = request.audit.as_ref().filter(|_| response.body().complete_size().is_some()) {
+        // The client gets no answer before it is recorded.
+        audit.complete_before_answer().await;
+    }
     if interference.closes_connection() {
         close_connection(request).await;
     }

@@ -3,9 +3,11 @@
 //! - `encode`: the JSON of events and lists of events.
 //! - `legacy`: the line of the format `legacy`.
 //! - `raw_json`: objects inside events.
+//! - `managed_fields`: objects without their managed fields.
 
 mod encode;
 mod legacy;
+mod managed_fields;
 mod raw_json;
 
 use std::collections::BTreeMap;
@@ -16,7 +18,8 @@ use pintle_value::Str;
 use pintle_value::time::Time;
 
 pub use encode::event_list_json;
-pub use raw_json::InvalidJson;
+pub use managed_fields::without_managed_fields;
+pub use raw_json::{InvalidJson, is_json};
 
 use crate::{Level, Stage};
 
@@ -57,6 +60,18 @@ pub struct Event {
     pub stage_timestamp: Time,
     /// Annotations of authenticators, authorizers and admission plugins.
     pub annotations: BTreeMap<Str, String>,
+}
+
+/// The annotation of an event without its objects.
+const TRUNCATED: &str = "audit.k8s.io/truncated";
+
+impl Event {
+    /// Removes the objects, because they are too large. Upstream adds the annotation to all later events of the request,
+    /// too.
+    pub fn truncate(&mut self) {
+        (self.request_object, self.response_object) = (None, None);
+        self.annotations.insert(TRUNCATED.into(), "true".to_owned());
+    }
 }
 
 impl Default for Event {

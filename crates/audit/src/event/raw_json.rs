@@ -15,10 +15,20 @@ impl std::fmt::Display for InvalidJson {
 
 impl std::error::Error for InvalidJson {}
 
+/// True if a text can be an object in an event.
+#[must_use]
+pub fn is_json(text: &[u8]) -> bool {
+    check(text).is_ok()
+}
+
+fn check(text: &[u8]) -> Result<(), InvalidJson> {
+    let checked = serde_json::from_slice::<IgnoredAny>(text);
+    checked.map(drop).map_err(|error| InvalidJson(error.to_string()))
+}
+
 /// Appends a JSON text in its compact form.
 pub(super) fn write_compact(text: &[u8], out: &mut Vec<u8>) -> Result<(), InvalidJson> {
-    let checked = serde_json::from_slice::<IgnoredAny>(text);
-    checked.map_err(|error| InvalidJson(error.to_string()))?;
+    check(text)?;
     out.reserve(text.len());
     let (mut in_string, mut after_backslash, mut done) = (false, false, 0);
     let mut index = 0;

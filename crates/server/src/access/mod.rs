@@ -9,7 +9,10 @@ mod rbac;
 mod token_webhook;
 mod webhook;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use pintle_admission::AdmissionRecorder;
 use pintle_auth::user::ANONYMOUS;
 use pintle_auth::{
@@ -27,7 +30,7 @@ pub use self::token_webhook::TokenWebhookAuthenticator;
 pub(crate) use self::token_webhook::read_token_review;
 pub use self::webhook::WebhookAuthorizer;
 pub(crate) use self::webhook::read_access_review;
-use crate::http::Peer;
+use crate::http::{Peer, header_text};
 use crate::request::info::RequestInfo;
 use crate::request::query::Query;
 use crate::request::recorder::Recorder;
@@ -65,6 +68,30 @@ pub(crate) fn attributes<'r>(info: &'r RequestInfo, query: &'r Query, verb: &'r 
 pub(crate) fn forbidden(error: ForbiddenError) -> ApiError {
     let ForbiddenError { group, resource, name, why } = error;
     ApiError::Forbidden { resource: GroupResource::new(group, resource), name, why, causes: Vec::new() }
+}
+
+/// The credentials that a request has tried in vain, for its audit event (upstream: `getAuthMethods`).
+pub(crate) fn attempted_authentication(peer: &Peer, headers: &HeaderMap, query: &Query) -> String {
+    let authorization = header_text(headers, &AUTHORIZATION);
+    let (scheme, credential) = authorization.split_once(' ').unwrap_or_default();
+    let is_basic = scheme.eq_ignore_ascii_case("basic")
+        && STANDARD.decode(credential).is_ok_and(|decoded| decoded.contains(&b':'));
+    let is_bearer =
+        authorization.trim().split_once(' ').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let has_access_token = query.get("access_token").is_some_and(|token| !token.trim().is_empty());
+    let attempted: Vec<&str> = [
+        (is_basic, "basic"),
+        (is_bearer, "bearer"),
+        (has_access_token, "access_token"),
+        (!peer.certificates.is_empty(), "x509"),
+    ]
+    .into_iter()
+    .filter_map(|(is_attempted, name)| is_attempted.then_some(name))
+    .collect();
+    match attempted.as_slice() {
+        [] => "Authentication failed, no credentials provided".to_owned(),
+        attempted => format!("Authentication failed, attempted: {}", attempted.join(", ")),
+    }
 }
 
 /// The reason why a sender is not authenticated.

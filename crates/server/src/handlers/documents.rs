@@ -42,6 +42,11 @@ impl Document {
         Self { bytes: bytes.into(), hash, modified: SystemTime::now() }
     }
 
+    /// The JSON of the document.
+    pub(crate) fn json(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
     /// The ETag.
     pub(crate) fn etag(&self) -> String {
         format!("\"{}\"", self.hash)

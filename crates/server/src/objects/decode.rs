@@ -11,7 +11,7 @@ use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::print::quote;
 use pintle_value::{Str, Value};
 
-use super::{BuiltIn, ObjectModel, decode_cbor, model};
+use super::{BuiltIn, ObjectModel, Shape, decode_cbor, model};
 use crate::request::negotiate::Encoding;
 use crate::request::query::FieldValidation;
 use crate::request::recorder::Recorder;
@@ -105,6 +105,11 @@ impl<'a> ExpectedKind<'a> {
     pub(crate) fn set_type(&self, value: &mut Value) {
         value.set("kind", self.kind);
         value.set("apiVersion", self.group_version.to_string());
+    }
+
+    /// The shape in which the kind is encoded.
+    pub(crate) fn shape(&self) -> Shape<'a> {
+        self.model.shape(self.schema)
     }
 
     /// Sets the defaults of the kind.

@@ -1,5 +1,5 @@
 //! The filters before the handler of a request: authentication, impersonation, the number of requests in flight, and
-//! authorization. Audit and flow control will come after impersonation.
+//! authorization. Audit comes after authentication, so that it records all later refusals.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicBool;
@@ -14,14 +14,17 @@ use pintle_auth::{AuthenticationError, UserInfo};
 use pintle_locks::Mutex;
 use pintle_registry::ApiError;
 use pintle_value::Str;
+use pintle_value::time::Time;
 use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
 use super::request_end::AnsweredBy;
-use crate::access::{AccessControl, AuthenticationFailure, forbidden_error};
+use crate::access::{AccessControl, AuthenticationFailure, attempted_authentication, attributes, forbidden_error};
 use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster};
 use crate::context::RequestContext;
 use crate::http::Peer;
+use crate::request::audit::{self, AuditStages, AuditedRequest, RequestAudit};
+use crate::request::audit_id::audit_id;
 use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
 use crate::request::in_flight::{InFlightLimits, InFlightRequest, TooManyInFlight};
 use crate::request::info::RequestInfo;
@@ -38,6 +41,8 @@ pub(super) enum Refusal {
     Forbidden(ApiError),
     /// The authorizers could not decide.
     AuthorizationFailed(String),
+    /// An audit event could not be recorded, and nothing may go unrecorded.
+    AuditFailed,
     TooManyInFlight,
     DeadlineExceeded,
 }
@@ -45,7 +50,9 @@ pub(super) enum Refusal {
 impl Refusal {
     pub(super) fn answered_by(&self) -> AnsweredBy {
         match self {
-            Refusal::Error(_) | Refusal::Forbidden(_) | Refusal::AuthorizationFailed(_) => AnsweredBy::AccessControl,
+            Refusal::Error(_) | Refusal::Forbidden(_) | Refusal::AuthorizationFailed(_) | Refusal::AuditFailed => {
+                AnsweredBy::AccessControl
+            }
             Refusal::TooManyInFlight => AnsweredBy::InFlightLimit,
             Refusal::DeadlineExceeded => AnsweredBy::Deadline,
         }
@@ -74,6 +81,8 @@ pub(super) struct Sender {
     /// The WebSocket subprotocols, except the subprotocol that contains the credential. `None` if no subprotocol
     /// contains it.
     pub(super) websocket_protocols: Option<Str>,
+    /// The audit of the request; `None` if it has no events.
+    pub(super) audit: Option<Arc<RequestAudit>>,
 }
 
 fn is_anonymous(user: &UserInfo) -> bool {
@@ -90,6 +99,9 @@ pub(super) struct Arrival {
     pub(super) info: RequestInfo,
     recorder: Recorder,
     deadline: Result<RequestDeadline, ApiError>,
+    audit_id: OnceLock<HeaderValue>,
+    /// The time of the request in audit events, if the server makes any.
+    received: Option<Time>,
 }
 
 impl Arrival {
@@ -105,7 +117,50 @@ impl Arrival {
         let info = RequestInfo::of(&parts.method, parts.uri.path(), &query);
         let started = Instant::from_std(recorder.trace.started());
         let deadline = RequestDeadline::of(&info, &query, started, request_timeout);
-        Self { cluster, access, peer, parts, query, info, recorder, deadline }
+        let received = cluster.audit.as_ref().map(|_| audit::now());
+        let audit_id = OnceLock::new();
+        Self { cluster, access, peer, parts, query, info, recorder, deadline, audit_id, received }
+    }
+
+    /// Begins the audit of the request. The policy decides about it. `user` is `None` if the user is not known.
+    fn begin_audit(&self, user: Option<&UserInfo>, stages: AuditStages) -> Option<Arc<RequestAudit>> {
+        let (auditor, received) = (self.cluster.audit.as_ref()?, self.received?);
+        let decision = auditor.decide(user, &attributes(&self.info, &self.query, &self.info.verb));
+        let request = AuditedRequest {
+            audit_id: self.audit_id.get_or_init(|| audit_id(&self.parts.headers)),
+            uri: &self.parts.uri,
+            headers: &self.parts.headers,
+            info: &self.info,
+            source: self.peer.address,
+            received,
+        };
+        RequestAudit::begin(auditor, decision, stages, &request, user.cloned().unwrap_or_default())
+    }
+
+    /// Begins the audit of a request that is refused before its user is known.
+    fn begin_audit_of_refused(&self, message: impl Into<String>) -> Option<Arc<RequestAudit>> {
+        let audit = self.begin_audit(None, AuditStages::Started)?;
+        audit.set_failure_message(message);
+        Some(audit)
+    }
+
+    /// Begins the audit of a request whose user is authenticated, and records that the request was received.
+    async fn audit_received(&self, user: &UserInfo) -> Result<Option<Arc<RequestAudit>>, Refusal> {
+        let stages = match self.info.is_long_running() {
+            true => AuditStages::StartedAndComplete,
+            false => AuditStages::Complete,
+        };
+        let Some(audit) = self.begin_audit(Some(user), stages) else { return Ok(None) };
+        if audit.records_request() {
+            self.recorder.keep_annotations_with_request();
+        }
+        if audit.received(self.recorder.annotations()).await {
+            return Ok(Some(audit));
+        }
+        if let Some(auditor) = &self.cluster.audit {
+            auditor.metrics().record_rejected();
+        }
+        Err(Refusal::AuditFailed)
     }
 
     /// Logs that the credentials of the request were rejected. The number of these lines is not limited if every
@@ -130,7 +185,10 @@ impl Arrival {
         in_flight: &InFlightLimits,
         sender: &mut Sender,
     ) -> Result<InFlightRequest, Refusal> {
-        let deadline = self.deadline.clone().map_err(Refusal::Error)?;
+        let deadline = self.deadline.clone().map_err(|error| {
+            sender.audit = self.begin_audit_of_refused(error.to_string());
+            Refusal::Error(error)
+        })?;
         let filtered = pin!(self.filter(in_flight, sender));
         deadline.run(filtered).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
     }
@@ -138,7 +196,7 @@ impl Arrival {
     async fn filter(
         &self,
         in_flight: &InFlightLimits,
-        Sender { user, is_unauthenticated, websocket_protocols }: &mut Sender,
+        Sender { user, is_unauthenticated, websocket_protocols, audit }: &mut Sender,
     ) -> Result<InFlightRequest, Refusal> {
         let Self { cluster, access, peer, info, query, recorder, .. } = self;
         let headers = &self.parts.headers;
@@ -163,9 +221,11 @@ impl Arrival {
                     }
                 };
                 metrics.record_authentication(result, "", took);
+                *audit = self.begin_audit_of_refused(attempted_authentication(peer, headers, query));
                 return Err(Refusal::Error(ApiError::Unauthorized));
             }
         }
+        *audit = self.audit_received(user).await?;
         let mut authorization_started = took;
         let impersonated = access.impersonate(user, headers, info, query, metrics).await;
         if !matches!(impersonated, Ok(None) | Err(ApiError::BadRequest(_))) {
@@ -174,6 +234,9 @@ impl Arrival {
             metrics.record_impersonation(mode, authorization_started.saturating_sub(took));
         }
         if let Some(impersonated) = impersonated.map_err(Refusal::Forbidden)? {
+            if let Some(audit) = audit {
+                audit.set_impersonated(&impersonated);
+            }
             *user = impersonated.user;
         }
         let in_flight = in_flight.begin(info, user)?;
@@ -182,6 +245,9 @@ impl Arrival {
         let authorized_at = recorder.trace.step(Step::Authorized);
         let result = AuthorizationResult::of(&authorization);
         metrics.record_authorization(result, authorized_at.saturating_sub(authorization_started));
+        if audit.is_some() {
+            recorder.annotate_authorization(&authorization);
+        }
         match (result, authorization.error) {
             (AuthorizationResult::Allowed, _) => Ok(in_flight),
             (_, Some(error)) => Err(Refusal::AuthorizationFailed(error)),
@@ -200,7 +266,7 @@ impl Arrival {
         body: Incoming,
         observed: Option<Box<ObservedParts>>,
     ) -> Arc<RequestContext> {
-        let Self { cluster, access, peer, mut parts, query, info, recorder, deadline } = self;
+        let Self { cluster, access, peer, mut parts, query, info, recorder, deadline, audit_id, .. } = self;
         // As in upstream, a subprotocol that contains a credential is not negotiated.
         if let Some(protocols) = sender.websocket_protocols
             && let Ok(protocols) = HeaderValue::from_str(&protocols)
@@ -230,7 +296,8 @@ impl Arrival {
             _in_flight: in_flight,
             upgrade: Mutex::new(parts.extensions.remove()),
             long_running: Mutex::default(),
-            audit_id: OnceLock::new(),
+            audit_id,
+            audit: sender.audit,
             recorder,
             conversions: Arc::default(),
             observed,

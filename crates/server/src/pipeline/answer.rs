@@ -22,12 +22,14 @@ use crate::request::log_limit::{LogLimit, Shortened};
 pub(super) struct Answer {
     pub(super) response: Response,
     pub(super) by: AnsweredBy,
+    /// The text of the handler's panic, if it panicked.
+    pub(super) panic: Option<String>,
     pub(super) interference: Interference,
 }
 
 /// Answers a request. A request that a filter has refused does not reach its handler.
 pub(super) async fn answer(request: &Arc<RequestContext>, chain: &HandlerChain, refusal: Option<Refusal>) -> Answer {
-    let mut interference = Interference::None;
+    let (mut interference, mut panic) = (Interference::None, None);
     let refused = |refusal: Refusal| (refusal.answered_by(), refuse(request, refusal));
     let (by, response) = match refusal {
         Some(refusal) => refused(refusal),
@@ -36,22 +38,24 @@ pub(super) async fn answer(request: &Arc<RequestContext>, chain: &HandlerChain, 
                 // The handler has noticed the deadline first.
                 Ok(Ok(Err(_))) if request.is_body_late() => refused(Refusal::DeadlineExceeded),
                 Ok(Ok(Err(_))) if request.is_body_refused() => refused(Refusal::TooManyInFlight),
-                Ok(handled) => (AnsweredBy::Handler, handled_response(request, handled)),
+                Ok(handled) => (AnsweredBy::Handler, handled_response(request, handled, &mut panic)),
                 Err(exceeded) => refused(exceeded.into()),
             }
         }
     };
-    Answer { response, by, interference }
+    Answer { response, by, panic, interference }
 }
 
 /// The response of a handler, which may have failed or panicked. The response ends at the deadline of the request.
 fn handled_response(
     request: &Arc<RequestContext>,
     handled: std::thread::Result<Result<Response, ApiError>>,
+    panic_message: &mut Option<String>,
 ) -> Response {
     let handled = handled.unwrap_or_else(|panic| {
         let (verb, path) = (request.info.verb.as_str(), &request.info.path);
         tracing::error!(verb, path, panic = panic_text(&panic), "Request panicked");
+        *panic_message = Some(panic_text(&panic).to_owned());
         Ok(panic_response())
     });
     let mut response = handled.unwrap_or_else(|error| error_response(request, &error));
@@ -100,10 +104,9 @@ pub(super) fn refuse(request: &RequestContext, refusal: Refusal) -> Response {
                 let unlogged = (unlogged > 0).then_some(unlogged);
                 tracing::error!(error = %Shortened(&error), unlogged, "Failed to authorize a request");
             }
-            let target = request.uri.path_and_query().map_or_else(|| request.uri.path(), |target| target.as_str());
-            let message = format!("Internal Server Error: {}: {error}", quote(target));
-            plain_error(StatusCode::INTERNAL_SERVER_ERROR, &pintle_auth::escape_markup(&message))
+            internal_error(request, &error)
         }
+        Refusal::AuditFailed => internal_error(request, "failed to store audit event"),
         Refusal::TooManyInFlight => {
             let message = "Too many requests, please try again later.";
             let mut response = plain_error(StatusCode::TOO_MANY_REQUESTS, message);
@@ -117,4 +120,11 @@ pub(super) fn refuse(request: &RequestContext, refusal: Refusal) -> Response {
              timeout\",\"reason\":\"Timeout\",\"details\":{},\"code\":504}\n",
         ),
     }
+}
+
+/// The response to a request that fails in a filter (upstream: `responsewriters.InternalError`).
+fn internal_error(request: &RequestContext, error: &str) -> Response {
+    let target = request.uri.path_and_query().map_or_else(|| request.uri.path(), |target| target.as_str());
+    let message = format!("Internal Server Error: {}: {error}", quote(target));
+    plain_error(StatusCode::INTERNAL_SERVER_ERROR, &pintle_auth::escape_markup(&message))
 }

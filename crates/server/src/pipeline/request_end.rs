@@ -17,6 +17,7 @@ use crate::cluster::{DryRun, Outcome, RecordedRequest, RequestSeries, RequestTar
 use crate::context::RequestContext;
 use crate::http::{BodyEnd, Response, UpgradeEnd, header_text};
 use crate::observe::Observers;
+use crate::request::audit::RequestAudit;
 use crate::request::audit_id::AUDIT_ID;
 use crate::request::trace::Step;
 
@@ -48,6 +49,8 @@ struct RequestEnd {
     counted: Option<CountedRequest>,
     /// The line of the access log, if it is enabled.
     log_line: Option<LogLine>,
+    /// The audit of a request whose response is still being sent.
+    audit: Option<Arc<RequestAudit>>,
 }
 
 struct CountedRequest {
@@ -66,7 +69,11 @@ pub(super) fn record_end(request: &Arc<RequestContext>, answered_by: AnsweredBy,
         code: if code == StatusCode::SWITCHING_PROTOCOLS { 0 } else { code.as_u16() },
         counted: count(request, answered_by, &response),
         log_line: tracing::enabled!(tracing::Level::DEBUG).then(|| LogLine::of(request, response.headers())),
+        audit: request.audit.clone(),
     };
+    if let Some(audit) = &request.audit {
+        audit.set_annotations(request.recorder.annotations());
+    }
     if let Some(upgraded) = response.extensions().get::<UpgradeEnd>() {
         upgraded.observe(Box::new(move |ended| end.record(None, ended)));
         return response;
@@ -128,7 +135,9 @@ fn count(request: &RequestContext, answered_by: AnsweredBy, response: &Response)
     let target = counted_target(&recorded, resource, response)?;
     let series = metrics.series(&target);
     if target.is_deprecated_page() || resource.is_some_and(|resource| resource.deprecation.is_some()) {
-        series.record_deprecated();
+        let removed_release = resource.map_or("", |resource| resource.removed_release.as_str());
+        series.record_deprecated(removed_release);
+        request.recorder.annotate_deprecation(removed_release);
     }
     Some(CountedRequest { series, dry_run, has_size: target.has_response_size() })
 }
@@ -176,8 +185,16 @@ impl RequestEnd {
                 "HTTP"
             );
         }
-        if let Some(request) = traced.filter(|_| took >= SLOW) {
+        let traced = traced.filter(|_| took >= SLOW);
+        if let Some(request) = traced {
             log_trace(request, took, self.code);
+        }
+        if let Some(audit) = self.audit {
+            if let Some(request) = traced {
+                request.recorder.annotate_latencies(took);
+                audit.set_annotations(request.recorder.annotations());
+            }
+            audit.complete();
         }
     }
 }

@@ -18,6 +18,7 @@ use super::{ResponseFormat, partial};
 use crate::http::{Body, BodySource, Response};
 use crate::objects::encode::Shape;
 use crate::objects::model;
+use crate::request::audit::RequestAudit;
 use crate::request::negotiate::Transform;
 
 /// Size at which the buffer is sent as a chunk, in bytes.
@@ -64,6 +65,49 @@ struct ListBody {
     /// The chunk in progress.
     buffer: Vec<u8>,
     ended: bool,
+    /// The list for the audit event of the request.
+    audited: Option<AuditedList>,
+}
+
+/// The JSON of a list that an audit event has.
+struct AuditedList {
+    audit: Arc<RequestAudit>,
+    /// Encodes the list; `None` if the client gets the same bytes.
+    encoder: Option<(ResponseFormat, ItemEncoder, ListWriter)>,
+    json: Vec<u8>,
+}
+
+impl AuditedList {
+    fn start(format: &ResponseFormat, head: &ListHead) -> Option<Self> {
+        let audit = format.audit.clone()?;
+        let encoder = (!format.is_audited_form()).then(|| {
+            let audited = format.audited();
+            let (item_encoder, list_writer) = (ItemEncoder::of(&audited), ListWriter::of(&audited, head));
+            (audited, item_encoder, list_writer)
+        });
+        Some(Self { audit, encoder, json: Vec::new() })
+    }
+
+    /// Adds an item. `sent` is the item as the client gets it. Returns false if the list has become too large.
+    fn add(&mut self, object: &Arc<Object>, sent: &[u8]) -> Result<bool, ApiError> {
+        match &mut self.encoder {
+            None => self.json.extend_from_slice(sent),
+            Some((format, item_encoder, list_writer)) => {
+                list_writer.write_item(&mut self.json, |out| item_encoder.write(format, object, out))?;
+            }
+        }
+        Ok(self.json.len() <= self.audit.max_object_size())
+    }
+
+    /// Passes the list on. `sent` is its tail as the client gets it.
+    fn finish(mut self, sent: &[u8]) -> Result<(), ApiError> {
+        match &mut self.encoder {
+            None => self.json.extend_from_slice(sent),
+            Some((_, _, list_writer)) => list_writer.write_tail(&mut self.json)?,
+        }
+        self.audit.set_response_object(self.json.into());
+        Ok(())
+    }
 }
 
 impl ListBody {
@@ -72,7 +116,9 @@ impl ListBody {
         let source = ListObjects::start(format.view.clone(), source).await?;
         let (item_encoder, list_writer) = (ItemEncoder::of(&format), ListWriter::of(&format, head));
         let objects = Vec::new().into_iter();
-        let mut body = Self { format, item_encoder, list_writer, source, objects, buffer: Vec::new(), ended: false };
+        let audited = AuditedList::start(&format, head);
+        let (buffer, ended) = (Vec::new(), false);
+        let mut body = Self { format, item_encoder, list_writer, source, objects, buffer, ended, audited };
         if body.list_writer.needs_lengths() {
             body.add_lengths().await?;
         }
@@ -116,14 +162,25 @@ impl ListBody {
             let Some(object) = self.objects.next() else {
                 let objects = ready!(self.source.poll_next(cx))?;
                 if objects.is_empty() {
+                    let start = self.buffer.len();
                     self.list_writer.write_tail(&mut self.buffer)?;
+                    if let Some(audited) = self.audited.take() {
+                        audited.finish(&self.buffer[start..])?;
+                    }
                     return Poll::Ready(Ok(false));
                 }
                 self.objects = objects.into_iter();
                 continue;
             };
-            let Self { format, item_encoder, list_writer, buffer, .. } = self;
+            let Self { format, item_encoder, list_writer, buffer, audited, .. } = self;
+            let start = buffer.len();
             list_writer.write_item(buffer, |out| item_encoder.write(format, &object, out))?;
+            if let Some(list) = audited
+                && !list.add(&object, &buffer[start..])?
+            {
+                list.audit.omit_objects();
+                *audited = None;
+            }
         }
         Poll::Ready(Ok(true))
     }
@@ -184,8 +241,14 @@ impl ResponseFormat {
     ///
     /// # Errors
     /// Returns an error if lists do not have the format.
-    pub(crate) fn encode_list(&self, head: &ListHead, objects: Vec<Value>) -> Result<Vec<u8>, ApiError> {
+    pub(crate) fn encode_list(&self, head: &ListHead, objects: Vec<Value>) -> Result<Bytes, ApiError> {
         self.check_list()?;
+        let audited = self.audit.as_ref().filter(|_| !self.is_audited_form()).map(|_| objects.clone());
+        let encoded = self.encode_items(head, objects)?;
+        self.record(encoded, |format| format.encode_items(head, audited.unwrap_or_default()))
+    }
+
+    fn encode_items(&self, head: &ListHead, objects: Vec<Value>) -> Result<Vec<u8>, ApiError> {
         let mut list_writer = ListWriter::of(self, head);
         let item = |object| {
             let mut item = Vec::new();

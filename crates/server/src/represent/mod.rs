@@ -13,6 +13,7 @@ mod table;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use pintle_cache::Object;
@@ -26,6 +27,7 @@ use crate::conversion::{VersionView, from_hub};
 use crate::http::{Body, Response};
 use crate::objects::encode::{Shape, encode};
 use crate::objects::model;
+use crate::request::audit::RequestAudit;
 use crate::request::negotiate::{self, Encoding, EndpointRestrictions, MediaTypeOptions, MetaVersion, Transform};
 
 pub(crate) use gzip::{compress, compress_from};
@@ -57,6 +59,8 @@ pub(crate) struct ResponseFormat {
     pub(crate) include: IncludeObject,
     /// The `includeObject` of a table, if it is not a known value.
     unknown_include: Option<String>,
+    /// The audit of the request, if its events have the object of the response.
+    audit: Option<Arc<RequestAudit>>,
 }
 
 impl ResponseFormat {
@@ -122,7 +126,36 @@ impl ResponseFormat {
             media_type,
             include,
             unknown_include,
+            audit: request.audit.clone().filter(|audit| audit.records_response()),
         }
+    }
+
+    /// The format of the same response in audit events.
+    fn audited(&self) -> Self {
+        let media_type = MediaTypeOptions { encoding: Encoding::Json, pretty: false, ..self.media_type };
+        Self { media_type, audit: None, ..self.clone() }
+    }
+
+    /// True if the client gets the same bytes as an audit event.
+    fn is_audited_form(&self) -> bool {
+        self.media_type.encoding == Encoding::Json && !self.media_type.pretty
+    }
+
+    /// Notes an encoded response for the audit event, if the event has it. `encode` encodes it in another format.
+    ///
+    /// # Errors
+    /// The error of `encode`.
+    fn record(
+        &self,
+        encoded: Vec<u8>,
+        encode: impl FnOnce(&Self) -> Result<Vec<u8>, ApiError>,
+    ) -> Result<Bytes, ApiError> {
+        let encoded = Bytes::from(encoded);
+        if let Some(audit) = &self.audit {
+            let json = if self.is_audited_form() { encoded.clone() } else { encode(&self.audited())?.into() };
+            audit.set_response_object(json);
+        }
+        Ok(encoded)
     }
 
     /// Checks the options of a table. As in upstream, this check comes after the object was read or written.
@@ -165,7 +198,11 @@ impl ResponseFormat {
     ///
     /// # Errors
     /// Returns an error if the stored bytes cannot be decoded, or if the format is a format of lists.
-    pub(crate) fn encode_object(&self, object: &Arc<Object>) -> Result<Vec<u8>, ApiError> {
+    pub(crate) fn encode_object(&self, object: &Arc<Object>) -> Result<Bytes, ApiError> {
+        self.record(self.encode_stored(object)?, |format| format.encode_stored(object))
+    }
+
+    fn encode_stored(&self, object: &Arc<Object>) -> Result<Vec<u8>, ApiError> {
         let mut out = Vec::with_capacity(object.json.len() + 64);
         if self.is_stored(Encoding::Json) {
             object.write_json(0, object.revision, &mut out);
@@ -185,15 +222,19 @@ impl ResponseFormat {
             self.write_partial_envelope(version, object, object.revision, &mut out)?;
             return Ok(out);
         }
-        let tree = self.tree(object)?;
-        self.encode_tree(tree)
+        self.encode_transformed(self.tree(object)?)
     }
 
     /// Encodes a single object's tree at the request's version.
     ///
     /// # Errors
     /// Returns an error if the format is a format of lists.
-    pub(crate) fn encode_tree(&self, object: Value) -> Result<Vec<u8>, ApiError> {
+    pub(crate) fn encode_tree(&self, object: Value) -> Result<Bytes, ApiError> {
+        let audited = self.audit.as_ref().filter(|_| !self.is_audited_form()).map(|_| object.clone());
+        self.record(self.encode_transformed(object)?, |format| format.encode_transformed(audited.unwrap_or_default()))
+    }
+
+    fn encode_transformed(&self, object: Value) -> Result<Vec<u8>, ApiError> {
         self.check_table_options()?;
         let MediaTypeOptions { encoding, transform, pretty } = self.media_type;
         let types = &self.cluster.served.catalog;
@@ -264,6 +305,10 @@ pub(crate) fn status_response(
     pretty: bool,
 ) -> Response {
     let shape = Shape::named(&request.cluster.served.catalog, "meta/v1.Status");
+    if let Some(audit) = &request.audit {
+        audit.set_status(status);
+        audit.encode_response_object(|| crate::objects::encode::json(status, shape));
+    }
     respond(code, encoding, encode(status, shape, encoding, pretty))
 }
 
@@ -337,9 +382,22 @@ pub(crate) fn respond_meta(
     endpoint: EndpointRestrictions,
 ) -> Result<Response, ApiError> {
     let media_type = negotiate::output(&request.headers, &request.query, endpoint)?;
-    let bytes =
-        encode(&value, Shape::named(&request.cluster.served.catalog, name), media_type.encoding, media_type.pretty);
-    Ok(respond(StatusCode::OK, media_type.encoding, bytes))
+    let shape = Shape::named(&request.cluster.served.catalog, name);
+    Ok(respond_shaped(request, media_type, StatusCode::OK, &value, shape))
+}
+
+/// Responds with an object in a negotiated format.
+pub(crate) fn respond_shaped(
+    request: &RequestContext,
+    media_type: MediaTypeOptions,
+    code: StatusCode,
+    value: &Value,
+    shape: Shape<'_>,
+) -> Response {
+    if let Some(audit) = &request.audit {
+        audit.encode_response_object(|| crate::objects::encode::json(value, shape));
+    }
+    respond(code, media_type.encoding, encode(value, shape, media_type.encoding, media_type.pretty))
 }
 
 /// Encodes an object of the type `name` as JSON.

@@ -2,6 +2,7 @@
 //! requests in flight, of bytes of bodies, of the work for writes and of log lines. The recorder of warnings and audit
 //! annotations, and the trace of a request's steps. This layer does not depend on the cluster.
 
+pub(crate) mod audit;
 pub(crate) mod audit_id;
 pub(crate) mod body_budget;
 pub(crate) mod deadline;

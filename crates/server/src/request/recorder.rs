@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use http::HeaderValue;
 use pintle_admission::AdmissionRecorder;
+use pintle_auth::Authorization;
 use pintle_locks::Mutex;
+use pintle_value::Str;
 use pintle_value::names::label_key;
 
 use super::trace::RequestTrace;
@@ -16,6 +19,12 @@ use super::trace::RequestTrace;
 const MAX_TOTAL_CHARS: usize = 4096;
 /// Maximum length of a truncated warning, in characters.
 const TRUNCATED_CHARS: usize = 256;
+/// The annotations of the authorizers' decision.
+const DECISION: &str = "authorization.k8s.io/decision";
+const REASON: &str = "authorization.k8s.io/reason";
+/// The annotations of a request for a deprecated API.
+const DEPRECATED: &str = "k8s.io/deprecated";
+const REMOVED_RELEASE: &str = "k8s.io/removed-release";
 /// The number of bytes from which on decoding and encoding are long work. Each of a write's steps then takes several
 /// hundred microseconds.
 const LARGE_BYTES: usize = 64 << 10;
@@ -26,7 +35,9 @@ pub(crate) struct Recorder {
     /// The warnings in the order in which they were added, without duplicates.
     warnings: Mutex<Vec<String>>,
     /// Annotations of the audit event, by key.
-    annotations: Mutex<BTreeMap<String, String>>,
+    annotations: Mutex<BTreeMap<Str, String>>,
+    /// True if the audit event has the body of the request.
+    has_audited_body: AtomicBool,
     /// The steps of the request so far.
     pub(crate) trace: RequestTrace,
     is_large: AtomicBool,
@@ -37,6 +48,12 @@ impl AdmissionRecorder for Recorder {
         let mut warnings = self.warnings.lock();
         if !text.is_empty() && !warnings.contains(&text) {
             warnings.push(text);
+        }
+    }
+
+    fn annotate_with_request(&self, key: &str, value: String) {
+        if self.has_audited_body.load(Ordering::Relaxed) {
+            self.annotate(key, value);
         }
     }
 
@@ -51,17 +68,59 @@ impl AdmissionRecorder for Recorder {
             return;
         }
         let mut annotations = self.annotations.lock();
-        match annotations.entry(key.to_owned()) {
+        match annotations.entry(key.into()) {
             Entry::Vacant(entry) => drop(entry.insert(value)),
             Entry::Occupied(entry) if *entry.get() == value => {}
             Entry::Occupied(entry) => {
-                tracing::warn!(key = entry.key(), "Failed to set audit annotation: it is already set to another value");
+                tracing::warn!(
+                    key = entry.key().as_str(),
+                    "Failed to set audit annotation: it is already set to another value"
+                );
             }
         }
     }
 }
 
 impl Recorder {
+    /// From now on, annotations with parts of the request's body are kept.
+    pub(crate) fn keep_annotations_with_request(&self) {
+        self.has_audited_body.store(true, Ordering::Relaxed);
+    }
+
+    /// Adds the authorizers' decision about the request (upstream: `filters.WithAuthorization`).
+    pub(crate) fn annotate_authorization(&self, authorization: &Authorization) {
+        let (decision, reason) = match authorization {
+            allowed if allowed.is_allowed() => (Some("allow"), &*allowed.reason),
+            Authorization { error: Some(_), .. } => (None, "internal error"),
+            denied => (Some("forbid"), &*denied.reason),
+        };
+        if let Some(decision) = decision {
+            AdmissionRecorder::annotate(self, DECISION, decision.to_owned());
+        }
+        AdmissionRecorder::annotate(self, REASON, reason.to_owned());
+    }
+
+    /// Notes that the requested API is deprecated and will be removed in a release, if that is known (upstream:
+    /// `metrics.MonitorRequest`).
+    pub(crate) fn annotate_deprecation(&self, removed_release: &str) {
+        AdmissionRecorder::annotate(self, DEPRECATED, "true".to_owned());
+        if !removed_release.is_empty() {
+            AdmissionRecorder::annotate(self, REMOVED_RELEASE, removed_release.to_owned());
+        }
+    }
+
+    /// Adds the durations of the steps of a slow request.
+    pub(crate) fn annotate_latencies(&self, total: Duration) {
+        for (key, took) in self.trace.latencies(total) {
+            AdmissionRecorder::annotate(self, key, took);
+        }
+    }
+
+    /// The annotations of the audit event so far.
+    pub(crate) fn annotations(&self) -> BTreeMap<Str, String> {
+        self.annotations.lock().clone()
+    }
+
     /// Records the length of a body or an object that the request has to decode and encode. See
     /// [`set_large`](Self::set_large).
     pub(crate) async fn set_large_by_length(&self, length: usize) -> bool {

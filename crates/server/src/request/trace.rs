@@ -48,7 +48,24 @@ impl Step {
             Step::Handled => "response prepared",
         }
     }
+
+    /// The audit annotation with the duration of the step (upstream: `AuditAnnotationsFromLatencyTrackers`).
+    const fn latency_annotation(self) -> Option<&'static str> {
+        match self {
+            Step::Authenticated => Some("apiserver.latency.k8s.io/authentication"),
+            Step::Impersonated => Some("apiserver.latency.k8s.io/impersonation"),
+            Step::Authorized => Some("apiserver.latency.k8s.io/authorization"),
+            Step::Stored => Some("apiserver.latency.k8s.io/etcd"),
+            Step::Handled => Some("apiserver.latency.k8s.io/serialize-response-object"),
+            Step::BodyReceived | Step::Decoded | Step::Mutated | Step::Validated => None,
+        }
+    }
 }
+
+/// The annotation with the duration of sending the response.
+const WRITE_LATENCY: &str = "apiserver.latency.k8s.io/response-write";
+/// The annotation with the duration of the whole request.
+const TOTAL_LATENCY: &str = "apiserver.latency.k8s.io/total";
 
 /// The times at which a request completed its steps.
 #[derive(Debug)]
@@ -82,18 +99,40 @@ impl RequestTrace {
     /// The steps in the order in which they were completed, each with its own duration, and the time after the last
     /// step.
     pub(crate) fn summary(&self, total: Duration) -> String {
-        let times = Step::ALL.iter().map(|step| (self.steps[*step as usize].load(Ordering::Relaxed), step.name()));
+        let (steps, rest) = self.durations(total);
+        let mut text = String::new();
+        for (step, took) in steps {
+            let _ = write!(text, "{} {}ms, ", step.name(), took.as_millis());
+        }
+        let _ = write!(text, "response sent {}ms", rest.as_millis());
+        text
+    }
+
+    /// The audit annotations with the durations of the steps, in Go's format.
+    pub(crate) fn latencies(&self, total: Duration) -> impl Iterator<Item = (&'static str, String)> {
+        let (steps, rest) = self.durations(total);
+        let steps = steps.into_iter().filter_map(|(step, took)| Some((step.latency_annotation()?, took)));
+        let whole = [(WRITE_LATENCY, rest), (TOTAL_LATENCY, total)];
+        steps.chain(whole).filter(|(_, took)| !took.is_zero()).map(|(key, took)| {
+            let nanos = i64::try_from(took.as_nanos()).unwrap_or(i64::MAX);
+            (key, pintle_value::time::Duration(nanos).to_string())
+        })
+    }
+
+    /// The steps in the order in which they were completed, each with its own duration, and the time after the last
+    /// step.
+    fn durations(&self, total: Duration) -> (Vec<(Step, Duration)>, Duration) {
+        let times = Step::ALL.iter().map(|step| (self.steps[*step as usize].load(Ordering::Relaxed), *step));
         let mut reached: Vec<_> = times.filter(|(micros, _)| *micros > 0).collect();
         // The sort is stable, so steps in the same microsecond stay in the order of the handler chain.
         reached.sort_by_key(|(micros, _)| *micros);
-        let (mut before, mut text) = (Duration::ZERO, String::new());
-        for (micros, name) in reached {
+        let mut before = Duration::ZERO;
+        let steps = reached.into_iter().map(|(micros, step)| {
             let at = Duration::from_micros(micros.into());
-            let _ = write!(text, "{name} {}ms, ", at.saturating_sub(before).as_millis());
-            before = at;
-        }
-        let _ = write!(text, "response sent {}ms", total.saturating_sub(before).as_millis());
-        text
+            (step, at.saturating_sub(std::mem::replace(&mut before, at)))
+        });
+        let steps = steps.collect();
+        (steps, total.saturating_sub(before))
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) async fn create(request: &RequestContext, resource: &Arc<Resource>) -
     let expected = ExpectedKind::of(resource);
     let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
     expected.set_defaults(&mut object);
+    request.audit_object(&object, expected.shape());
     pintle_budget::check().map_err(budget_error)?;
     metadata::wipe_system_fields(&mut object);
     metadata::ensure_namespace(&mut object, resource, &request.info.namespace)?;

@@ -21,15 +21,15 @@ use pintle_value::metadata::MANAGED_FIELDS;
 use super::managed_fields::ManagedFieldsUpdater;
 use super::metadata;
 use super::patch::{PatchRequest, check_patch_type};
-use super::subresource::respond_encoded;
 use super::update::{GuaranteedUpdate, SubresourceView, ValidationRules};
 use crate::context::RequestContext;
 use crate::conversion::{VersionView, from_hub};
 use crate::http::Response;
 use crate::objects::decode::{ExpectedKind, decode};
+use crate::objects::encode::Shape;
 use crate::objects::{Routing, model};
 use crate::read::{find, wait_until_fresh};
-use crate::represent::ResponseFormat;
+use crate::represent::{ResponseFormat, respond_shaped};
 use crate::request::negotiate::{self, EndpointRestrictions, MediaTypeOptions, Transform};
 use crate::request::query::{WriteOptions, WriteVerb};
 
@@ -77,6 +77,7 @@ impl ScaleRequest<'_> {
         let options = WriteOptions::read(&request.query, WriteVerb::Update)?;
         let encoding = negotiate::input(&request.headers, request.endpoint())?;
         let mut sent = decode(request.decoding(), &body, encoding, expected, options.field_validation)?;
+        request.audit_object(&sent, expected.shape());
         let update = GuaranteedUpdate::for_request(request, resource, &options);
         metadata::ensure_namespace(&mut sent, resource, &update.namespace)?;
         metadata::check_name(&sent, &update.name, &update.namespace)?;
@@ -147,7 +148,10 @@ impl ScaleRequest<'_> {
         let scale = scale_of(&from_hub(self.resource, object), self.paths).map_err(scale_error)?;
         let media_type = self.negotiate()?;
         match media_type.transform {
-            None => Ok(respond_encoded(media_type, StatusCode::OK, &scale, self.expected.schema)),
+            None => {
+                let shape = Shape::Typed(&self.expected.schema.types, self.expected.schema.root);
+                Ok(respond_shaped(self.request, media_type, StatusCode::OK, &scale, shape))
+            }
             Some(Transform::PartialList(_)) => {
                 let package = if self.paths.built_in { "autoscaling" } else { "v1" };
                 Err(ApiError::NotAcceptable(format!(

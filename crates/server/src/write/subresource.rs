@@ -17,11 +17,11 @@ use super::update::update;
 use crate::context::RequestContext;
 use crate::http::Response;
 use crate::objects::decode::{ExpectedKind, decode};
-use crate::objects::encode::{Shape, encode};
+use crate::objects::encode::Shape;
 use crate::objects::model;
 use crate::read::get;
-use crate::represent::respond;
-use crate::request::negotiate::{self, MediaTypeOptions};
+use crate::represent::respond_shaped;
+use crate::request::negotiate;
 use crate::request::query::{WriteOptions, WriteVerb};
 
 /// Handles a request for a subresource.
@@ -60,6 +60,7 @@ pub(crate) async fn subresource(
             let body = request.body().await?;
             let options = WriteOptions::read(&request.query, WriteVerb::Create)?;
             let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
+            request.audit_object(&object, expected.shape());
             metadata::ensure_namespace(&mut object, resource, &request.info.namespace)?;
             ManagedFieldsUpdater::for_request(request, &expected, &options).create(&mut object);
             run_action(request, resource, *action, object, &options).await
@@ -76,16 +77,5 @@ pub(crate) fn respond_typed(
     schema: &Schema,
 ) -> Result<Response, ApiError> {
     let accepted = negotiate::output(&request.headers, &request.query, request.endpoint())?;
-    Ok(respond_encoded(accepted, code, value, schema))
-}
-
-/// Responds with an object that is encoded by a schema, in a negotiated format.
-pub(crate) fn respond_encoded(
-    accepted: MediaTypeOptions,
-    code: StatusCode,
-    value: &Value,
-    schema: &Schema,
-) -> Response {
-    let bytes = encode(value, Shape::Typed(&schema.types, schema.root), accepted.encoding, accepted.pretty);
-    respond(code, accepted.encoding, bytes)
+    Ok(respond_shaped(request, accepted, code, value, Shape::Typed(&schema.types, schema.root)))
 }

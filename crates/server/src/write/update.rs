@@ -42,10 +42,11 @@ pub(crate) async fn update(request: &RequestContext, resource: &Arc<Resource>) -
     let encoding = negotiate::input(&request.headers, model(resource).endpoint(request.endpoint()))?;
     let expected = ExpectedKind::of(resource);
     let mut object = decode(request.decoding(), &body, encoding, &expected, options.field_validation)?;
+    expected.set_defaults(&mut object);
+    request.audit_object(&object, expected.shape());
     let update = GuaranteedUpdate::for_request(request, resource, &options);
     metadata::ensure_namespace(&mut object, resource, &update.namespace)?;
     metadata::check_name(&object, &update.name, &update.namespace)?;
-    expected.set_defaults(&mut object);
     metadata::dedup_owner_references(&mut object, &request.recorder, false);
     let managed_fields = ManagedFieldsUpdater::for_request(request, &expected, &options);
     let compute = |live: &Value| {

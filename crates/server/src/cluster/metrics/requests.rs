@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_locks::Mutex;
 use pintle_metrics::{Buckets, Counter, Exposition, Family, Gauge, Histogram, Kind, Stability};
+use pintle_value::Str;
 
 use super::labels::{DryRun, RequestLabels};
 
@@ -55,7 +55,8 @@ pub(crate) struct RequestSeries {
     long_running: OnceLock<Gauge>,
     terminations: CodeCounters,
     aborts: Counter,
-    deprecated: AtomicBool,
+    /// The release that removes the requested API, if the API is deprecated; empty if the release is not known.
+    deprecated: OnceLock<Str>,
 }
 
 /// The outcome of a request.
@@ -93,9 +94,9 @@ impl RequestSeries {
         self.aborts.inc();
     }
 
-    /// Records that the requested API is deprecated.
-    pub(crate) fn record_deprecated(&self) {
-        self.deprecated.store(true, Ordering::Relaxed);
+    /// Records that the requested API is deprecated, and will be removed in a release, if that is known.
+    pub(crate) fn record_deprecated(&self, removed_release: &str) {
+        self.deprecated.get_or_init(|| removed_release.into());
     }
 
     /// The number of long-running requests.
@@ -186,10 +187,8 @@ fn write_series(labels: &RequestLabels, series: &RequestSeries, out: &mut Exposi
         )
         .value(&request, series.aborts.get() as f64);
     }
-    if series.deprecated.load(Ordering::Relaxed) {
-        // No served built-in version has a release in which it is removed, and upstream knows no such release of custom
-        // resources.
-        let labels = [&resource[..], &[("removed_release", "")]].concat();
+    if let Some(removed_release) = series.deprecated.get() {
+        let labels = [&resource[..], &[("removed_release", removed_release.as_str())]].concat();
         out.family(
             "apiserver_requested_deprecated_apis",
             Kind::Gauge,
@@ -232,7 +231,7 @@ mod tests {
     fn series_show_what_was_recorded_and_nothing_else() {
         check(|_| (), &[]);
         check(RequestSeries::record_abort, &["apiserver_request_aborts_total{} 1"]);
-        check(RequestSeries::record_deprecated, &["apiserver_requested_deprecated_apis{} 1"]);
+        check(|series| series.record_deprecated("1.38"), &["apiserver_requested_deprecated_apis{} 1"]);
         check(|series| series.record_termination(504), &["apiserver_request_terminations_total{} 1"]);
         check(|series| series.record_dropped(DryRun::None, 429), &["apiserver_request_total{} 1"]);
         check(|series| series.long_running().add(2), &["apiserver_longrunning_requests{} 2"]);

@@ -23,6 +23,7 @@ pub(super) async fn delete_options(request: &RequestContext) -> Result<DeleteOpt
     let expected = ExpectedKind::of_type(group_version, "DeleteOptions", &schema);
     let (value, _) = decode_strict(&body, encoding, &expected, &check_is_delete_options)
         .map_err(|error| ApiError::BadRequest(error.message(|| String::from_utf8_lossy(&body).into_owned())))?;
+    request.audit_object(&value, expected.shape());
     DeleteOptions::from_body(&value, request.cluster.gates())
 }
 

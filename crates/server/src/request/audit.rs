@@ -1,0 +1,336 @@
+//! The audit of one request: its events at each stage (upstream: `apiserver/pkg/audit/request.go`,
+//! `endpoints/filters/audit.go`).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use pintle_audit::{
+    AuditDecision, Auditor, AuthenticationMetadata, Event, Level, ObjectReference, ResponseStatus, Stage, StatusCause,
+    StatusDetails, without_managed_fields,
+};
+use pintle_auth::{Impersonation, ImpersonationMode, UserInfo};
+use pintle_locks::Mutex;
+use pintle_value::time::Time;
+use pintle_value::{Str, Value, ip};
+
+use super::info::RequestInfo;
+
+/// Maximum length of a user agent in events, in bytes.
+const MAX_USER_AGENT: usize = 1024;
+/// The end of a user agent that is too long.
+const TRUNCATED: &str = "...TRUNCATED";
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+
+/// A request whose events are recorded.
+pub(crate) struct RequestAudit {
+    auditor: Arc<Auditor>,
+    decision: AuditDecision,
+    stages: AuditStages,
+    /// The event of the next stage, except its stage and its time.
+    event: Mutex<Event>,
+    /// True after the last event.
+    has_ended: AtomicBool,
+    /// True if the object of the response is larger than its maximum.
+    has_large_object: AtomicBool,
+}
+
+/// The stages that the end of a request has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuditStages {
+    /// `ResponseComplete`.
+    Complete,
+    /// `ResponseStarted` and `ResponseComplete`, because the request is long-running.
+    StartedAndComplete,
+    /// `ResponseStarted`, because a filter before audit refuses the request.
+    Started,
+}
+
+/// The parts of a request that its events have.
+pub(crate) struct AuditedRequest<'r> {
+    pub(crate) audit_id: &'r HeaderValue,
+    pub(crate) uri: &'r Uri,
+    pub(crate) headers: &'r HeaderMap,
+    pub(crate) info: &'r RequestInfo,
+    pub(crate) source: Option<SocketAddr>,
+    pub(crate) received: Time,
+}
+
+impl RequestAudit {
+    /// The audit of a request about which the policy has decided; `None` if it has no events.
+    pub(crate) fn begin(
+        auditor: &Arc<Auditor>,
+        decision: AuditDecision,
+        stages: AuditStages,
+        request: &AuditedRequest<'_>,
+        user: UserInfo,
+    ) -> Option<Arc<Self>> {
+        if decision.level == Level::None {
+            return None;
+        }
+        let AuditedRequest { audit_id, uri, headers, info, source, received } = request;
+        let user_agent = headers.get(USER_AGENT).map(|value| go_text(value.as_bytes())).unwrap_or_default();
+        let event = Event {
+            level: decision.level,
+            audit_id: go_text(audit_id.as_bytes()).into(),
+            request_uri: uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+            verb: info.verb.clone(),
+            user,
+            source_ips: source_ips(headers, *source),
+            user_agent: bounded_user_agent(user_agent).into(),
+            object_ref: info.is_resource.then(|| ObjectReference {
+                resource: info.resource.clone(),
+                namespace: info.namespace.clone(),
+                name: info.name.clone(),
+                api_group: info.group.clone(),
+                api_version: info.version.clone(),
+                subresource: info.subresource.clone(),
+                ..ObjectReference::default()
+            }),
+            request_received_timestamp: *received,
+            ..Event::default()
+        };
+        Some(Arc::new(Self {
+            auditor: auditor.clone(),
+            decision,
+            stages,
+            event: Mutex::new(event),
+            has_ended: AtomicBool::new(false),
+            has_large_object: AtomicBool::new(false),
+        }))
+    }
+
+    /// True if the events have the object of the request.
+    pub(crate) fn records_request(&self) -> bool {
+        self.decision.level >= Level::Request
+    }
+
+    /// True if the events have the object of the response.
+    pub(crate) fn records_response(&self) -> bool {
+        self.decision.level >= Level::RequestResponse
+    }
+
+    /// Sets the user that the request acts as (`LogImpersonatedUser`).
+    pub(crate) fn set_impersonated(&self, impersonation: &Impersonation) {
+        let mut event = self.event.lock();
+        event.impersonated_user = Some(impersonation.user.clone());
+        if impersonation.mode != ImpersonationMode::Legacy {
+            let constraint = format!("impersonate:{}", impersonation.mode.name()).into();
+            event.authentication_metadata = Some(AuthenticationMetadata { impersonation_constraint: constraint });
+        }
+    }
+
+    /// Sets the object of the request (`LogRequestObject`). `json` encodes it.
+    pub(crate) fn set_request_object(&self, object: &Value, json: impl FnOnce(&Value) -> Vec<u8>) {
+        let json = self.records_request().then(|| self.recorded(json(object).into()));
+        let mut event = self.event.lock();
+        let Event { object_ref, request_object, .. } = &mut *event;
+        let reference = object_ref.get_or_insert_default();
+        for (field, name) in [
+            (&mut reference.namespace, "namespace"),
+            (&mut reference.name, "name"),
+            (&mut reference.uid, "uid"),
+            (&mut reference.resource_version, "resourceVersion"),
+        ] {
+            if field.is_empty() {
+                *field = object.str_at(&["metadata", name]).into();
+            }
+        }
+        *request_object = json;
+    }
+
+    /// Sets the patch of the request, or another object without metadata (`LogRequestPatch`).
+    pub(crate) fn set_patch(&self, patch: impl FnOnce() -> Bytes) {
+        if self.records_request() {
+            let patch = patch();
+            self.event.lock().request_object = Some(patch);
+        }
+    }
+
+    /// Sets the status of the response from a `Status` (`LogResponseObject`).
+    pub(crate) fn set_status(&self, status: &Value) {
+        self.event.lock().response_status = Some(response_status(status));
+    }
+
+    /// Sets a failure without a `Status`.
+    pub(crate) fn set_failure_message(&self, message: impl Into<String>) {
+        let status = ResponseStatus { message: message.into(), ..ResponseStatus::default() };
+        self.event.lock().response_status = Some(status);
+    }
+
+    /// Sets the JSON of the response's object, if the events have it.
+    pub(crate) fn set_response_object(&self, json: Bytes) {
+        if self.records_response() {
+            let json = self.recorded(json);
+            self.event.lock().response_object = Some(json);
+        }
+    }
+
+    /// Encodes the response's object, if the events have it.
+    pub(crate) fn encode_response_object(&self, json: impl FnOnce() -> Vec<u8>) {
+        if self.records_response() {
+            self.set_response_object(json().into());
+        }
+    }
+
+    /// Maximum size of the response's object, in bytes. An event with a larger object lacks its objects in the end.
+    pub(crate) fn max_object_size(&self) -> usize {
+        self.auditor.max_object_size()
+    }
+
+    /// Omits the objects from the last event, because the object of the response is too large.
+    pub(crate) fn omit_objects(&self) {
+        self.has_large_object.store(true, Ordering::Relaxed);
+    }
+
+    /// The JSON of an object as the events have it.
+    fn recorded(&self, json: Bytes) -> Bytes {
+        match self.decision.omit_managed_fields.then(|| without_managed_fields(&json)).flatten() {
+            Some(json) => json.into(),
+            None => json,
+        }
+    }
+
+    /// Records that a request was received. Returns false if it has to be refused, because its event is not recorded.
+    pub(crate) async fn received(&self, annotations: BTreeMap<Str, String>) -> bool {
+        if self.decision.omit_stages.contains(Stage::RequestReceived) {
+            return true;
+        }
+        let event = self.event.lock().clone();
+        let stage_timestamp = event.request_received_timestamp;
+        self.auditor.process(Event { stage: Stage::RequestReceived, stage_timestamp, annotations, ..event }).await
+    }
+
+    /// Notes that the head of a response is ready, and records that if the request has the stage.
+    pub(crate) async fn started(&self, code: StatusCode, annotations: BTreeMap<Str, String>) {
+        let event = {
+            let mut event = self.event.lock();
+            event.response_status.get_or_insert_default().code = code.as_u16();
+            event.annotations = annotations;
+            let is_recorded =
+                self.stages != AuditStages::Complete && !self.decision.omit_stages.contains(Stage::ResponseStarted);
+            is_recorded.then(|| event.clone())
+        };
+        if let Some(event) = event {
+            self.auditor.process(Event { stage: Stage::ResponseStarted, stage_timestamp: now(), ..event }).await;
+        }
+    }
+
+    /// Sets the annotations of the last event.
+    pub(crate) fn set_annotations(&self, annotations: BTreeMap<Str, String>) {
+        self.event.lock().annotations = annotations;
+    }
+
+    /// The event of the end of a request, if it has one.
+    fn take_last(&self, stage: Stage) -> Option<Event> {
+        let is_recorded = self.stages != AuditStages::Started && !self.decision.omit_stages.contains(stage);
+        (is_recorded && !self.has_ended.swap(true, Ordering::Relaxed)).then(|| {
+            let mut event = std::mem::take(&mut *self.event.lock());
+            if self.has_large_object.load(Ordering::Relaxed) {
+                event.truncate();
+            }
+            Event { stage, stage_timestamp: now(), ..event }
+        })
+    }
+
+    /// Records that a response is complete. The caller need not wait until the event is sent.
+    pub(crate) fn complete(&self) {
+        if let Some(event) = self.take_last(Stage::ResponseComplete) {
+            self.auditor.process_detached(event);
+        }
+    }
+
+    /// Records that a response is complete, before the client gets its end.
+    pub(crate) async fn complete_before_answer(&self) {
+        if let Some(event) = self.take_last(Stage::ResponseComplete) {
+            self.auditor.process(event).await;
+        }
+    }
+
+    /// Records that the handler has panicked. This is the last event of the request.
+    pub(crate) async fn panicked(&self, text: &str, annotations: BTreeMap<Str, String>) {
+        let Some(event) = self.take_last(Stage::Panic) else { return };
+        let status = ResponseStatus {
+            status: "Failure".into(),
+            message: format!("APIServer panic'd: {text}"),
+            reason: "InternalError".into(),
+            details: None,
+            code: 500,
+        };
+        self.auditor.process(Event { response_status: Some(status), annotations, ..event }).await;
+    }
+}
+
+/// The time of an event.
+pub(crate) fn now() -> Time {
+    std::time::SystemTime::now().into()
+}
+
+/// A text as Go's JSON encoder writes it: each byte that is not UTF-8 becomes a replacement character.
+fn go_text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(std::iter::repeat_n('\u{fffd}', chunk.invalid().len()));
+    }
+    text
+}
+
+fn bounded_user_agent(mut user_agent: String) -> String {
+    if user_agent.len() > MAX_USER_AGENT {
+        user_agent.truncate(user_agent.floor_char_boundary(MAX_USER_AGENT));
+        user_agent.push_str(TRUNCATED);
+    }
+    user_agent
+}
+
+/// The addresses from which a request comes (`net.SourceIPs`): the client and its proxies in order, the connection's
+/// peer last.
+fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<Str> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut addresses: Vec<_> =
+        text(FORWARDED_FOR).split(',').filter_map(|text| ip::parse_sloppy(text.trim())).collect();
+    if let Some(real) = ip::parse_sloppy(text(REAL_IP)).filter(|real| !addresses.contains(real)) {
+        addresses.push(real);
+    }
+    if let Some(peer) = peer.map(|peer| peer.ip().to_canonical()).filter(|peer| addresses.last() != Some(peer)) {
+        addresses.push(peer);
+    }
+    addresses.into_iter().map(|address| Str::from(address.to_string())).collect()
+}
+
+/// The fields of a `Status` that events have.
+fn response_status(status: &Value) -> ResponseStatus {
+    let code = status.int_at(&["code"]).and_then(|code| u16::try_from(code).ok()).unwrap_or_default();
+    let details = status.get("details").filter(|details| !details.is_null()).map(|details| StatusDetails {
+        name: details.str_at(&["name"]).into(),
+        group: details.str_at(&["group"]).into(),
+        kind: details.str_at(&["kind"]).into(),
+        uid: details.str_at(&["uid"]).into(),
+        causes: details
+            .items_at(&["causes"])
+            .iter()
+            .map(|cause| StatusCause {
+                reason: cause.str_at(&["reason"]).into(),
+                message: cause.str_at(&["message"]).to_owned(),
+                field: cause.str_at(&["field"]).to_owned(),
+            })
+            .collect(),
+        retry_after_seconds: details
+            .int_at(&["retryAfterSeconds"])
+            .and_then(|seconds| i32::try_from(seconds).ok())
+            .unwrap_or_default(),
+    });
+    ResponseStatus {
+        status: status.str_at(&["status"]).into(),
+        message: status.str_at(&["message"]).to_owned(),
+        reason: status.str_at(&["reason"]).into(),
+        details,
+        code,
+    }
+}
