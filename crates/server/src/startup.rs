@@ -253,16 +253,16 @@ impl ApiServer {
             flags: config.flags.map(Flags::new),
             service_accounts: config.service_accounts,
         };
-        let cluster = Arc::new(Cluster::new(
+        let cluster = Cluster::new(
             ServedKinds::new(catalog.clone(), built_in, registry, &gates),
             Stores { main: config.store, cache, overrides, encoder: config.encoder, indexers },
             settings,
             Outbound::new(config.kubelets, config.aggregation, config.egress, &gates),
             Limits::new(config.memory, config.limits.max_body_bytes_in_flight),
-            config.audit,
             Lifecycle::new(config.recovery, running.election.clone(), storage_versions),
             config.clock,
-        ));
+        );
+        let cluster = Arc::new(cluster.with_audit(config.audit));
         start_memory_task(&cluster);
         let webhooks = AdmissionWebhooks::load(&cluster, &plugins).map_err(|(name, error)| {
             ClusterError::Admission(ConfigurationError::UnreadablePlugin { name, error: error.to_string() })

@@ -1,5 +1,7 @@
 //! Parses URLs with the syntax and errors of Go's `net/url`.
 
+use std::borrow::Cow;
+
 use crate::netip::parse_address;
 use crate::print::quote;
 
@@ -237,6 +239,15 @@ pub fn escape_path(path: &str) -> String {
         }
     }
     out
+}
+
+/// An encoded path as Go shows it again: as it was written if it is written correctly, otherwise encoded anew.
+#[must_use]
+pub fn escaped_path(path: &str) -> Cow<'_, str> {
+    match is_valid_path(path) {
+        true => Cow::Borrowed(path),
+        false => Cow::Owned(escape_path(&unescape(path, Part::Other).unwrap_or_else(|_| path.to_owned()))),
+    }
 }
 
 impl Url {

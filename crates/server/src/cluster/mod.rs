@@ -128,7 +128,6 @@ impl Cluster {
         settings: Settings,
         outbound: Outbound,
         limits: Limits,
-        audit: Option<Arc<Auditor>>,
         lifecycle: Lifecycle,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -144,13 +143,18 @@ impl Cluster {
             remote_discovery: RwLock::default(),
             remote_changed: watch::Sender::new(()),
             remote_openapi: RwLock::default(),
-            audit,
+            audit: None,
             lifecycle,
             admission: RwLock::default(),
             clock,
             metrics: Metrics::new(&settings.gates),
             settings,
         }
+    }
+
+    /// Records requests, if there is an auditor.
+    pub(crate) fn with_audit(self, audit: Option<Arc<Auditor>>) -> Self {
+        Self { audit, ..self }
     }
 
     /// The feature gates.

@@ -134,7 +134,7 @@ impl Arrival {
             source: self.peer.address,
             received,
         };
-        RequestAudit::begin(auditor, decision, stages, &request, user.cloned().unwrap_or_default())
+        RequestAudit::begin(auditor, decision, stages, || request.event(user.cloned().unwrap_or_default()))
     }
 
     /// Begins the audit of a request that is refused before its user is known.

@@ -16,6 +16,7 @@ use pintle_audit::{
 use pintle_auth::{Impersonation, ImpersonationMode, UserInfo};
 use pintle_locks::Mutex;
 use pintle_value::time::Time;
+use pintle_value::url::escaped_path;
 use pintle_value::{Str, Value, ip};
 
 use super::info::RequestInfo;
@@ -51,7 +52,7 @@ pub(crate) enum AuditStages {
     Started,
 }
 
-/// The parts of a request that its events have.
+/// The parts of a client's request that its events have.
 pub(crate) struct AuditedRequest<'r> {
     pub(crate) audit_id: &'r HeaderValue,
     pub(crate) uri: &'r Uri,
@@ -61,28 +62,18 @@ pub(crate) struct AuditedRequest<'r> {
     pub(crate) received: Time,
 }
 
-impl RequestAudit {
-    /// The audit of a request about which the policy has decided; `None` if it has no events.
-    pub(crate) fn begin(
-        auditor: &Arc<Auditor>,
-        decision: AuditDecision,
-        stages: AuditStages,
-        request: &AuditedRequest<'_>,
-        user: UserInfo,
-    ) -> Option<Arc<Self>> {
-        if decision.level == Level::None {
-            return None;
-        }
-        let AuditedRequest { audit_id, uri, headers, info, source, received } = request;
-        let user_agent = headers.get(USER_AGENT).map(|value| go_text(value.as_bytes())).unwrap_or_default();
-        let event = Event {
-            level: decision.level,
+impl AuditedRequest<'_> {
+    /// The event of a request from a user.
+    pub(crate) fn event(&self, user: UserInfo) -> Event {
+        let Self { audit_id, uri, headers, info, source, received } = self;
+        let user_agent = headers.get(USER_AGENT).map(|value| bounded_user_agent(value.as_bytes())).unwrap_or_default();
+        Event {
             audit_id: go_text(audit_id.as_bytes()).into(),
-            request_uri: uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+            request_uri: request_uri(uri),
             verb: info.verb.clone(),
             user,
             source_ips: source_ips(headers, *source),
-            user_agent: bounded_user_agent(user_agent).into(),
+            user_agent: user_agent.into(),
             object_ref: info.is_resource.then(|| ObjectReference {
                 resource: info.resource.clone(),
                 namespace: info.namespace.clone(),
@@ -94,15 +85,30 @@ impl RequestAudit {
             }),
             request_received_timestamp: *received,
             ..Event::default()
-        };
-        Some(Arc::new(Self {
-            auditor: auditor.clone(),
-            decision,
-            stages,
-            event: Mutex::new(event),
-            has_ended: AtomicBool::new(false),
-            has_large_object: AtomicBool::new(false),
-        }))
+        }
+    }
+}
+
+impl RequestAudit {
+    /// The audit of a request about which the policy has decided; `None` if it has no events. `event` makes the event of
+    /// its first stage.
+    pub(crate) fn begin(
+        auditor: &Arc<Auditor>,
+        decision: AuditDecision,
+        stages: AuditStages,
+        event: impl FnOnce() -> Event,
+    ) -> Option<Arc<Self>> {
+        (decision.level != Level::None).then(|| {
+            let event = Event { level: decision.level, ..event() };
+            Arc::new(Self {
+                auditor: auditor.clone(),
+                decision,
+                stages,
+                event: Mutex::new(event),
+                has_ended: AtomicBool::new(false),
+                has_large_object: AtomicBool::new(false),
+            })
+        })
     }
 
     /// True if the events have the object of the request.
@@ -281,12 +287,21 @@ fn go_text(bytes: &[u8]) -> String {
     text
 }
 
-fn bounded_user_agent(mut user_agent: String) -> String {
-    if user_agent.len() > MAX_USER_AGENT {
-        user_agent.truncate(user_agent.floor_char_boundary(MAX_USER_AGENT));
-        user_agent.push_str(TRUNCATED);
+/// The path and the query as Go shows them (`URL.RequestURI`).
+fn request_uri(uri: &Uri) -> String {
+    let mut text = escaped_path(uri.path()).into_owned();
+    if let Some(query) = uri.query() {
+        text.push('?');
+        text.push_str(query);
     }
-    user_agent
+    text
+}
+
+fn bounded_user_agent(user_agent: &[u8]) -> String {
+    match user_agent.get(..MAX_USER_AGENT) {
+        Some(start) if user_agent.len() > MAX_USER_AGENT => go_text(start) + TRUNCATED,
+        _ => go_text(user_agent),
+    }
 }
 
 /// The addresses from which a request comes (`net.SourceIPs`): the client and its proxies in order, the connection's
@@ -332,5 +347,53 @@ fn response_status(status: &Value) -> ResponseStatus {
         reason: status.str_at(&["reason"]).into(),
         details,
         code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_are_shown_as_go_shows_them() {
+        for (uri, expect) in [
+            ("/api/v1/pods?limit=1&x=%20|", "/api/v1/pods?limit=1&x=%20|"),
+            ("/a%2Fb/c'(d)*[e]", "/a%2Fb/c'(d)*[e]"),
+            ("/a|b%2Fc!", "/a%7Cb/c%21"),
+            ("/unknown?", "/unknown?"),
+            ("http://host/x?y", "/x?y"),
+        ] {
+            assert_eq!(request_uri(&uri.parse().unwrap()), expect);
+        }
+    }
+
+    #[test]
+    fn user_agents_are_cut_in_bytes() {
+        assert_eq!(bounded_user_agent(&[b'a'; 1024]), "a".repeat(1024));
+        assert_eq!(bounded_user_agent(&[b'a'; 1025]), "a".repeat(1024) + TRUNCATED);
+        let cut = "a".repeat(1022) + "\u{20ac}";
+        assert_eq!(bounded_user_agent(cut.as_bytes()), "a".repeat(1022) + "\u{fffd}\u{fffd}" + TRUNCATED);
+        assert_eq!(bounded_user_agent(b"a\xff\xfeb"), "a\u{fffd}\u{fffd}b");
+    }
+
+    #[test]
+    fn source_addresses_are_those_of_the_client_and_its_proxies() {
+        let check = |headers: &[(HeaderName, &'static str)], expect: &[&str]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(name, HeaderValue::from_static(value));
+            }
+            let found = source_ips(&map, Some(([127, 0, 0, 1], 80).into()));
+            assert_eq!(found, expect, "{map:?}");
+        };
+        check(&[], &["127.0.0.1"]);
+        check(
+            &[(FORWARDED_FOR, "1.2.3.4, x, ::ffff:5.6.7.8,010.0.0.1")],
+            &["1.2.3.4", "5.6.7.8", "10.0.0.1", "127.0.0.1"],
+        );
+        check(&[(FORWARDED_FOR, "1.2.3.4"), (FORWARDED_FOR, "1.2.3.5")], &["1.2.3.4", "127.0.0.1"]);
+        check(&[(FORWARDED_FOR, "1.2.3.4"), (REAL_IP, "1.2.3.4")], &["1.2.3.4", "127.0.0.1"]);
+        check(&[(REAL_IP, "FE80::0:1")], &["fe80::1", "127.0.0.1"]);
+        check(&[(FORWARDED_FOR, "1.2.3.4,127.0.0.1")], &["1.2.3.4", "127.0.0.1"]);
     }
 }

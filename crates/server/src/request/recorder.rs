@@ -100,6 +100,12 @@ impl Recorder {
         AdmissionRecorder::annotate(self, REASON, reason.to_owned());
     }
 
+    /// Adds the decision about a write of the server itself, which may do everything.
+    pub(crate) fn annotate_allowed(&self) {
+        AdmissionRecorder::annotate(self, DECISION, "allow".to_owned());
+        AdmissionRecorder::annotate(self, REASON, String::new());
+    }
+
     /// Notes that the requested API is deprecated and will be removed in a release, if that is known (upstream:
     /// `metrics.MonitorRequest`).
     pub(crate) fn annotate_deprecation(&self, removed_release: &str) {

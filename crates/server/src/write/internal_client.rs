@@ -14,9 +14,10 @@ use pintle_value::Value;
 
 use super::create::CreateOperation;
 use super::delete::delete_internally;
+use super::internal_audit::{InternalAudit, InternalWrite};
 use super::managed_fields::ManagedFieldsUpdater;
 use super::update::{GuaranteedUpdate, UpdateMode, ValidationRules};
-use super::writer::{InternalWriter, Writer};
+use super::writer::InternalWriter;
 use crate::cluster::{Cluster, RANGES_PREFIX};
 use crate::conversion::VersionView;
 use crate::objects::decode::{ExpectedKind, set_defaults};
@@ -40,7 +41,8 @@ impl InternalClient {
     ) -> Result<Value, ApiError> {
         let hub = self.0.hub_of(resource)?;
         let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, subresource);
-        self.run_update(&hub, subresource, target, Self::update_with(&hub, managed_fields, compute)).await
+        let compute = Self::update_with(&hub, managed_fields, compute);
+        self.run_update(InternalWrite::update(&hub, subresource, target), UpdateMode::Replace, compute).await
     }
 
     /// Updates an object like [`update_subresource`](Self::update_subresource), as a field manager. `compute` returns
@@ -58,7 +60,8 @@ impl InternalClient {
         let hub = self.0.hub_of(&target.resource)?;
         let managed_fields = ManagedFieldsUpdater::for_controller(&self.0, &hub, subresource, manager);
         let compute = Self::update_with(&hub, managed_fields, compute);
-        self.run_update(&hub, subresource, (&target.namespace, &target.name), compute).await
+        let write = InternalWrite::update(&hub, subresource, (&target.namespace, &target.name));
+        self.run_update(write, UpdateMode::Replace, compute).await
     }
 
     /// Creates an object as a field manager. If its kind and apiVersion are missing, they are set.
@@ -87,17 +90,9 @@ impl InternalClient {
         compute: impl Fn(&Value) -> Value,
     ) -> Result<Value, ApiError> {
         let hub = self.0.hub_of(resource)?;
-        let writer = InternalWriter::default();
-        let update = GuaranteedUpdate {
-            mode: UpdateMode::AsLeader,
-            ..Self::update_of(writer.for_cluster(&self.0), &hub, "status", target)
-        };
         let managed_fields = ManagedFieldsUpdater::internal(&self.0, &hub, "status");
-        unlimited(async {
-            let updated = update.run(Self::update_with(&hub, managed_fields, compute)).await?;
-            VersionView::of(&self.0, &hub).tree(&updated).await
-        })
-        .await
+        let compute = Self::update_with(&hub, managed_fields, compute);
+        self.run_update(InternalWrite::update(&hub, "status", target), UpdateMode::AsLeader, compute).await
     }
 
     /// Computes the new object, completes it and sets its managed fields.
@@ -111,17 +106,6 @@ impl InternalClient {
             managed_fields.update(old, &mut object);
             Ok(object)
         }
-    }
-
-    /// An update through a subresource, or of the object itself.
-    fn update_of<'a>(
-        writer: Writer<'a>,
-        hub: &'a Arc<Resource>,
-        subresource: &'a str,
-        target: (&str, &str),
-    ) -> GuaranteedUpdate<'a> {
-        let rules = if subresource.is_empty() { ValidationRules::Object } else { ValidationRules::Subresource };
-        GuaranteedUpdate { subresource, rules, ..GuaranteedUpdate::new(writer, hub, target) }
     }
 
     /// Applies a configuration to an existing object, or to its subresource if `subresource` is not empty, with force
@@ -139,7 +123,9 @@ impl InternalClient {
         let hub = self.0.hub_of(&target.resource)?;
         let managed_fields = ManagedFieldsUpdater::for_controller(&self.0, &hub, subresource, manager);
         let compute = |old: &Value| managed_fields.apply(old, configuration, true);
-        self.run_update(&hub, subresource, (&target.namespace, &target.name), compute).await.map(drop)
+        let write = InternalWrite::update(&hub, subresource, (&target.namespace, &target.name));
+        let write = InternalWrite { verb: "patch", ..write };
+        self.run_update(write, UpdateMode::Replace, compute).await.map(drop)
     }
 
     /// Deletes an object for a controller.
@@ -163,29 +149,49 @@ impl InternalClient {
     ) -> Result<Value, ApiError> {
         let writer = InternalWriter::default();
         let operation = CreateOperation { writer: writer.for_cluster(&self.0), resource: hub };
-        unlimited(async {
+        let namespace = object.namespace().to_owned();
+        let write = InternalWrite { verb: "create", resource: hub, subresource: "", namespace: &namespace, name: "" };
+        let audit = InternalAudit::begin(&self.0, &writer, write).await?;
+        let created = unlimited(async {
             let mut object = Self::complete(hub, object)?;
             managed_fields.create(&mut object);
+            audit.set_object(&object);
             let created = operation.run(object).await?;
             VersionView::of(&self.0, hub).tree(&created).await
         })
-        .await
+        .await;
+        audit.end(created.as_ref().map(Some)).await;
+        created
     }
 
     async fn run_update(
         &self,
-        hub: &Arc<Resource>,
-        subresource: &str,
-        target: (&str, &str),
+        write: InternalWrite<'_>,
+        mode: UpdateMode,
         compute: impl Fn(&Value) -> Result<Value, ApiError>,
     ) -> Result<Value, ApiError> {
         let writer = InternalWriter::default();
-        let update = Self::update_of(writer.for_cluster(&self.0), hub, subresource, target);
-        unlimited(async {
+        let audit = InternalAudit::begin(&self.0, &writer, write).await?;
+        let InternalWrite { resource: hub, subresource, namespace, name, .. } = write;
+        let rules = if subresource.is_empty() { ValidationRules::Object } else { ValidationRules::Subresource };
+        let update = GuaranteedUpdate {
+            subresource,
+            rules,
+            mode,
+            ..GuaranteedUpdate::new(writer.for_cluster(&self.0), hub, (namespace, name))
+        };
+        let compute = |old: &Value| {
+            let object = compute(old)?;
+            audit.set_object(&object);
+            Ok(object)
+        };
+        let updated = unlimited(async {
             let updated = update.run(compute).await?;
             VersionView::of(&self.0, hub).tree(&updated).await
         })
-        .await
+        .await;
+        audit.end(updated.as_ref().map(Some)).await;
+        updated
     }
 
     /// Sets the type and defaults of an object and normalises it, like the object of a request. Unset fields are
@@ -270,7 +276,8 @@ impl ObjectClient for InternalClient {
                 managed_fields.update(old, &mut object);
                 Ok(object)
             };
-            self.run_update(&hub, "", (object.namespace(), object.name()), compute).await
+            let write = InternalWrite::update(&hub, "", (object.namespace(), object.name()));
+            self.run_update(write, UpdateMode::Replace, compute).await
         }))
     }
 

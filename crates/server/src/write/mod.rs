@@ -12,6 +12,7 @@ mod create;
 mod delete;
 mod escalation;
 mod eviction;
+mod internal_audit;
 mod internal_client;
 mod large_write;
 mod managed_fields;

@@ -183,8 +183,8 @@ impl<'a> Writer<'a> {
 
 /// The server as a writer of its own objects (upstream: the loopback client).
 pub(crate) struct InternalWriter {
-    user: UserInfo,
-    recorder: Recorder,
+    pub(super) user: UserInfo,
+    pub(super) recorder: Recorder,
     options: WriteOptions,
 }
 

@@ -16,6 +16,7 @@ use crate::read::{collect, select, select_shard};
 use crate::represent::{ObjectSource, ResponseFormat};
 use crate::request::query::{DeleteOptions, ListOptions};
 use crate::write::LargeWrite;
+use crate::write::internal_audit::{InternalAudit, InternalWrite};
 use crate::write::update::{GuaranteedUpdate, UpdateMode};
 use crate::write::writer::{InternalWriter, Writer};
 
@@ -147,9 +148,14 @@ pub(crate) async fn delete_internally(
     target: (&str, &str),
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
-    let writer = InternalWriter::default();
-    let writer = Writer { options, ..writer.for_cluster(cluster) };
+    let internal = InternalWriter::default();
+    let (namespace, name) = target;
+    let write = InternalWrite { verb: "delete", resource: hub, subresource: "", namespace, name };
+    let audit = InternalAudit::begin(cluster, &internal, write).await?;
+    let writer = Writer { options, ..internal.for_cluster(cluster) };
     // Objects must remain deletable if their conversion webhook fails.
     let update = GuaranteedUpdate { mode: UpdateMode::InternalDelete, ..GuaranteedUpdate::new(writer, hub, target) };
-    delete_object(&update, options).await.map(drop)
+    let deleted = delete_object(&update, options).await.map(drop);
+    audit.end(deleted.as_ref().map(|()| None)).await;
+    deleted
 }

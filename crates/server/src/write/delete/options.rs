@@ -23,7 +23,13 @@ pub(super) async fn delete_options(request: &RequestContext) -> Result<DeleteOpt
     let expected = ExpectedKind::of_type(group_version, "DeleteOptions", &schema);
     let (value, _) = decode_strict(&body, encoding, &expected, &check_is_delete_options)
         .map_err(|error| ApiError::BadRequest(error.message(|| String::from_utf8_lossy(&body).into_owned())))?;
-    request.audit_object(&value, expected.shape());
+    if request.audit.is_some() {
+        // As in upstream, the options are in the version that handlers use.
+        let mut audited = value.clone();
+        audited.set("kind", "DeleteOptions");
+        audited.set("apiVersion", "meta.k8s.io/__internal");
+        request.audit_object(&audited, expected.shape());
+    }
     DeleteOptions::from_body(&value, request.cluster.gates())
 }
 
