@@ -49,7 +49,7 @@ pub use sync_plugin::SyncPlugin;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use manifest::ManifestFiles;
 use matching::MatchingCache;
@@ -99,6 +99,12 @@ pub trait AdmissionRecorder: Sync {
     /// of it.
     fn annotate_with_request(&self, key: &str, value: String) {
         self.annotate(key, value);
+    }
+
+    /// Notes how long a call of a webhook took, for the audit event of a slow request. Calls of mutating webhooks follow
+    /// each other; calls of validating webhooks are concurrent.
+    fn webhook_took(&self, phase: Phase, took: Duration) {
+        let _ = (phase, took);
     }
 
     /// Notes that a plugin will compute for long. The request then gets a thread that serves nothing else meanwhile.

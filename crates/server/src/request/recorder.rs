@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
-use pintle_admission::AdmissionRecorder;
+use pintle_admission::{AdmissionRecorder, Phase};
 use pintle_auth::Authorization;
 use pintle_locks::Mutex;
 use pintle_value::Str;
@@ -55,6 +55,10 @@ impl AdmissionRecorder for Recorder {
         if self.has_audited_body.load(Ordering::Relaxed) {
             self.annotate(key, value);
         }
+    }
+
+    fn webhook_took(&self, phase: Phase, took: Duration) {
+        self.trace.webhook_took(phase == Phase::Mutating, took);
     }
 
     fn expect_long_work(&self) -> bool {

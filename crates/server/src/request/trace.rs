@@ -62,6 +62,9 @@ impl Step {
     }
 }
 
+/// The annotations with the durations of calls of webhooks.
+const MUTATING_LATENCY: &str = "apiserver.latency.k8s.io/mutating-webhook";
+const VALIDATING_LATENCY: &str = "apiserver.latency.k8s.io/validating-webhook";
 /// The annotation with the duration of sending the response.
 const WRITE_LATENCY: &str = "apiserver.latency.k8s.io/response-write";
 /// The annotation with the duration of the whole request.
@@ -74,11 +77,20 @@ pub(crate) struct RequestTrace {
     /// The time of each step in microseconds since the start; 0 if the step was not completed. A repeated step has its
     /// last time.
     steps: [AtomicU32; Step::ALL.len()],
+    /// The duration of all calls of mutating webhooks, in microseconds.
+    mutating_webhooks: AtomicU32,
+    /// The duration of the longest call of a validating webhook, in microseconds.
+    validating_webhooks: AtomicU32,
 }
 
 impl Default for RequestTrace {
     fn default() -> Self {
-        Self { started: Instant::now(), steps: Default::default() }
+        Self {
+            started: Instant::now(),
+            steps: Default::default(),
+            mutating_webhooks: AtomicU32::default(),
+            validating_webhooks: AtomicU32::default(),
+        }
     }
 }
 
@@ -94,6 +106,15 @@ impl RequestTrace {
         let micros = u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX);
         self.steps[step as usize].store(micros.max(1), Ordering::Relaxed);
         elapsed
+    }
+
+    /// Records the duration of a call of a webhook.
+    pub(crate) fn webhook_took(&self, is_mutating: bool, took: Duration) {
+        let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+        match is_mutating {
+            true => self.mutating_webhooks.fetch_add(micros, Ordering::Relaxed),
+            false => self.validating_webhooks.fetch_max(micros, Ordering::Relaxed),
+        };
     }
 
     /// The steps in the order in which they were completed, each with its own duration, and the time after the last
@@ -112,7 +133,13 @@ impl RequestTrace {
     pub(crate) fn latencies(&self, total: Duration) -> impl Iterator<Item = (&'static str, String)> {
         let (steps, rest) = self.durations(total);
         let steps = steps.into_iter().filter_map(|(step, took)| Some((step.latency_annotation()?, took)));
-        let whole = [(WRITE_LATENCY, rest), (TOTAL_LATENCY, total)];
+        let micros = |of: &AtomicU32| Duration::from_micros(of.load(Ordering::Relaxed).into());
+        let whole = [
+            (MUTATING_LATENCY, micros(&self.mutating_webhooks)),
+            (VALIDATING_LATENCY, micros(&self.validating_webhooks)),
+            (WRITE_LATENCY, rest),
+            (TOTAL_LATENCY, total),
+        ];
         steps.chain(whole).filter(|(_, took)| !took.is_zero()).map(|(key, took)| {
             let nanos = i64::try_from(took.as_nanos()).unwrap_or(i64::MAX);
             (key, pintle_value::time::Duration(nanos).to_string())
@@ -151,5 +178,28 @@ mod tests {
             "authentication 1ms, authorization 0ms, write to storage 700ms, response sent 10ms"
         );
         assert_eq!(RequestTrace::default().summary(Duration::ZERO), "response sent 0ms");
+    }
+
+    #[test]
+    fn audit_annotations_have_the_durations_of_steps() {
+        let trace = RequestTrace::default();
+        trace.steps[Step::Authenticated as usize].store(1_500, Ordering::Relaxed);
+        trace.steps[Step::Decoded as usize].store(2_000, Ordering::Relaxed);
+        trace.steps[Step::Stored as usize].store(702_000, Ordering::Relaxed);
+        for millis in [20, 30] {
+            trace.webhook_took(true, Duration::from_millis(millis));
+            trace.webhook_took(false, Duration::from_millis(millis));
+        }
+        let found: Vec<_> = trace.latencies(Duration::from_millis(712)).collect();
+        let found: Vec<_> = found.iter().map(|(key, took)| (key.rsplit('/').next().unwrap(), took.as_str())).collect();
+        let expect = [
+            ("authentication", "1.5ms"),
+            ("etcd", "700ms"),
+            ("mutating-webhook", "50ms"),
+            ("validating-webhook", "30ms"),
+            ("response-write", "10ms"),
+            ("total", "712ms"),
+        ];
+        assert_eq!(found, expect);
     }
 }

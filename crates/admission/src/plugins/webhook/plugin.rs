@@ -101,6 +101,7 @@ impl<T: WebhookType> WebhookPlugin<T> {
     ) -> Result<bool, ApiError> {
         let operation = attributes.operation.text();
         self.metrics.observe(&webhook.name, operation, webhook.failure_policy, &result, took);
+        attributes.recorder.webhook_took(T::PHASES[0], took);
         let why = match result {
             Ok(_) => return Ok(false),
             Err(WebhookError::Denied(error, _) | WebhookError::Failed(error)) => return Err(error),
