@@ -56,3 +56,4 @@ pub use pipeline::RequestLimits;
 pub use request::observed::{Interruption, Interruptions};
 pub use service_accounts::{bootstrap_token_lookup, service_account_lookup, token_cache_observer};
 pub use startup::{AccessBuilder, ApiServer, ClusterConfig, ClusterError};
+pub use webhook::AuditWebhook;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::{Response, StatusCode};
 use pintle_codec::json;
 use pintle_outbound::BoundedBody;
 use pintle_value::field::quote;
@@ -43,28 +43,41 @@ pub(crate) fn transport_error_message(error: &pintle_outbound::RequestError) -> 
     error.to_string()
 }
 
-/// Returns the body of a successful response.
-pub(crate) fn read_body(response: http::Response<BoundedBody>) -> Result<Bytes, String> {
-    let (head, body) = response.into_parts();
-    let status = head.status.as_u16();
-    let media_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let media_type = media_type.filter(|text| !text.is_empty());
-    let essence = media_type.map(|text| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+/// Checks that a response is successful.
+///
+/// # Errors
+/// Returns upstream's message.
+pub(crate) fn check_response(response: &Response<BoundedBody>) -> Result<(), String> {
+    let essence =
+        media_type(response).map(|text| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
     if essence.as_ref().is_some_and(|essence| essence.matches('/').count() > 1) {
         return Err("Internal error occurred: mime: unexpected content after media subtype".to_owned());
     }
-    if !(200..=206).contains(&status) {
-        let text = essence.is_none_or(|essence| essence.starts_with("text/"));
-        return Err(error_message(head.status, &body.bytes, text));
+    if (200..=206).contains(&response.status().as_u16()) {
+        return Ok(());
     }
+    let text = essence.is_none_or(|essence| essence.starts_with("text/"));
+    Err(error_message(response.status(), &response.body().bytes, text))
+}
+
+/// Returns the body of a successful response.
+pub(crate) fn read_body(response: Response<BoundedBody>) -> Result<Bytes, String> {
+    check_response(&response)?;
+    let body = response.body();
     if body.truncated {
         return Err("the response is too large".to_owned());
     }
     if body.bytes.is_empty() {
-        let media_type = media_type.unwrap_or("application/json");
+        let status = response.status().as_u16();
+        let media_type = media_type(&response).unwrap_or("application/json");
         return Err(format!("0-length response with status code: {status} and content type: {media_type}"));
     }
-    Ok(body.bytes)
+    Ok(response.into_body().bytes)
+}
+
+fn media_type(response: &Response<BoundedBody>) -> Option<&str> {
+    let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    media_type.filter(|text| !text.is_empty())
 }
 
 /// The message for an error response (upstream: apimachinery's `NewGenericServerResponse`). A `Status` has its own

@@ -1,35 +1,23 @@
-//! Calls of webhooks that decide about requests: with a kubeconfig, a time limit, and retries (upstream:
+//! Calls of webhooks that decide about requests: a call that fails for a while is repeated (upstream:
 //! `apiserver/pkg/util/webhook`).
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http::{Request, StatusCode};
-use pintle_outbound::{CallLimits, Dialer, ErrorCause, RequestError};
+use http::StatusCode;
+use pintle_outbound::{Dialer, ErrorCause, RequestError};
 
-use super::{KubeconfigClient, KubeconfigError, clean_url, read_body, retry_after, transport_error_message};
+use super::kubeconfig_webhook::{Backoff, KubeconfigWebhook};
+use super::{KubeconfigError, read_body, transport_error_message};
 use crate::cluster::Cluster;
-use crate::http::random_share;
 
-/// The delay before the first retry, and its growth (upstream: `DefaultRetryBackoff`).
+/// The delay before the first retry (upstream: `DefaultRetryBackoff`).
 const FIRST_DELAY: Duration = Duration::from_millis(500);
-const DELAY_FACTOR: f64 = 1.5;
-/// The share of a delay that is added at random.
-const JITTER: f64 = 0.2;
-/// Maximum number of attempts.
-const MAX_ATTEMPTS: usize = 5;
-/// Maximum number of retries of one attempt when the webhook responds with `Retry-After`.
-const MAX_RETRIES_AFTER: usize = 10;
-/// Maximum size of a response, in bytes.
-const MAX_RESPONSE_BYTES: usize = 3 << 20;
 
 /// A webhook that answers reviews.
 pub(crate) struct ReviewClient {
-    client: KubeconfigClient,
-    url: String,
-    timeout: Duration,
+    webhook: KubeconfigWebhook,
     first_delay: Duration,
 }
 
@@ -86,8 +74,7 @@ impl ReviewClient {
     /// # Errors
     /// The file cannot be used.
     pub(crate) fn load(kubeconfig: &Path, timeout: Duration, dialer: Dialer) -> Result<Self, KubeconfigError> {
-        let client = KubeconfigClient::load(kubeconfig, dialer)?;
-        Ok(Self { url: clean_url(client.server(), timeout), client, timeout, first_delay: FIRST_DELAY })
+        Ok(Self { webhook: KubeconfigWebhook::load(kubeconfig, timeout, dialer)?, first_delay: FIRST_DELAY })
     }
 
     /// The same client with another delay before the first retry.
@@ -109,53 +96,26 @@ impl ReviewClient {
         report: &(dyn Fn(&'static str, Duration) + Sync),
     ) -> Result<T, CallError> {
         let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let mut delay = self.first_delay;
-        let mut attempts = 1;
+        let mut delays = Backoff::new(self.first_delay);
         loop {
             let mut attempt = Attempt { report, started: Instant::now(), result: "canceled" };
-            let result = self.attempt(cluster, &review, self.timeout.min(left())).await;
+            let result = self.attempt(cluster, &review, left()).await;
             let result = result.and_then(|body| decode(&body).map_err(CallError::permanent));
             attempt.result = result.as_ref().map_or_else(|error| error.result, |_| "success");
             drop(attempt);
-            match result {
-                Err(error) if error.is_transient && attempts < MAX_ATTEMPTS => {
-                    let pause = delay.mul_f64(1.0 + JITTER * random_share());
-                    cluster.sleep(pause.min(left())).await;
-                    if left().is_zero() {
-                        return Err(error);
-                    }
-                    delay = delay.mul_f64(DELAY_FACTOR);
-                    attempts += 1;
-                }
-                result => return result,
+            let Err(error) = result else { return result };
+            let Some(delay) = delays.next().filter(|_| error.is_transient) else { return Err(error) };
+            cluster.sleep(delay.min(left())).await;
+            if left().is_zero() {
+                return Err(error);
             }
         }
     }
 
-    /// Posts a review, and posts it again as long as the webhook asks for a retry. As in upstream, the time limit
-    /// applies to all these requests and the delays between them.
-    async fn attempt(&self, cluster: &Cluster, review: &Bytes, timeout: Duration) -> Result<Bytes, CallError> {
-        let started = Instant::now();
-        let left = || timeout.saturating_sub(started.elapsed());
-        let mut retries_left = MAX_RETRIES_AFTER;
-        loop {
-            let request = Request::post(&self.url)
-                .header(ACCEPT, "application/json, */*")
-                .header(CONTENT_TYPE, "application/json")
-                .header(USER_AGENT, "kube-apiserver")
-                .body(review.clone())
-                .map_err(|error| CallError::permanent(error.to_string()))?;
-            let limits = CallLimits { timeout: left(), max_body_bytes: MAX_RESPONSE_BYTES };
-            let response = self.client.send(request, limits).await;
-            let response = response.map_err(|error| CallError::of_transport(&error))?;
-            let status = response.status();
-            match retry_after(status, response.headers(), left()) {
-                Some(delay) if retries_left > 0 => {
-                    retries_left -= 1;
-                    cluster.sleep(delay).await;
-                }
-                _ => return read_body(response).map_err(|message| CallError::of_status(status, message)),
-            }
-        }
+    async fn attempt(&self, cluster: &Cluster, review: &Bytes, left: Duration) -> Result<Bytes, CallError> {
+        let response = self.webhook.post(&*cluster.clock, review, left).await;
+        let response = response.map_err(|error| CallError::of_transport(&error))?;
+        let status = response.status();
+        read_body(response).map_err(|message| CallError::of_status(status, message))
     }
 }

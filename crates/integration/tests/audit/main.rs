@@ -1,0 +1,4 @@
+//! Audit: events on their way to webhooks and files.
+
+mod receiver;
+mod webhook;
