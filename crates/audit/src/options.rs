@@ -183,6 +183,17 @@ impl WebhookOptions {
     pub fn is_enabled(&self) -> bool {
         !self.config_file.is_empty()
     }
+
+    /// Parses the version. As in upstream, it has to be a version even if there is no webhook.
+    ///
+    /// # Errors
+    /// Returns upstream's message.
+    pub fn parse_version(&self) -> Result<(), String> {
+        match self.version.matches('/').count() {
+            0 | 1 => Ok(()),
+            _ => Err(unexpected_version(&self.version)),
+        }
+    }
 }
 
 impl BatchOptions {
@@ -229,7 +240,11 @@ impl TruncateOptions {
 fn version_error(version: &str) -> Option<String> {
     match version {
         VERSION => None,
-        text if text.matches('/').count() > 1 => Some(format!("unexpected GroupVersion string: {text}")),
+        text if text.matches('/').count() > 1 => Some(unexpected_version(text)),
         _ => Some(format!("invalid group version, allowed versions are [{}]", quote(VERSION))),
     }
+}
+
+fn unexpected_version(text: &str) -> String {
+    format!("unexpected GroupVersion string: {text}")
 }

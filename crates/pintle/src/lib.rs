@@ -18,6 +18,7 @@
 mod access;
 mod admission;
 mod advertise;
+mod audit;
 mod authentication;
 mod authorization;
 pub mod certificates;
@@ -45,6 +46,7 @@ pub use engine::{Engine, EtcdConfig, EtcdServersOverride, StoreFolder};
 pub use front_proxy::AggregatorOptions;
 pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 pub use migration::{MigrationError, MigrationOptions, MigrationReport, MigrationTarget, migrate};
+pub use pintle_audit::AuditOptions;
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
 pub use pintle_server::{
     Component, EgressSelector, InjectedFailure, Interruption, Interruptions, Intervention, KubeletOptions,

@@ -176,9 +176,10 @@ mod tests {
             let first = text.lines().take_while(|line| !line.starts_with("Usage")).collect::<Vec<_>>().join("\n");
             assert_eq!(first.trim_end(), expect, "{line}");
         };
-        check("pintle serve --audit-policy-file x", "error: --audit-policy-file is not supported: nothing is audited");
-        check("pintle serve --audit-log-path=-", "error: --audit-log-path is not supported: nothing is audited");
-        check("pintle serve --audit_log_path -", "error: --audit-log-path is not supported: nothing is audited");
+        let encryption = "error: --encryption-provider-config is not supported: stored objects are not encrypted";
+        check("pintle serve --encryption-provider-config x", encryption);
+        check("pintle serve --encryption-provider-config=-", encryption);
+        check("pintle serve --encryption_provider_config -", encryption);
         check("pintle serve --profiling=false", "error: --profiling would have no effect: profiles are not served");
         check(
             "pintle serve --cert-dir x",
@@ -186,7 +187,7 @@ mod tests {
         );
         let unknown = |flag: &str| format!("error: unexpected argument '{flag}' found");
         check("pintle serve --authorization-file x", &unknown("--authorization-file"));
-        check("pintle kubeconfig --audit-policy-file x", &unknown("--audit-policy-file"));
+        check("pintle kubeconfig --encryption-provider-config x", &unknown("--encryption-provider-config"));
         let tip = "\n\n  tip: a similar argument exists: '--bind-address'";
         check("pintle serve --bind-adress x", &(unknown("--bind-adress") + tip));
     }
@@ -194,6 +195,6 @@ mod tests {
     #[test]
     fn help_names_what_is_missing() {
         let help = CommandLine::try_parse_from(["pintle", "serve", "--help"]).err().expect("a text").to_string();
-        assert!(help.contains("Not supported yet:\n  authentication: ") && help.contains(" audit,"), "{help}");
+        assert!(help.contains("Not supported yet:\n  authentication: ") && help.contains(" profiles,"), "{help}");
     }
 }

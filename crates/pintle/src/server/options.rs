@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_admission::AdmissionConfiguration;
+use pintle_audit::AuditOptions;
 use pintle_cache::HistoryLimits;
 use pintle_gates::Gates;
 use pintle_server::http::ListenerOptions;
@@ -106,6 +107,8 @@ pub struct Options {
     pub shutdown_delay: Duration,
     /// Which admission plugins run.
     pub admission: AdmissionConfiguration,
+    /// Which requests are recorded, and where (`--audit-*`). The options have to be valid.
+    pub audit: AuditOptions,
     /// The feature gates.
     pub gates: Gates,
     /// Whether pods may have privileged containers (`--allow-privileged`).
@@ -189,6 +192,7 @@ impl Default for Options {
             root_ca: None,
             shutdown_delay: Duration::ZERO,
             admission: AdmissionConfiguration::default(),
+            audit: AuditOptions::default(),
             gates: Gates::default(),
             allow_privileged: true,
             kubelets: KubeletOptions::default(),

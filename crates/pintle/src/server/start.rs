@@ -19,6 +19,7 @@ use super::runtime::OwnRuntime;
 use super::{Options, RunningServer, SHUTDOWN_GRACE_PERIOD, Server, StartError};
 use crate::access::AccessReload;
 use crate::advertise;
+use crate::audit::AuditSetup;
 use crate::certificates::{CertificateError, Certificates, KeyFolder, KeyPlan, newest_commit};
 use crate::cluster_keys::ServerKeys;
 use crate::engine::{Engine, wait_until_readable};
@@ -79,6 +80,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     names.extend(Some(options.bind_address).filter(|address| !address.is_unspecified()).map(|ip| ip.to_string()));
     names.extend(options.tls.names.iter().cloned());
     check_snapshot(&options)?;
+    let audit = AuditSetup::load(options.audit.clone()).map_err(StartError::Options)?;
     // The server writes nothing before it knows that it can run with its options and on its port.
     let now = time_of(options.clock.now());
     let data_dir = options.data_dir.clone();
@@ -133,6 +135,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let certificates = keys.certificates;
     let trust =
         options.register.then(|| options.access.authentication_trust(&tls, front_proxy.is_built_in(), &options.gates));
+    let audit = audit.open(&options.egress).map_err(StartError::Options)?;
     let mut observers = options.observers;
     let request_log = options.request_log.as_deref().map(RequestLog::open).transpose()?;
     observers.extend(request_log.iter().map(|log| log.observer()));
@@ -181,7 +184,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         kubelets: options.kubelets,
         aggregation: front_proxy.aggregation(),
         egress: options.egress,
-        audit: None,
+        audit,
         observers,
     })
     .await?;

@@ -1,16 +1,18 @@
-//! The program checks the flags of authentication, authorization and admission, with kube-apiserver's messages.
+//! The program checks the flags of authentication, authorization, admission and audit, with kube-apiserver's messages.
 
 use std::process::Command;
 
 use super::PROGRAM;
 
-/// The error of the program for these flags. `$DIR` in a flag is a folder with three files. File `w` is a broken
-/// kubeconfig, `p` is a broken policy file, and `a` is an admission configuration that names a missing file.
+/// The error of the program for these flags. `$DIR` in a flag is a folder with four files. File `w` is a broken
+/// kubeconfig, `p` is a broken policy file, `a` is an admission configuration that names a missing file, and `u` is an
+/// audit policy.
 fn error(flags: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).expect("a file");
     write("w", "");
     write("p", "{\"user\": 1}\n");
+    write("u", "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n");
     let plugin = "{name: PodNodeSelector, path: gone.yaml}";
     write("a", &format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins: [{plugin}]\n"));
     let flags = flags.replace("$DIR", &folder.path().to_string_lossy());
@@ -132,6 +134,38 @@ fn wrong_flags_of_authentication_end_the_program_with_upstreams_messages() {
             "invalid configuration: no configuration has been provided",
         ),
         ("--authentication-token-webhook-cache-ttl x", "--authentication-token-webhook-cache-ttl"),
+    ] {
+        let found = error(flags);
+        assert!(found.contains(expect), "{flags}: {found}");
+    }
+}
+
+#[test]
+fn wrong_flags_of_audit_end_the_program_with_upstreams_messages() {
+    let mode = "invalid audit log mode x, allowed modes are \"batch,blocking,blocking-strict\"";
+    let size = "--audit-log-maxsize -1 can't be a negative number";
+    let policy = "--audit-policy-file $DIR/u";
+    for (flags, expect) in [
+        ("--audit-log-path $DIR/l --audit-log-mode x", mode),
+        ("--audit-log-path $DIR/l --audit-log-mode x --audit-log-maxsize -1", &format!("[{mode}, {size}]")),
+        (
+            "--audit-webhook-config-file $DIR/w --audit-webhook-version v2",
+            "invalid group version, allowed versions are [\"audit.k8s.io/v1\"]",
+        ),
+        ("--audit-webhook-version a/b/c", "unexpected GroupVersion string: a/b/c"),
+        (
+            "--audit-policy-file $DIR/c",
+            "loading audit policy file: failed to read file path \"$DIR/c\": open $DIR/c: no such file or directory",
+        ),
+        (
+            "--audit-policy-file $DIR/p",
+            "loading audit policy file: unknown group version field audit.k8s.io/__internal, Kind=Policy in policy: from file $DIR/p",
+        ),
+        (&format!("{policy} --audit-log-path $DIR/p/l"), "ensureLogFile: mkdir $DIR/p: not a directory"),
+        (
+            &format!("{policy} --audit-webhook-config-file $DIR/w"),
+            "initializing audit webhook: invalid configuration: no configuration has been provided",
+        ),
     ] {
         let found = error(flags);
         assert!(found.contains(expect), "{flags}: {found}");

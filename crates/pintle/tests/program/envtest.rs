@@ -286,7 +286,15 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
         let start = |argument: &str| environment.api_server().arg(argument).output().expect("the program runs");
         for (argument, expect) in [
             ("--insecure-port=0", "Error: unknown flag: --insecure-port\n"),
-            ("--audit-log-path=/tmp/log", "Error: --audit-log-path is not supported: nothing is audited\n"),
+            (
+                "--encryption-provider-config=/x",
+                "Error: --encryption-provider-config is not supported: stored objects are not encrypted\n",
+            ),
+            (
+                "--audit-policy-file=/no/file",
+                "Error: loading audit policy file: failed to read file path \"/no/file\": open /no/file: no such file or \
+                 directory\n",
+            ),
             (
                 "--secure-port=70000",
                 "Error: invalid value '70000' for '--secure-port <PORT>': 70000 is not in 0..=65535\n",

@@ -2,6 +2,7 @@
 
 mod admission_flags;
 mod aggregation_flags;
+mod audit_flags;
 mod authentication_flags;
 mod authorization_flags;
 mod etcd_flags;
@@ -33,6 +34,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::admission_flags::AdmissionFlags;
 use self::aggregation_flags::AggregationFlags;
+use self::audit_flags::AuditFlags;
 use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
 use self::etcd_flags::EtcdFlags;
@@ -124,6 +126,8 @@ pub(crate) struct Serve {
     aggregation: AggregationFlags,
     #[command(flatten)]
     admission: AdmissionFlags,
+    #[command(flatten)]
+    audit: AuditFlags,
     /// The file with the certificate for HTTPS, followed by its chain, in PEM. Without it the server uses its own
     /// certificate. It is read again when it changes, as are the files of the next three flags.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
@@ -397,6 +401,7 @@ impl Serve {
         let from = self.from.as_deref().map(read_snapshot).transpose()?;
         let memory_limit = memory_limit(self.memory_limit_mib)?;
         let (authorization_modes, authorization) = self.authorization.options()?;
+        let audit = self.audit.options()?;
         let access = AccessOptions {
             tokens,
             bootstrap_tokens: self.authentication.enable_bootstrap_token_auth,
@@ -445,6 +450,7 @@ impl Serve {
             },
             shutdown_delay: self.shutdown_delay_duration,
             admission: self.admission.configuration()?,
+            audit,
             tls: TlsOptions {
                 certificate: self
                     .tls_cert_file

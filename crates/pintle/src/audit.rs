@@ -1,0 +1,123 @@
+//! Audit: the policy, and the places where events are recorded (upstream: `AuditOptions.ApplyTo`).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_audit::{AuditBackend, AuditMetrics, AuditOptions, Auditor, Policy, Sink};
+use pintle_server::{AuditWebhook, EgressSelector};
+
+/// Valid options with their policy, before anything is opened.
+#[derive(Debug)]
+pub(crate) struct AuditSetup {
+    options: AuditOptions,
+    policy: Option<Policy>,
+}
+
+impl AuditSetup {
+    /// Reads the policy file.
+    ///
+    /// # Errors
+    /// Returns upstream's message.
+    pub(crate) fn load(options: AuditOptions) -> Result<Self, String> {
+        if options.policy_file.is_empty() {
+            return Ok(Self { options, policy: None });
+        }
+        let policy = Policy::read(Path::new(&options.policy_file))?;
+        warn_of_ignored_fields(&policy);
+        Ok(Self { options, policy: Some(policy) })
+    }
+
+    /// Opens the log and the webhook; `None` if nothing is to be recorded. As in upstream, the file of the log is
+    /// created even without a policy.
+    ///
+    /// # Errors
+    /// Returns upstream's message.
+    pub(crate) fn open(self, egress: &EgressSelector) -> Result<Option<Arc<Auditor>>, String> {
+        let Self { options, policy } = self;
+        let metrics = Arc::default();
+        let webhook = match &policy {
+            Some(_) if options.webhook.is_enabled() => Some(open_webhook(&options, egress, &metrics)?),
+            _ => None,
+        };
+        let backend = AuditBackend::open(&options, webhook, &metrics)?;
+        options.webhook.parse_version()?;
+        let Some(policy) = policy else {
+            for (backend, is_enabled) in [("log", options.log.is_enabled()), ("webhook", options.webhook.is_enabled())]
+            {
+                if is_enabled {
+                    tracing::warn!(
+                        target: "pintle::start",
+                        backend,
+                        "No audit policy file provided, no events will be recorded"
+                    );
+                }
+            }
+            return Ok(None);
+        };
+        Ok(backend.map(|backend| Auditor::new(policy, backend, metrics)))
+    }
+}
+
+fn open_webhook(
+    options: &AuditOptions,
+    egress: &EgressSelector,
+    metrics: &Arc<AuditMetrics>,
+) -> Result<Arc<dyn Sink>, String> {
+    let first_delay = Duration::from_nanos(u64::try_from(options.webhook.initial_backoff.0).unwrap_or_default());
+    let webhook = AuditWebhook::load(Path::new(&options.webhook.config_file), first_delay, egress, metrics)?;
+    Ok(Arc::new(webhook))
+}
+
+fn warn_of_ignored_fields(policy: &Policy) {
+    if let Some(warning) = policy.warning() {
+        tracing::warn!("{warning}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use pintle_audit::LogOptions;
+
+    use super::*;
+
+    fn open(options: AuditOptions) -> Result<bool, String> {
+        Ok(AuditSetup::load(options)?.open(&EgressSelector::default())?.is_some())
+    }
+
+    #[tokio::test]
+    async fn nothing_is_recorded_without_a_policy_but_the_log_is_created() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        let log = |name: &str| LogOptions { path: path(name), ..LogOptions::default() };
+        assert_eq!(open(AuditOptions::default()), Ok(false));
+        assert_eq!(open(AuditOptions { log: log("a/audit.log"), ..AuditOptions::default() }), Ok(false));
+        assert_eq!(fs::read(path("a/audit.log")).ok(), Some(Vec::new()));
+        // Without a policy the kubeconfig is not read.
+        let mut options = AuditOptions::default();
+        options.webhook.config_file = path("missing");
+        assert_eq!(open(options.clone()), Ok(false));
+        options.webhook.version = "a/b/c".to_owned();
+        assert_eq!(open(options), Err("unexpected GroupVersion string: a/b/c".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_policy_needs_a_place_where_events_are_recorded() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        fs::write(path("policy"), "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
+            .expect("a file");
+        let mut options = AuditOptions { policy_file: path("policy"), ..AuditOptions::default() };
+        assert_eq!(open(options.clone()), Ok(false));
+        options.log.path = path("audit.log");
+        assert_eq!(open(options.clone()), Ok(true));
+        options.webhook.config_file = path("missing");
+        let missing = format!("initializing audit webhook: stat {}: no such file or directory", path("missing"));
+        assert_eq!(open(options.clone()), Err(missing));
+        fs::write(path("policy"), "apiVersion: audit.k8s.io/v1\nkind: Policy\n").expect("a file");
+        let empty = "loading audit policy file: loaded illegal policy with 0 rules: from file";
+        assert_eq!(open(options), Err(format!("{empty} {}", path("policy"))));
+    }
+}
