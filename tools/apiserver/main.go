@@ -9,6 +9,8 @@
 // With --proxy-client-cert-file, k8s.io/kube-aggregator is the first server of the chain. APIServices with a service work
 // then as in kube-apiserver, and services and EndpointSlices are stored as well. Without the flag there is no aggregation.
 //
+// The flags for audit are kube-apiserver's. The whole chain has one audit backend, so each request has one event per stage.
+//
 // The program starts etcd as a child process, unless one is given, prints one line of JSON when it is ready, and ends when its standard
 // input is closed.
 package main
@@ -16,6 +18,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +26,7 @@ import (
 	"time"
 
 	flag "github.com/spf13/pflag"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
@@ -45,14 +49,20 @@ func main() {
 	gates := flag.String("feature-gates", "", "NAME=true|false pairs, comma separated")
 	var aggregation aggregation
 	aggregation.addFlags(flag.CommandLine)
+	audit := genericoptions.NewAuditOptions()
+	audit.AddFlags(flag.CommandLine)
 	flag.Parse()
 	if err := utilfeature.DefaultMutableFeatureGate.Set(*gates); err != nil {
 		fmt.Fprintln(os.Stderr, "apiserver:", err)
 		os.Exit(2)
 	}
+	if errs := audit.Validate(); len(errs) > 0 {
+		fmt.Fprintln(os.Stderr, "apiserver:", errors.Join(errs...))
+		os.Exit(2)
+	}
 	// The field manager of the server's own writes is the name of the program.
 	os.Args[0] = "kube-apiserver"
-	if err := run(*etcd, *shared, *folder, options{*cache, aggregation}, *sync); err != nil {
+	if err := run(*etcd, *shared, *folder, options{*cache, aggregation, audit}, *sync); err != nil {
 		fmt.Fprintln(os.Stderr, "apiserver:", err)
 		os.Exit(1)
 	}

@@ -50,6 +50,8 @@ type options struct {
 	watchCache bool
 	// aggregation are the options of the aggregation layer.
 	aggregation aggregation
+	// audit are the options of the audit policy and its backends.
+	audit *genericoptions.AuditOptions
 }
 
 // server is the chain of API servers behind one listener.
@@ -81,6 +83,7 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 	recommended := genericoptions.NewRecommendedOptions("/registry", internalCodec{codecs.LegacyCodec(storageVersions...)})
 	recommended.Etcd.StorageConfig.Transport.ServerList = []string{etcdURL}
 	recommended.Etcd.EnableWatchCache = options.watchCache
+	recommended.Audit = options.audit
 	recommended.SecureServing.Listener = listener
 	recommended.SecureServing.BindAddress = address.IP
 	recommended.SecureServing.BindPort = address.Port
