@@ -9,8 +9,8 @@ use crate::Result;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
-    access, admission, aggregation, apply, beside_large, big_list, cascading_delete, clusters, codecs, contention,
-    conversion, crds, create, custom_objects, delete, etcd, fanout, filtered_watches, get, growth, hostile,
+    access, admission, aggregation, apply, audit, beside_large, big_list, cascading_delete, clusters, codecs,
+    contention, conversion, crds, create, custom_objects, delete, etcd, fanout, filtered_watches, get, growth, hostile,
     instructions, lease_renewals, list, memory, million, mixed, open_loop, pods, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target, over_etcd};
@@ -53,6 +53,7 @@ pub(crate) const ALL: &[Scenario] = &[
     pods::SCENARIO,
     lease_renewals::SCENARIO,
     aggregation::SCENARIO,
+    audit::SCENARIO,
     instructions::SCENARIO,
     custom_objects::SCENARIO,
     conversion::SCENARIO,

@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod admission;
 pub(crate) mod aggregation;
 pub(crate) mod apply;
+pub(crate) mod audit;
 pub(crate) mod beside_large;
 pub(crate) mod big_list;
 pub(crate) mod cascading_delete;
