@@ -1,6 +1,7 @@
 //! The operation of a server: representations, limits, health, logs, metrics, restarts and failures.
 
 mod api_services;
+mod audit;
 mod cbor;
 mod deep_objects;
 mod flow_control;
