@@ -5,8 +5,8 @@ use std::process::Command;
 use super::PROGRAM;
 
 /// The error of the program for these flags. `$DIR` in a flag is a folder with four files. File `w` is a broken
-/// kubeconfig, `p` is a broken policy file, `a` is an admission configuration that names a missing file, and `u` is an
-/// audit policy.
+/// kubeconfig, `p` is a broken policy file, and `u` is an audit policy. File `a` is an admission configuration that names
+/// a missing file.
 fn error(flags: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, content: &str| std::fs::write(folder.path().join(name), content).expect("a file");

@@ -283,7 +283,8 @@ fn programs_print_help_and_version() {
 fn errors_of_a_start_say_what_is_wrong_at_once() {
     run(async {
         let environment = Environment::new();
-        let start = |argument: &str| environment.api_server().arg(argument).output().expect("the program runs");
+        let start =
+            |arguments: &str| environment.api_server().args(arguments.split(' ')).output().expect("the program runs");
         for (argument, expect) in [
             ("--insecure-port=0", "Error: unknown flag: --insecure-port\n"),
             (
@@ -291,9 +292,8 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
                 "Error: --encryption-provider-config is not supported: stored objects are not encrypted\n",
             ),
             (
-                "--audit-policy-file=/no/file",
-                "Error: loading audit policy file: failed to read file path \"/no/file\": open /no/file: no such file or \
-                 directory\n",
+                "--audit-log-path=/no/file --audit-log-maxsize=-1",
+                "Error: --audit-log-maxsize -1 can't be a negative number\n",
             ),
             (
                 "--secure-port=70000",
