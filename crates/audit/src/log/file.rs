@@ -127,7 +127,7 @@ impl LogFile {
         match fs::metadata(&self.path) {
             Ok(found) if identity(&found) == open.identity => open.size = found.len(),
             // Better the open file than none.
-            Err(error) if error.kind() != ErrorKind::NotFound => {}
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             _ => self.open = None,
         }
     }
