@@ -1,17 +1,28 @@
-//! Audit: the policy, and the places where events are recorded (upstream: `AuditOptions.ApplyTo`).
+//! Audit: the policy, and the places where events are recorded (upstream: `AuditOptions.ApplyTo`). Other than upstream,
+//! the server reads the policy file again when it changes.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_audit::{AuditBackend, AuditMetrics, AuditOptions, Auditor, Policy, Sink};
-use pintle_server::{AuditWebhook, EgressSelector};
+use pintle_locks::Mutex;
+use pintle_server::{ApiServer, AuditWebhook, EgressSelector};
+
+use crate::config_file::{FollowedFile, RELOAD_INTERVAL};
 
 /// Valid options with their policy, before anything is opened.
 #[derive(Debug)]
 pub(crate) struct AuditSetup {
     options: AuditOptions,
-    policy: Option<Policy>,
+    policy: Option<(Policy, FollowedFile)>,
+}
+
+/// A running audit, and the file of its policy.
+#[derive(Debug)]
+pub(crate) struct RunningAudit {
+    pub(crate) auditor: Arc<Auditor>,
+    policy_file: FollowedFile,
 }
 
 impl AuditSetup {
@@ -23,9 +34,13 @@ impl AuditSetup {
         if options.policy_file.is_empty() {
             return Ok(Self { options, policy: None });
         }
-        let policy = Policy::read(Path::new(&options.policy_file))?;
+        let path = Path::new(&options.policy_file);
+        // The file is read twice. A change between both reads is found as every later change.
+        let file = FollowedFile::open(path);
+        let policy = Policy::read(path)?;
         warn_of_ignored_fields(&policy);
-        Ok(Self { options, policy: Some(policy) })
+        let policy = Some((policy, file?));
+        Ok(Self { options, policy })
     }
 
     /// Opens the log and the webhook; `None` if nothing is to be recorded. As in upstream, the file of the log is
@@ -33,7 +48,7 @@ impl AuditSetup {
     ///
     /// # Errors
     /// Returns upstream's message.
-    pub(crate) fn open(self, egress: &EgressSelector) -> Result<Option<Arc<Auditor>>, String> {
+    pub(crate) fn open(self, egress: &EgressSelector) -> Result<Option<RunningAudit>, String> {
         let Self { options, policy } = self;
         let metrics = Arc::default();
         let webhook = match &policy {
@@ -42,7 +57,7 @@ impl AuditSetup {
         };
         let backend = AuditBackend::open(&options, webhook, &metrics)?;
         options.webhook.parse_version()?;
-        let Some(policy) = policy else {
+        let Some((policy, policy_file)) = policy else {
             for (backend, is_enabled) in [("log", options.log.is_enabled()), ("webhook", options.webhook.is_enabled())]
             {
                 if is_enabled {
@@ -55,7 +70,7 @@ impl AuditSetup {
             }
             return Ok(None);
         };
-        Ok(backend.map(|backend| Auditor::new(policy, backend, metrics)))
+        Ok(backend.map(|backend| RunningAudit { auditor: Auditor::new(policy, backend, metrics), policy_file }))
     }
 }
 
@@ -72,6 +87,53 @@ fn open_webhook(
 fn warn_of_ignored_fields(policy: &Policy) {
     if let Some(warning) = policy.warning() {
         tracing::warn!("{warning}");
+    }
+}
+
+/// Follows the policy file of a running server.
+pub(crate) struct AuditPolicyReload {
+    auditor: Arc<Auditor>,
+    file: Mutex<FollowedFile>,
+    api_server: Arc<ApiServer>,
+    /// The server's identity. Metrics show its hash.
+    server: String,
+}
+
+impl AuditPolicyReload {
+    /// Prepares the reload, for the server with this identity.
+    pub(crate) fn new(audit: RunningAudit, api_server: &Arc<ApiServer>, server: String) -> Arc<Self> {
+        let RunningAudit { auditor, policy_file } = audit;
+        api_server.record_audit_policy_reload(&server, Some(policy_file.text()));
+        Arc::new(Self { auditor, file: Mutex::new(policy_file), api_server: api_server.clone(), server })
+    }
+
+    /// Applies the policy file whenever it has changed. A policy that cannot be used is logged and counted, and the
+    /// policy in use stays.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(RELOAD_INTERVAL).await;
+            match self.check() {
+                Ok(None) => {}
+                Ok(Some(text)) => {
+                    tracing::info!("Reloaded the audit policy");
+                    self.api_server.record_audit_policy_reload(&self.server, Some(&text));
+                }
+                Err(error) => {
+                    tracing::error!(error, "Failed to reload the audit policy");
+                    self.api_server.record_audit_policy_reload(&self.server, None);
+                }
+            }
+        }
+    }
+
+    /// Reads the file. Returns its text if it has a new policy, which is in use now.
+    fn check(&self) -> Result<Option<Vec<u8>>, String> {
+        let mut file = self.file.lock();
+        let Some(text) = file.changed()? else { return Ok(None) };
+        let policy = Policy::parse(text)?;
+        warn_of_ignored_fields(&policy);
+        self.auditor.set_policy(policy);
+        Ok(Some(text.to_vec()))
     }
 }
 

@@ -294,6 +294,12 @@ impl ApiServer {
         self.cluster.lifecycle.background_tasks.task(name)
     }
 
+    /// Records a reload of the audit policy. `server` is the identity of the server in metrics. `text` is the policy that
+    /// is in use now, or `None` if the reload has failed.
+    pub fn record_audit_policy_reload(&self, server: &str, text: Option<&[u8]>) {
+        self.cluster.metrics.audit_policy().record(server, text, self.cluster.now().seconds);
+    }
+
     /// Begins to shut down: from now on the server is not ready, but it continues to serve.
     pub fn terminate(&self) {
         self.cluster.lifecycle.terminating.store(true, Ordering::Relaxed);

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use pintle_admission::AdmissionConfiguration;
 use pintle_server::http::Listener;
-use pintle_server::{ApiServer, ClusterConfig, ControllerOptions, Cors, EgressType, StorageOverride, TreeEncoder};
+use pintle_server::{
+    ApiServer, ClusterConfig, ControllerOptions, Cors, EgressType, StorageOverride, TreeEncoder, server_name,
+};
 use pintle_store::{Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot};
 use pintle_supervisor::BackgroundTask;
 use time::OffsetDateTime;
@@ -19,7 +21,7 @@ use super::runtime::OwnRuntime;
 use super::{Options, RunningServer, SHUTDOWN_GRACE_PERIOD, Server, StartError};
 use crate::access::AccessReload;
 use crate::advertise;
-use crate::audit::AuditSetup;
+use crate::audit::{AuditPolicyReload, AuditSetup};
 use crate::certificates::{CertificateError, Certificates, KeyFolder, KeyPlan, newest_commit};
 use crate::cluster_keys::ServerKeys;
 use crate::engine::{Engine, wait_until_readable};
@@ -35,6 +37,8 @@ const CERTIFICATES_TASK: &str = "certificates";
 /// The names of the tasks that follow the configurations of authenticators and authorizers.
 const AUTHENTICATION_TASK: &str = "authentication-config";
 const AUTHORIZATION_TASK: &str = "authorization-config";
+/// The name of the task that follows the audit policy.
+const AUDIT_POLICY_TASK: &str = "audit-policy";
 /// The name of the task that accepts connections.
 const LISTENER_TASK: &str = "listener";
 /// The name of the task that writes the log of requests.
@@ -136,6 +140,8 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let trust =
         options.register.then(|| options.access.authentication_trust(&tls, front_proxy.is_built_in(), &options.gates));
     let audit = audit.open(&options.egress).map_err(StartError::Options)?;
+    let auditor = audit.as_ref().map(|audit| audit.auditor.clone());
+    let server_name = server_name(&hostname);
     let mut observers = options.observers;
     let request_log = options.request_log.as_deref().map(RequestLog::open).transpose()?;
     observers.extend(request_log.iter().map(|log| log.observer()));
@@ -184,7 +190,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         kubelets: options.kubelets,
         aggregation: front_proxy.aggregation(),
         egress: options.egress,
-        audit,
+        audit: auditor,
         observers,
     })
     .await?;
@@ -213,6 +219,11 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     if authorization.has_file() {
         let task = api_server.background_task(AUTHORIZATION_TASK);
         background.spawn(follow_configuration(task, move || authorization.clone().run()));
+    }
+    if let Some(audit) = audit {
+        let reload = AuditPolicyReload::new(audit, &api_server, server_name);
+        let task = api_server.background_task(AUDIT_POLICY_TASK);
+        background.spawn(follow_configuration(task, move || reload.clone().run()));
     }
     if let Some(log) = &request_log {
         background.spawn(log.clone().run(api_server.background_task(REQUEST_LOG_TASK)));

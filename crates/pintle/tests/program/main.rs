@@ -1,6 +1,7 @@
 //! The tests run the program `pintle` as its users do.
 
 mod access_flags;
+mod audit;
 mod client_keys;
 mod credentials;
 mod envtest;

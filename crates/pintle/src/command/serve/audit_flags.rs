@@ -92,7 +92,7 @@ backend_flags!(WebhookBackendFlags, "webhook", WebhookOptions);
 /// The flags of audit.
 #[derive(clap::Args)]
 pub(crate) struct AuditFlags {
-    /// The file with the audit policy, which decides which requests are recorded.
+    /// The file with the audit policy, which decides which requests are recorded. It is read again when it changes.
     /// Without a policy, nothing is recorded.
     #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
     audit_policy_file: String,

@@ -2,6 +2,7 @@
 //! Each scrape reads the counts and sizes that other components keep (`collect`).
 
 mod access;
+mod audit_policy;
 mod authentication;
 mod authorization;
 mod collect;
@@ -63,6 +64,7 @@ pub(crate) struct Metrics {
     authentication: AuthenticationMetrics,
     authorization: AuthorizationMetrics,
     manifests: ManifestMetrics,
+    audit_policy: ConfigReloads,
     tls_handshake_errors: Counter,
     /// The metrics of the controllers' queues.
     pub(crate) work_queues: WorkQueues,
@@ -92,6 +94,7 @@ impl Metrics {
             authentication: AuthenticationMetrics::default(),
             authorization: AuthorizationMetrics::default(),
             manifests: ManifestMetrics::default(),
+            audit_policy: ConfigReloads::default(),
             tls_handshake_errors: Counter::default(),
             work_queues: WorkQueues::default(),
             api_service_outages: ApiServiceOutages::default(),
@@ -142,6 +145,11 @@ impl Metrics {
     /// The reloads of the files of an admission plugin.
     pub(crate) fn manifests(&self, plugin: &'static str) -> Arc<ConfigReloads> {
         self.manifests.of(plugin)
+    }
+
+    /// The reloads of the audit policy.
+    pub(crate) fn audit_policy(&self) -> &ConfigReloads {
+        &self.audit_policy
     }
 
     /// The series of the objects of a resource.
@@ -248,6 +256,7 @@ impl Metrics {
         self.authentication.write(out);
         self.manifests.write(out);
         self.authorization.write(out);
+        self.audit_policy.write(out, &audit_policy::RELOADS);
         let help = "Connections that ended with an error in their TLS handshake.";
         out.family("apiserver_tls_handshake_errors_total", Kind::Counter, Stability::Alpha, help)
             .value(&[], self.tls_handshake_errors.get() as f64);

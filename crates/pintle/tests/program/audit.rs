@@ -1,0 +1,152 @@
+//! Audit of a server that runs as a process: its policy file, signals, and faults of the log.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::server::{Server, kubectl, printed};
+
+/// The time limit of a wait.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Waits until a condition holds.
+#[track_caller]
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A policy that records requests for a resource.
+fn policy_for(resource: &str) -> String {
+    format!(
+        "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n  users: [kubernetes-admin]\n  \
+         verbs: [create]\n  resources: [{{group: '', resources: [{resource}]}}]\n"
+    )
+}
+
+/// A server with a policy file and an audit log.
+struct AuditedServer {
+    server: Server,
+    folder: tempfile::TempDir,
+}
+
+impl AuditedServer {
+    /// Starts a server that records the creation of config maps. The path of the log is below the folder.
+    fn start(log: &str, mode: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::start_in(folder, log, mode)
+    }
+
+    fn start_in(folder: tempfile::TempDir, log: &str, mode: &str) -> Self {
+        let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+        fs::write(path("policy"), policy_for("configmaps")).expect("a file");
+        let (policy, log) = (path("policy"), path(log));
+        let flags = ["--audit-policy-file", &policy, "--audit-log-path", &log, "--audit-log-mode", mode];
+        let arguments = [&["--storage-backend", "memory"][..], &flags].concat();
+        Self { server: Server::start(folder.path(), &arguments), folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Creates an object. Returns whether the server has accepted it, and the error.
+    fn create(&self, kind: &[&str], name: &str) -> (bool, String) {
+        let output = kubectl(self.folder.path(), &[&["create"], kind, &[name]].concat());
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    #[track_caller]
+    fn create_config_map(&self, name: &str) {
+        assert_eq!(self.create(&["configmap"], name), (true, String::new()));
+    }
+
+    /// The value of a metric with these labels, such as `name{a="b"`; 0 if it is absent.
+    fn metric(&self, start: &str) -> f64 {
+        let text = printed(self.folder.path(), &["get", "--raw", "/metrics"]);
+        let line = text.lines().find(|line| line.starts_with(start));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+    }
+
+    fn reloads(&self, status: &str) -> f64 {
+        let text = printed(self.folder.path(), &["get", "--raw", "/metrics"]);
+        let name = "apiserver_audit_policy_config_controller_automatic_reloads_total{";
+        let status = format!("status=\"{status}\"");
+        let line = text.lines().find(|line| line.starts_with(name) && line.contains(&status));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+    }
+}
+
+/// The names of the objects in a log, in events of complete requests.
+fn logged(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let events = text.lines().map(|line| -> Value { serde_json::from_str(line).expect("an event") });
+    let complete = events.filter(|event| event["stage"] == "ResponseComplete");
+    complete.map(|event| event["objectRef"]["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn a_changed_policy_is_followed_and_a_broken_policy_is_not() {
+    let audited = AuditedServer::start("audit.log", "blocking");
+    let log = audited.path("audit.log");
+    audited.create_config_map("a");
+    assert_eq!(logged(&log), ["a"]);
+    fs::write(audited.path("policy"), "apiVersion: audit.k8s.io/v1\nkind: Policy\n").expect("a file");
+    wait_until("the policy is refused", || audited.reloads("failure") > 0.0);
+    audited.create_config_map("b");
+    assert_eq!(logged(&log), ["a", "b"]);
+    let before = audited.reloads("success");
+    fs::write(audited.path("policy"), policy_for("secrets")).expect("a file");
+    wait_until("the policy is in use", || audited.reloads("success") > before);
+    audited.create_config_map("c");
+    assert!(audited.create(&["secret", "generic"], "d").0);
+    assert_eq!(logged(&log), ["a", "b", "d"]);
+    let log = audited.server.stop();
+    assert!(log.contains("Failed to reload the audit policy error=\"loaded illegal policy with 0 rules\""), "{log}");
+}
+
+#[test]
+fn a_full_disk_refuses_requests_only_in_strict_mode() {
+    for (mode, refuses) in [("blocking", false), ("batch", false), ("blocking-strict", true)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("audit.log");
+        symlink("/dev/full", &log).expect("a link");
+        let audited = AuditedServer::start_in(folder, "audit.log", mode);
+        let (is_created, error) = audited.create(&["configmap"], "a");
+        assert_eq!(is_created, !refuses, "{mode}: {error}");
+        assert_eq!(error.contains("failed to store audit event"), refuses, "{mode}: {error}");
+        // The stage ResponseComplete is not reached by a refused request.
+        let errors = || audited.metric("apiserver_audit_error_total{plugin=\"log\"}");
+        let expect = if refuses { 1.0 } else { 2.0 };
+        wait_until("the errors are counted", || errors() >= expect);
+        let rejected = audited.metric("apiserver_audit_requests_rejected_total");
+        assert_eq!(rejected > 0.0, refuses, "{mode}");
+        // The server serves requests that are not recorded, and recovers when there is space again.
+        assert!(kubectl(audited.folder.path(), &["get", "configmaps"]).status.success());
+        fs::remove_file(&log).expect("the link");
+        audited.create_config_map("b");
+        wait_until("the event is written", || logged(&log) == ["b"]);
+        audited.server.stop();
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_refuses_requests_in_strict_mode_until_it_can() {
+    let audited = AuditedServer::start("log/audit.log", "blocking-strict");
+    let (folder, log) = (audited.path("log"), audited.path("log/audit.log"));
+    audited.create_config_map("a");
+    fs::remove_dir_all(&folder).expect("the folder");
+    fs::write(&folder, "").expect("a file in its place");
+    assert!(!audited.create(&["configmap"], "b").0);
+    assert!(kubectl(audited.folder.path(), &["get", "configmap", "a"]).status.success());
+    fs::remove_file(&folder).expect("the file");
+    audited.create_config_map("b");
+    assert_eq!(logged(&log), ["b"]);
+    audited.server.stop();
+}
