@@ -56,7 +56,7 @@ pub use pintle_server::{
 pub use pintle_store::EtcdCertificateFiles;
 pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};
 pub use request_log::RequestLogError;
-pub use server::{DEFAULT_ENCODING_CACHE_MIB, Options, Server, StartError};
+pub use server::{DEFAULT_ENCODING_CACHE_MIB, MAX_STOP_TIME, Options, Server, StartError};
 pub use service_accounts::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions};
 pub use serving::{CertificateFiles, NamedCertificate, ServingError, TlsOptions};
 pub use snapshot::Snapshot;

@@ -1,4 +1,5 @@
 //! Audit: events on their way to webhooks and files.
 
 mod receiver;
+mod server;
 mod webhook;

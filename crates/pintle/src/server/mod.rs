@@ -7,9 +7,10 @@ mod start;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use pintle_audit::Auditor;
 use pintle_auth::TokenFileError;
 use pintle_server::{ApiServer, ClusterError};
 use pintle_store::Store;
@@ -25,6 +26,8 @@ use crate::snapshot::Snapshot;
 
 /// Maximum time for open requests to finish when the server stops.
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(10);
+/// How long a server may take to stop, after its delay.
+pub const MAX_STOP_TIME: Duration = Duration::from_secs(60);
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +114,7 @@ struct RunningServer {
     /// Reads changed certificates, and renews the server's own.
     background: JoinSet<()>,
     request_log: Option<RequestLog>,
+    auditor: Option<Arc<Auditor>>,
     shutdown_delay: Duration,
 }
 
@@ -148,8 +152,15 @@ impl Server {
         Snapshot::of(&self.store, &self.certificates, &self.service_account_key).await
     }
 
+    /// Opens the file of the audit log again, after another program has moved it.
+    pub fn reopen_audit_log(&self) {
+        if let Some(auditor) = self.running.as_ref().and_then(|running| running.auditor.as_ref()) {
+            auditor.reopen_log();
+        }
+    }
+
     /// Stops the server. Removes its registration from the cluster, is not ready for [`Options::shutdown_delay`], stops
-    /// listening and ends watches. Then waits for open requests and writes, and closes the store.
+    /// listening and ends watches. Then waits for open requests and writes, closes the store, and delivers audit events.
     ///
     /// # Errors
     /// The store cannot be closed cleanly. No acknowledged write is lost.
@@ -177,6 +188,7 @@ impl Drop for Server {
 
 impl RunningServer {
     async fn stop(mut self) -> Result<(), pintle_store::Error> {
+        let begun = Instant::now();
         self.api_server.terminate();
         // As upstream, the server removes its registration at once, so that clients choose another server during the
         // delay.
@@ -196,10 +208,21 @@ impl RunningServer {
         if tokio::time::timeout(SHUTDOWN_GRACE_PERIOD, self.api_server.wait_for_writes()).await.is_err() {
             tracing::warn!("Closing the store although some writes have not ended: timed out");
         }
-        let mut closed = Ok(());
-        for store in &self.stores {
-            closed = closed.and(store.close().await);
-        }
-        closed
+        // Nothing makes audit events any more. They get the rest of the time, less a reserve for everything else.
+        let limit = (self.shutdown_delay + MAX_STOP_TIME).saturating_sub(SHUTDOWN_GRACE_PERIOD + begun.elapsed());
+        let deliver = async {
+            if let Some(auditor) = &self.auditor {
+                auditor.shutdown(limit).await;
+            }
+        };
+        tokio::join!(close(&self.stores), deliver).0
     }
+}
+
+async fn close(stores: &[Arc<dyn Store>]) -> Result<(), pintle_store::Error> {
+    let mut closed = Ok(());
+    for store in stores {
+        closed = closed.and(store.close().await);
+    }
+    closed
 }

@@ -190,7 +190,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         kubelets: options.kubelets,
         aggregation: front_proxy.aggregation(),
         egress: options.egress,
-        audit: auditor,
+        audit: auditor.clone(),
         observers,
     })
     .await?;
@@ -247,6 +247,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
             task,
             background,
             request_log,
+            auditor,
             shutdown_delay: options.shutdown_delay,
         },
     })

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::server::{Server, kubectl, printed};
@@ -109,6 +110,22 @@ fn a_changed_policy_is_followed_and_a_broken_policy_is_not() {
     assert_eq!(logged(&log), ["a", "b", "d"]);
     let log = audited.server.stop();
     assert!(log.contains("Failed to reload the audit policy error=\"loaded illegal policy with 0 rules\""), "{log}");
+}
+
+#[test]
+fn the_log_is_opened_again_after_a_signal() {
+    let audited = AuditedServer::start("audit.log", "blocking");
+    let (log, moved) = (audited.path("audit.log"), audited.path("moved"));
+    audited.create_config_map("a");
+    fs::rename(&log, &moved).expect("a file");
+    let is_open = || audited.server.open_files().contains(&moved);
+    assert!(is_open());
+    audited.server.send(Signal::HUP);
+    // No event is needed to close the file.
+    wait_until("the file is closed", || !is_open());
+    audited.create_config_map("b");
+    assert_eq!((logged(&moved), logged(&log)), (vec!["a".to_owned()], vec!["b".to_owned()]));
+    audited.server.stop();
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Servers as processes, and kubectl for them.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use pintle_integration::{ProcessMemory, tool_path};
@@ -35,10 +36,21 @@ impl Server {
         ProcessMemory::of(self.0.id()).map(|memory| memory.peak)
     }
 
+    /// The files that the process has open. Empty if the system does not report them.
+    pub(crate) fn open_files(&self) -> Vec<PathBuf> {
+        let Ok(files) = fs::read_dir(format!("/proc/{}/fd", self.0.id())) else { return Vec::new() };
+        files.filter_map(|file| fs::read_link(file.ok()?.path()).ok()).collect()
+    }
+
+    /// Sends a signal to the server.
+    pub(crate) fn send(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process ID")).expect("a process ID");
+        kill_process(pid, signal).expect("the server runs");
+    }
+
     /// Stops the server. Returns its log.
     pub(crate) fn stop(mut self) -> String {
-        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process ID")).expect("a process ID");
-        kill_process(pid, Signal::TERM).expect("the server runs");
+        self.send(Signal::TERM);
         assert!(self.0.wait().expect("the server ends").success());
         let mut log = String::new();
         let mut stderr = self.0.stderr.take().expect("its log");

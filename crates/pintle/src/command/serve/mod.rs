@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Parser, ValueEnum};
 use pintle::{
-    AccessOptions, CertificateFiles, EgressSelector, Engine, EtcdConfig, MemoryBudget, MemoryUsage, NamedCertificate,
-    Options, ResidentMemory, RuntimeConfig, Server, Snapshot, TlsOptions, cgroup,
+    AccessOptions, CertificateFiles, EgressSelector, Engine, EtcdConfig, MAX_STOP_TIME, MemoryBudget, MemoryUsage,
+    NamedCertificate, Options, ResidentMemory, RuntimeConfig, Server, Snapshot, TlsOptions, cgroup,
 };
 use pintle_cache::HistoryLimits;
 use pintle_gates::{FeatureGatesFlag, Gates};
@@ -30,7 +30,7 @@ use pintle_server::http::{ListenerOptions, TlsProtocols};
 use pintle_store::Revision;
 use pintle_value::names::dns1123_subdomain;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::admission_flags::AdmissionFlags;
 use self::aggregation_flags::AggregationFlags;
@@ -52,9 +52,6 @@ const RESERVED_FILES: usize = 128;
 
 /// The environment variable for `--log-requests`, which the programs for envtest read too.
 const LOG_REQUESTS_VARIABLE: &str = "PINTLE_LOG_REQUESTS";
-
-/// How long the server may take to stop, after the delay.
-const MAX_STOP_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, ValueEnum)]
 enum StorageBackend {
@@ -525,7 +522,8 @@ fn memory_limit(flag: Option<u64>) -> Result<Option<u64>, String> {
     }
 }
 
-/// Runs a server until SIGTERM or SIGINT, and calls a function when it is ready.
+/// Runs a server until SIGTERM or SIGINT, and calls a function when it is ready. With an audit log in a file, SIGHUP opens
+/// the file again; otherwise it ends the program, as it ends upstream's.
 ///
 /// # Errors
 /// The server cannot start, or its store cannot be closed cleanly.
@@ -539,11 +537,19 @@ pub(crate) fn run_until_signal(
         let max_stop_time = shutdown_delay + MAX_STOP_TIME;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let has_audit_file = !matches!(&*options.audit.log.path, "" | "-");
+        let mut hangup = has_audit_file.then(|| signal(SignalKind::hangup())).transpose()?;
         let server = Server::start(options).await?;
         announce(&server)?;
-        let signal = tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
+        let signal = loop {
+            tokio::select! {
+                _ = terminate.recv() => break "SIGTERM",
+                _ = interrupt.recv() => break "SIGINT",
+                () = received(hangup.as_mut()) => {
+                    tracing::info!("Received SIGHUP, opening the audit log again");
+                    server.reopen_audit_log();
+                }
+            }
         };
         let begun = Instant::now();
         tracing::info!(target: "pintle::stop", signal, ?shutdown_delay, "Received a signal, stopping");
@@ -563,6 +569,14 @@ pub(crate) fn run_until_signal(
         // store's files. They are synced, unless the store is configured not to sync.
         std::process::exit(1)
     })
+}
+
+/// Waits for a signal, forever if there is none to wait for.
+async fn received(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
 }
 
 /// Reads the snapshot of `--from`.
