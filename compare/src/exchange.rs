@@ -4,19 +4,20 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pintle_integration::ResponseStream;
+use pintle_integration::{RequestBuilder, ResponseStream};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::aggregation::projected;
+use crate::audit::{self, AUDIT_ID};
 use crate::dump;
 use crate::normal::Symbols;
 use crate::sequence::Request;
 use crate::server::{Servers, Side};
 
 /// Headers that say nothing about the answer, or that vary with the length of varying values in the body.
-const IGNORED_HEADERS: &[&str] = &["audit-id", "content-length", "date", "connection", "transfer-encoding"];
+const IGNORED_HEADERS: &[&str] = &[AUDIT_ID, "content-length", "date", "connection", "transfer-encoding"];
 const ACCEPT_ENCODING: &str = "accept-encoding";
 /// How long to wait for the events of a watch.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -29,6 +30,8 @@ pub(crate) struct Answer {
     media_type: String,
     headers: Vec<(String, String)>,
     body: Body,
+    /// The identifier of the request's events. Empty if the server has chosen one and has not answered.
+    audit_id: String,
 }
 
 enum Body {
@@ -81,6 +84,24 @@ pub(crate) async fn send(servers: &Servers, side: Side, request: &Request) -> An
 
 async fn send_once(servers: &Servers, side: Side, request: &Request) -> Answer {
     let mut builder = servers.request(side, request);
+    let audit_id = match request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(AUDIT_ID)) {
+        Some((_, own)) => own.clone(),
+        None => {
+            let id = audit::next_id();
+            builder = builder.header(AUDIT_ID, &id);
+            id
+        }
+    };
+    servers.audit_log(side).forget(&audit_id).await;
+    let mut answer = answer(servers, request, builder).await;
+    if !audit_id.is_empty() {
+        answer.audit_id = audit_id;
+    }
+    answer
+}
+
+/// Sends a request with its credentials and returns its answer.
+async fn answer(servers: &Servers, request: &Request, mut builder: RequestBuilder<'_>) -> Answer {
     // Upstream asks API servers for gzip if the client has no preference, and Pintle does not. So clients have one. An
     // empty value is none.
     let has_encoding = request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(ACCEPT_ENCODING));
@@ -98,7 +119,8 @@ async fn send_once(servers: &Servers, side: Side, request: &Request) -> Answer {
         return match builder.stream().await {
             Ok(Ok(stream)) => {
                 let (headers, media_type) = shown_headers(&stream.headers);
-                Answer { status: 200, media_type, headers, body: Body::Stream(receive(stream)) }
+                let audit_id = header_text(&stream.headers, AUDIT_ID);
+                Answer { status: 200, media_type, headers, body: Body::Stream(receive(stream)), audit_id }
             }
             Ok(Err(response)) => whole(response.status.as_u16(), &response.headers, response.body.to_vec()),
             Err(error) => failed(error.to_string()),
@@ -121,16 +143,25 @@ async fn send_once(servers: &Servers, side: Side, request: &Request) -> Answer {
 }
 
 fn whole(status: u16, headers: &http::HeaderMap, body: Vec<u8>) -> Answer {
-    let (headers, media_type) = shown_headers(headers);
-    Answer { status, media_type, headers, body: Body::Whole(body) }
+    let (shown, media_type) = shown_headers(headers);
+    Answer { status, media_type, headers: shown, body: Body::Whole(body), audit_id: header_text(headers, AUDIT_ID) }
 }
 
 fn failed(error: String) -> Answer {
-    Answer { status: 0, media_type: String::new(), headers: Vec::new(), body: Body::Failed(error) }
+    let body = Body::Failed(error);
+    Answer { status: 0, media_type: String::new(), headers: Vec::new(), body, audit_id: String::new() }
+}
+
+/// The value of a header, or an empty text.
+fn header_text(headers: &http::HeaderMap, name: &str) -> String {
+    headers.get(name).map(text).unwrap_or_default()
+}
+
+fn text(value: &http::HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
 fn shown_headers(headers: &http::HeaderMap) -> (Vec<(String, String)>, String) {
-    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let mut shown: Vec<(String, String)> = headers
         .iter()
         .filter(|(name, _)| !IGNORED_HEADERS.contains(&name.as_str()))
@@ -138,7 +169,7 @@ fn shown_headers(headers: &http::HeaderMap) -> (Vec<(String, String)>, String) {
         .collect();
     // The order of different headers means nothing; the order of headers with the same name matters.
     shown.sort_by(|a, b| a.0.cmp(&b.0));
-    (shown, headers.get("content-type").map(text).unwrap_or_default())
+    (shown, header_text(headers, "content-type"))
 }
 
 fn receive(mut stream: ResponseStream) -> Receiver {
@@ -165,6 +196,18 @@ impl Answer {
     /// The status code. 0 if the connection failed.
     pub(crate) fn status(&self) -> u16 {
         self.status
+    }
+
+    /// The identifier of the request's audit events.
+    pub(crate) fn audit_id(&self) -> &str {
+        &self.audit_id
+    }
+
+    /// Closes the stream of a watch, so that the server ends it.
+    pub(crate) fn close(&mut self) {
+        if matches!(self.body, Body::Stream(_)) {
+            self.body = Body::Failed("closed".to_owned());
+        }
     }
 
     /// The body as JSON, if it is JSON.

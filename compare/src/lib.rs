@@ -4,10 +4,11 @@
 //! A `sequence` is a list of requests. `areas` has tables of them, and `random` makes them from a seed. `run` sends a
 //! sequence to both servers and compares each answer as text (`exchange`, `dump`), with symbols in place of varying
 //! values (`normal`). `shrink` shortens a sequence that shows a difference. `known_differences` has the accepted
-//! differences. `aggregation` has other API servers, to which both servers pass requests on. `suite` runs it all.
+//! differences. `audit` compares the audit events of each request. `aggregation` has other API servers, to which both servers pass requests on. `suite` runs it all.
 
 mod aggregation;
 mod areas;
+mod audit;
 mod dump;
 mod exchange;
 mod known_differences;

@@ -128,7 +128,8 @@ fn now() -> i64 {
     time::OffsetDateTime::now_utc().unix_timestamp()
 }
 
-fn is_now(text: &str) -> bool {
+/// True if a time without fraction and zone is near now.
+pub(crate) fn is_now(text: &str) -> bool {
     let parsed = time::OffsetDateTime::parse(&format!("{text}Z"), &time::format_description::well_known::Rfc3339);
     parsed.is_ok_and(|time| (time.unix_timestamp() - now()).abs() < NEAR)
 }

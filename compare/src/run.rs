@@ -10,6 +10,7 @@ use bytes::Bytes;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
+use crate::audit::{self, take_events};
 use crate::exchange::{Answer, send, wait_for_events};
 use crate::known_differences::is_known;
 use crate::normal::Symbols;
@@ -144,11 +145,15 @@ async fn send_all(servers: &Servers, sequence: &Sequence, stop_at_first: bool) -
     for step in &sequence.steps {
         let (to_pintle, to_go) = (pintle.resolve(&run, &step.request), go.resolve(&run, &step.request));
         if step.request.clients > 1 {
-            let (from_pintle, from_go) =
+            let ((from_pintle, ids_pintle), (from_go, ids_go)) =
                 tokio::join!(send_at_once(servers, Side::Pintle, &to_pintle), send_at_once(servers, Side::Go, &to_go));
             if from_pintle != from_go {
                 let text = |codes: Vec<u16>| format!("status codes {codes:?}");
                 differences.push(Difference { step: step.clone(), pintle: text(from_pintle), go: text(from_go) });
+            } else {
+                differences.extend(
+                    compare_events_of_clients(servers, step, (&ids_pintle, &mut pintle), (&ids_go, &mut go)).await,
+                );
             }
             if stop_at_first && !differences.is_empty() {
                 break;
@@ -163,7 +168,7 @@ async fn send_all(servers: &Servers, sequence: &Sequence, stop_at_first: bool) -
             watches.push((step, from_pintle, from_go));
             continue;
         }
-        let found = compare(step, (&from_pintle, &mut pintle), (&from_go, &mut go)).await;
+        let found = compare(servers, step, (&from_pintle, &mut pintle), (&from_go, &mut go)).await;
         let is_known = found.is_none() && from_pintle.status() != from_go.status() && sequence.is_random();
         differences.extend(found);
         // After a known difference only one of the servers may have executed the request, and watches show that too.
@@ -183,12 +188,19 @@ async fn send_all(servers: &Servers, sequence: &Sequence, stop_at_first: bool) -
             definitions.push(name);
         }
     }
-    for (step, from_pintle, from_go) in watches {
+    for (step, mut from_pintle, mut from_go) in watches {
         if stop_at_first && !differences.is_empty() {
             break;
         }
         wait_for_events(&from_pintle, &from_go).await;
-        differences.extend(compare(step, (&from_pintle, &mut pintle), (&from_go, &mut go)).await);
+        let compared = compare_answers(step, (&from_pintle, &mut pintle), (&from_go, &mut go)).await;
+        from_pintle.close();
+        from_go.close();
+        match compared {
+            Compared::Differ(difference) => differences.push(difference),
+            same => differences
+                .extend(compare_events(servers, step, &same, (&from_pintle, &mut pintle), (&from_go, &mut go)).await),
+        }
     }
     for name in definitions {
         tokio::join!(remove_definition(servers, Side::Pintle, &name), remove_definition(servers, Side::Go, &name));
@@ -221,29 +233,113 @@ async fn remove_definition(servers: &Servers, side: Side, name: &str) {
     send(servers, side, &Request::new("DELETE", path)).await;
 }
 
-/// Lets several clients send a request at the same moment, and returns the status codes of the answers, sorted.
-async fn send_at_once(servers: &Servers, side: Side, request: &Request) -> Vec<u16> {
+/// Lets several clients send a request at the same moment, and returns the status codes of the answers, sorted, and the
+/// identifiers of their audit events.
+async fn send_at_once(servers: &Servers, side: Side, request: &Request) -> (Vec<u16>, Vec<String>) {
     let clients = (1..=request.clients).map(|client| request.of_client(client));
-    let answers = clients.map(|request| async move { send(servers, side, &request).await.status() });
-    let mut codes = futures_util::future::join_all(answers).await;
+    let answers = clients.map(|request| async move {
+        let answer = send(servers, side, &request).await;
+        (answer.status(), answer.audit_id().to_owned())
+    });
+    let (mut codes, ids): (Vec<_>, _) = futures_util::future::join_all(answers).await.into_iter().unzip();
     codes.sort_unstable();
-    codes
+    (codes, ids)
 }
 
+/// The answers to a request and their audit events.
 async fn compare(
+    servers: &Servers,
     step: &Step,
     (pintle, pintle_session): (&Answer, &mut Session),
     (go, go_session): (&Answer, &mut Session),
 ) -> Option<Difference> {
+    match compare_answers(step, (pintle, pintle_session), (go, go_session)).await {
+        Compared::Differ(difference) => Some(difference),
+        same => compare_events(servers, step, &same, (pintle, pintle_session), (go, go_session)).await,
+    }
+}
+
+/// The result of a comparison of answers.
+enum Compared {
+    Equal,
+    /// The answers differ in an accepted way.
+    Known,
+    Differ(Difference),
+}
+
+async fn compare_answers(
+    step: &Step,
+    (pintle, pintle_session): (&Answer, &mut Session),
+    (go, go_session): (&Answer, &mut Session),
+) -> Compared {
     let (pintle, go) = (pintle.render(&mut pintle_session.symbols).await, go.render(&mut go_session.symbols).await);
+    if pintle == go {
+        return Compared::Equal;
+    }
     // The two servers report the end of a connection in different words.
     let no_answer = pintle.starts_with("0\n") && go.starts_with("0\n");
-    if pintle == go || no_answer || is_known(&step.request, &pintle, &go) {
+    if no_answer || is_known(&step.request, &pintle, &go) {
+        return Compared::Known;
+    }
+    pintle_session.symbols.loosen();
+    go_session.symbols.loosen();
+    Compared::Differ(Difference { step: step.clone(), pintle, go })
+}
+
+/// Compares the audit events of a request, whose answers were compared before.
+async fn compare_events(
+    servers: &Servers,
+    step: &Step,
+    answers: &Compared,
+    (pintle, pintle_session): (&Answer, &mut Session),
+    (go, go_session): (&Answer, &mut Session),
+) -> Option<Difference> {
+    let logs = [Side::Pintle, Side::Go].map(|side| servers.audit_log(side));
+    let is_watch = step.request.is_watch();
+    let [pintle, go] = take_events((logs[0], pintle.audit_id()), (logs[1], go.audit_id()), is_watch).await;
+    let pintle = audit::render(&pintle, &mut pintle_session.symbols);
+    let go = audit::render(&go, &mut go_session.symbols);
+    event_difference(step, answers, pintle, go, (pintle_session, go_session))
+}
+
+/// Compares the audit events of several clients, whose order is not known. Their objects depend on the order.
+async fn compare_events_of_clients(
+    servers: &Servers,
+    step: &Step,
+    (pintle, pintle_session): (&[String], &mut Session),
+    (go, go_session): (&[String], &mut Session),
+) -> Option<Difference> {
+    let logs = [Side::Pintle, Side::Go].map(|side| servers.audit_log(side));
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for (pintle, go) in pintle.iter().zip(go) {
+        let [pintle, go] = take_events((logs[0], pintle), (logs[1], go), false).await;
+        ours.push(audit::without_objects(&audit::render(&pintle, &mut pintle_session.symbols)));
+        theirs.push(audit::without_objects(&audit::render(&go, &mut go_session.symbols)));
+    }
+    let sorted = |mut events: Vec<String>| {
+        events.sort_unstable();
+        events.join("\n")
+    };
+    event_difference(step, &Compared::Equal, sorted(ours), sorted(theirs), (pintle_session, go_session))
+}
+
+fn event_difference(
+    step: &Step,
+    answers: &Compared,
+    mut pintle: String,
+    mut go: String,
+    (pintle_session, go_session): (&mut Session, &mut Session),
+) -> Option<Difference> {
+    if matches!(answers, Compared::Known) {
+        (pintle, go) = (audit::without_answer(&pintle), audit::without_answer(&go));
+    }
+    if pintle == go || audit::is_known(&step.request, &pintle, &go) {
         return None;
     }
     pintle_session.symbols.loosen();
     go_session.symbols.loosen();
-    Some(Difference { step: step.clone(), pintle, go })
+    let text = |events: String| format!("audit events\n{events}");
+    Some(Difference { step: step.clone(), pintle: text(pintle), go: text(go) })
 }
 
 /// The name of the CRD that a request has changed.

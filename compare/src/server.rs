@@ -1,17 +1,20 @@
 //! The two servers: Pintle in this process, and the Go API server (`tools/apiserver`) as a child process. Servers for
 //! the sequences with other API servers behind both have the aggregation layer.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use pintle_gates::{Feature, Gates};
 use pintle_integration::{
-    AccessOptions, Client, Cluster, Options, Protocol, RequestBuilder, ServiceNetwork, generic_admission, tool_path,
+    AccessOptions, AuditOptions, Client, Cluster, Options, Protocol, RequestBuilder, ServiceNetwork, generic_admission,
+    tool_path,
 };
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::aggregation::{self, SERVICE_RANGE};
+use crate::audit::{self, AuditLog};
 use crate::sequence::Request;
 
 /// The bearer token of an administrator of both servers.
@@ -20,6 +23,7 @@ pub(crate) const TOKEN: &str = "bench";
 /// The Go API server and its etcd. Both end when this value is dropped.
 struct GoServer {
     url: String,
+    audit_log: AuditLog,
     authority: Vec<u8>,
     client: Client,
     /// The server ends when its standard input is closed.
@@ -31,11 +35,14 @@ impl GoServer {
     async fn start(cbor: bool, aggregates: bool) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let flags = if aggregates { aggregation_flags(&folder) } else { Vec::new() };
+        let audit_log = AuditLog::new(folder.path());
         let mut child = Command::new(tool_path("apiserver"))
             .arg("--data-dir")
             .arg(folder.path())
             .arg("--fsync=false")
             .arg(format!("--feature-gates={}={cbor}", Feature::CBOR.name()))
+            .arg(format!("--audit-policy-file={}", policy_file(&folder).display()))
+            .arg(format!("--audit-log-path={}", audit_log.path().display()))
             .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -53,8 +60,15 @@ impl GoServer {
         let url = ready["url"].as_str().expect("a URL");
         let authority = std::fs::read(folder.path().join("server.crt")).expect("a certificate");
         let client = Client::trusting(url, &authority, Protocol::Any);
-        Self { url: url.to_owned(), authority, client, _child: child, _folder: folder }
+        Self { url: url.to_owned(), audit_log, authority, client, _child: child, _folder: folder }
     }
+}
+
+/// Writes the audit policy.
+fn policy_file(folder: &tempfile::TempDir) -> PathBuf {
+    let path = folder.path().join("audit-policy.yaml");
+    std::fs::write(&path, audit::POLICY).expect("a file");
+    path
 }
 
 /// The flags that turn the aggregation layer on. The API servers accept any client certificate.
@@ -91,7 +105,10 @@ pub(crate) enum Side {
 /// Both servers, ready for requests.
 pub(crate) struct Servers {
     pintle: Cluster,
+    audit_log: AuditLog,
     go: GoServer,
+    /// The folder of Pintle's audit log.
+    _folder: tempfile::TempDir,
     /// The clients for the sequences with other API servers, if there are any.
     clients: Option<SameClients>,
 }
@@ -144,10 +161,16 @@ impl Servers {
         let tokens = format!("{TOKEN},admin,1,\"system:masters\"\n");
         let settings = [(Feature::CBOR.name().to_owned(), cbor)].into();
         let (gates, _) = Gates::with_overrides(&settings).expect("a feature gate that can be set");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let audit_log = AuditLog::new(folder.path());
+        let mut audit =
+            AuditOptions { policy_file: policy_file(&folder).display().to_string(), ..AuditOptions::default() };
+        audit.log.path = audit_log.path().display().to_string();
         let mut options = Options {
             access: AccessOptions { tokens: Some(tokens), ..AccessOptions::default() },
             gates,
             admission: generic_admission(),
+            audit,
             api_services: aggregates,
             ..Options::default()
         };
@@ -156,7 +179,7 @@ impl Servers {
         }
         let (pintle, go) = tokio::join!(Cluster::with_options(options), GoServer::start(cbor, aggregates));
         let clients = aggregates.then(|| SameClients::new(&pintle, &go));
-        Self { pintle, go, clients }
+        Self { pintle, audit_log, go, clients, _folder: folder }
     }
 
     /// True if other API servers are behind both servers.
@@ -164,7 +187,15 @@ impl Servers {
         self.clients.is_some()
     }
 
-    /// A request with the credentials of an administrator, but without the headers and the body.
+    /// The audit log of a server.
+    pub(crate) fn audit_log(&self, side: Side) -> &AuditLog {
+        match side {
+            Side::Pintle => &self.audit_log,
+            Side::Go => &self.go.audit_log,
+        }
+    }
+
+    /// A request with the credentials of an administrator unless it has its own, but without the headers and the body.
     pub(crate) fn request(&self, side: Side, request: &Request) -> RequestBuilder<'_> {
         let Request { method, path, .. } = request;
         let builder = match (&self.clients, side) {
@@ -172,7 +203,8 @@ impl Servers {
             (None, Side::Pintle) => self.pintle.request(method, path).anonymous(),
             (None, Side::Go) => self.go.client.request(method, path),
         };
-        builder.header("authorization", &format!("Bearer {TOKEN}"))
+        let has_credentials = request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        if has_credentials { builder } else { builder.header("authorization", &format!("Bearer {TOKEN}")) }
     }
 
     /// Stops both servers.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -123,6 +124,10 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 		return nil, err
 	}
 
+	if options.audit.PolicyFile != "" {
+		// Events have the groups that kube-apiserver gives a user.
+		config.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(config.Authentication.Authenticator)
+	}
 	aggregates := options.aggregation.enabled()
 	if aggregates {
 		if err := options.aggregation.apply(config); err != nil {

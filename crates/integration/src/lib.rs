@@ -54,7 +54,7 @@ pub use time::{advance_clock_until, manual_clock};
 pub use tools::{run_client_program, tool_path};
 
 pub use pintle::{
-    AccessOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options, RuntimeConfig,
-    ServiceNetwork, Timestamp,
+    AccessOptions, AuditOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options,
+    RuntimeConfig, ServiceNetwork, Timestamp,
 };
 pub use pintle_etcd_process::ReservedPort;
