@@ -101,6 +101,12 @@ pub trait AdmissionRecorder: Sync {
         self.annotate(key, value);
     }
 
+    /// Adds the annotation of a server whose certificate has no subject alternative names (upstream: `x509metrics`).
+    fn annotate_missing_san(&self, host: &str) {
+        let reason = "relies on a legacy Common Name field instead of the SAN extension for subject validation";
+        self.annotate(&format!("missing-san.invalid-cert.kubernetes.io/{host}"), reason.to_owned());
+    }
+
     /// Notes how long a call of a webhook took, for the audit event of a slow request. Calls of mutating webhooks follow
     /// each other; calls of validating webhooks are concurrent.
     fn webhook_took(&self, phase: Phase, took: Duration) {

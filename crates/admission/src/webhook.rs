@@ -55,6 +55,8 @@ pub enum WebhookCallError {
         message: String,
         /// The code of the answer, if there is one.
         code: Option<u16>,
+        /// True if the certificate of the webhook lacks subject alternative names.
+        lacks_san: bool,
     },
 }
 

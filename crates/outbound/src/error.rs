@@ -9,6 +9,7 @@ use rustls::pki_types::ServerName;
 
 use crate::connection::network_error;
 use crate::request_body::RequestProgress;
+use crate::tls::LegacyCommonName;
 
 /// A failed request. It prints like Go's `url.Error`: `Get "https://...": dial tcp ...`.
 #[derive(Debug, thiserror::Error)]
@@ -155,6 +156,16 @@ pub enum ErrorCause {
 }
 
 impl ErrorCause {
+    /// True if the server's certificate has its name only as common name, and no subject alternative names.
+    #[must_use]
+    pub fn relies_on_common_name(&self) -> bool {
+        let Self::Tls(error) = self else { return false };
+        match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) => other.0.is::<LegacyCommonName>(),
+            _ => false,
+        }
+    }
+
     /// The cause of a failure before the response head arrived. If the request body has failed, this is the body's
     /// error.
     pub(crate) fn of_request(cause: Self, progress: &RequestProgress) -> Self {
@@ -191,6 +202,7 @@ fn go_certificate_error(why: &CertificateError) -> String {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "certificate has expired or is not yet valid".to_owned()
         }
+        CertificateError::Other(other) if other.0.is::<LegacyCommonName>() => other.0.to_string(),
         // This is a self-signed certificate that is not among the authorities.
         CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity" => {
             "certificate signed by unknown authority".to_owned()

@@ -8,7 +8,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme};
 
 use crate::config::{ClientCertificate, ClientConfigError};
 
@@ -99,12 +99,20 @@ impl ServerCertVerifier for AuthoritiesVerifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if !self.authorities.contains(certificate) {
-            return self.verifier.verify_server_cert(certificate, intermediates, name, ocsp, now);
-        }
-        check_time(certificate, now)?;
-        verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-        Ok(ServerCertVerified::assertion())
+        let verified = match self.authorities.contains(certificate) {
+            false => self.verifier.verify_server_cert(certificate, intermediates, name, ocsp, now),
+            true => check_time(certificate, now)
+                .and_then(|()| verify_server_name(&ParsedCertificate::try_from(certificate)?, name))
+                .map(|()| ServerCertVerified::assertion()),
+        };
+        verified.map_err(|error| match error {
+            rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. })
+                if relies_on_common_name(certificate, name) =>
+            {
+                CertificateError::Other(OtherError(Arc::new(LegacyCommonName))).into()
+            }
+            error => error,
+        })
     }
 
     fn verify_tls12_signature(
@@ -128,6 +136,22 @@ impl ServerCertVerifier for AuthoritiesVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.verifier.supported_verify_schemes()
     }
+}
+
+/// The certificate of a server has its name only as common name, which clients no longer consult (Go:
+/// `x509.HostnameError`).
+#[derive(Debug, thiserror::Error)]
+#[error("certificate relies on legacy Common Name field, use SANs instead")]
+pub(crate) struct LegacyCommonName;
+
+/// True if a certificate has no subject alternative names, and a name as common name.
+fn relies_on_common_name(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
+    let (ServerName::DnsName(name), Ok((_, parsed))) = (name, x509_parser::parse_x509_certificate(certificate)) else {
+        return false;
+    };
+    let has_names = !matches!(parsed.subject_alternative_name(), Ok(None));
+    let common_name = parsed.subject().iter_common_name().last().and_then(|name| name.as_str().ok());
+    !has_names && common_name.is_some_and(|common_name| common_name.eq_ignore_ascii_case(name.as_ref()))
 }
 
 /// Checks the validity period of a certificate.

@@ -60,4 +60,10 @@ impl WebhookClientConfig {
             }
         }
     }
+
+    /// The host in the URL, without the port.
+    #[must_use]
+    pub fn hostname(&self) -> String {
+        pintle_value::url::parse_url(&self.url()).map(|url| url.hostname().to_owned()).unwrap_or_default()
+    }
 }

@@ -203,6 +203,23 @@ async fn a_self_signed_certificate_is_its_own_authority() {
     let elsewhere = refused("certificate is valid for 10.0.0.1, not 127.0.0.1");
     check(trust, GENEROUS, "https", &server(ServerBehavior::RespondWithTls(acceptor, text)).await, Err(&elsewhere))
         .await;
+    let mut unnamed = CertificateParams::new(Vec::<String>::new()).expect("no names");
+    unnamed.distinguished_name.push(rcgen::DnType::CommonName, "Hooks.default.svc");
+    let (certificate, acceptor) = self_signed(unnamed);
+    for (name, is_legacy) in [("hooks.default.svc", true), ("other.default.svc", false)] {
+        let address = server(ServerBehavior::RespondWithTls(acceptor.clone(), text)).await;
+        let (host, port) = address.split_once(':').expect("a port");
+        let dial_address = DialAddress { host: host.to_owned(), port: port.parse().expect("a number") };
+        let http = client(ServerTrust::Authorities(certificate.as_bytes()));
+        let request = Request::get(format!("https://{name}/")).body(Bytes::new()).expect("a request");
+        let error = http.send_to(Some(&dial_address), request, GENEROUS).await.expect_err("no names");
+        let why = match is_legacy {
+            true => "certificate relies on legacy Common Name field, use SANs instead",
+            false => "certificate is not valid for any names, but wanted to match other.default.svc",
+        };
+        let message = format!("Get \"https://{name}/\": tls: failed to verify certificate: x509: {why}");
+        assert_eq!((error.to_string(), error.cause.relies_on_common_name()), (message, is_legacy));
+    }
     let mut past = own("127.0.0.1");
     past.not_after = rcgen::date_time_ymd(2001, 1, 1);
     let (certificate, acceptor) = self_signed(past);

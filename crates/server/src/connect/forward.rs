@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, UPGRADE};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use hyper::body::Body as _;
+use pintle_admission::AdmissionRecorder;
 use pintle_outbound::{Client, ErrorCause, StreamOptions};
 use pintle_registry::ApiError;
 use pintle_value::print::quote;
@@ -101,6 +102,13 @@ pub(super) async fn forward(
         ..StreamOptions::default()
     };
     let answer = client.stream(outgoing, stream_options).await;
+    if let Err(error) = &answer
+        && options.names_backend
+        && error.cause.relies_on_common_name()
+    {
+        let (host, _) = location.authority.rsplit_once(':').unwrap_or((&location.authority, ""));
+        request.recorder.annotate_missing_san(host);
+    }
     let answer = answer.map_err(|error| match error.cause {
         ErrorCause::HeadTimeout => unreachable(&"context deadline exceeded"),
         cause => unreachable(&cause),

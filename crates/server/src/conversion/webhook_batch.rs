@@ -142,7 +142,7 @@ impl WebhookCall<'_> {
 
     async fn post(&self, body: Bytes, limit: usize) -> Result<Bytes, PostError> {
         let Self { cluster, webhook: config, .. } = *self;
-        let no_client = |message| PostError { message, status: None };
+        let no_client = |message: String| PostError::without_response(message);
         let client = WebhookClient::Anonymous(cluster.outbound.webhook_clients.get(config).map_err(no_client)?);
         let (timeout, timeout_source) = (TIMEOUT, TimeoutSource::Client);
         Post { cluster, client: &client, config, timeout, timeout_source, limit }.send(body).await

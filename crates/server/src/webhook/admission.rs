@@ -108,6 +108,7 @@ impl WebhookCaller for AdmissionWebhooks {
             let failed = |error: super::PostError| WebhookCallError::Failed {
                 message: error.message,
                 code: error.status.map(|status| status.as_u16()).filter(|code| *code >= 400),
+                lacks_san: error.lacks_san,
             };
             post.send(call.review.clone()).await.map_err(failed)
         })

@@ -66,11 +66,13 @@ pub(crate) struct PostError {
     pub(crate) message: String,
     /// The status of the response, if there is one.
     pub(crate) status: Option<StatusCode>,
+    /// True if the certificate of the webhook lacks subject alternative names.
+    pub(crate) lacks_san: bool,
 }
 
 impl PostError {
-    fn without_response(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: None }
+    pub(crate) fn without_response(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: None, lacks_san: false }
     }
 }
 
@@ -127,7 +129,10 @@ impl Post<'_> {
             let response = self.client.send_to(route.as_ref(), request, limits).await;
             let response = response.map_err(|error| match error.cause {
                 ErrorCause::HeadTimeout | ErrorCause::BodyTimeout => self.timed_out(url),
-                _ => PostError::without_response(transport_error_message(&error)),
+                _ => PostError {
+                    lacks_san: error.cause.relies_on_common_name(),
+                    ..PostError::without_response(transport_error_message(&error))
+                },
             })?;
             let status = response.status();
             match retry_after(status, response.headers(), self.timeout) {
@@ -136,7 +141,8 @@ impl Post<'_> {
                     self.cluster.sleep(delay).await;
                 }
                 _ => {
-                    let failed = |message| PostError { message, status: Some(status) };
+                    let failed =
+                        |message: String| PostError { status: Some(status), ..PostError::without_response(message) };
                     return read_body(response).map_err(failed);
                 }
             }

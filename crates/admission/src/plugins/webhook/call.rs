@@ -75,7 +75,10 @@ pub(super) async fn call(
     let answer = attributes.webhooks.call(WebhookCall { client, kubeconfig, review, timeout }).await;
     let body = answer.map_err(|error| match error {
         WebhookCallError::NoClient(why) => WebhookError::calling(format!("could not get REST client: {why}"), 500),
-        WebhookCallError::Failed { message, code } => {
+        WebhookCallError::Failed { message, code, lacks_san } => {
+            if lacks_san {
+                attributes.recorder.annotate_missing_san(&client.hostname());
+            }
             WebhookError::calling(format!("failed to call webhook: {message}"), code.unwrap_or(503))
         }
     })?;
