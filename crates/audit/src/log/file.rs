@@ -3,7 +3,7 @@
 //! cannot be rotated grows.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -135,8 +135,9 @@ impl LogFile {
     fn open_file(&mut self) -> io::Result<&mut OpenFile> {
         // The folder may be gone, too. If it cannot be created, opening the file fails.
         let _ = create_folders(folder(&self.path));
-        let file = append_to(&self.path, 0o600)?;
-        Ok(self.open.insert(OpenFile::new(file)?))
+        let mut file = OpenFile::new(append_to(&self.path, 0o600)?)?;
+        file.is_torn = file.size > 0 && !ends_with_line_feed(&self.path);
+        Ok(self.open.insert(file))
     }
 
     /// Rotates the file. If this fails, the open file is used further, and the next line tries again.
@@ -192,6 +193,19 @@ fn append_to(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(mode).open(path)
 }
 
+/// Returns whether a file ends with a whole line. Otherwise the process that has written it was killed. A file that cannot
+/// be read counts as whole.
+fn ends_with_line_feed(path: &Path) -> bool {
+    let last_byte = || {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(-1))?;
+        let mut last = [0];
+        file.read_exact(&mut last)?;
+        io::Result::Ok(last[0])
+    };
+    last_byte().map_or(true, |last| last == b'\n')
+}
+
 /// The folder of a file.
 pub(super) fn folder(path: &Path) -> &Path {
     match path.parent() {
@@ -221,6 +235,18 @@ fn create_folders(path: &Path) -> Result<(), (PathBuf, io::Error)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_after_the_last_line_of_a_killed_process_is_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit.log");
+        for (found, expect) in [("", "next\n"), ("whole\n", "whole\nnext\n"), ("whole\npar", "whole\npar\nnext\n")] {
+            fs::write(&path, found).expect("a file");
+            let mut log = LogFile::open(&path, Rotation::default()).expect("a log");
+            log.write_line(b"next\n").expect("written");
+            assert_eq!(fs::read_to_string(&path).expect("a text"), expect);
+        }
+    }
 
     #[test]
     fn a_line_after_a_part_of_a_line_is_whole() {
