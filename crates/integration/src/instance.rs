@@ -22,7 +22,7 @@ pub(crate) enum ServerInstance {
 
 impl ServerInstance {
     /// Starts a server within this process, or as a process of `program`. A process gets only the options for the data
-    /// directory, the port and the size of the history.
+    /// directory, the port, and the size of the history. Of the options of audit, it gets the policy, the log and its mode.
     pub(crate) async fn start(program: Option<&Path>, options: Options) -> Self {
         match program {
             None => Self::InProcess(Box::new(Server::start(options).await.expect("the server starts"))),
@@ -107,6 +107,11 @@ impl ServerProcess {
         command.arg("serve").arg("--data-dir").arg(data_dir);
         command.args(["--secure-port", &options.port.to_string()]);
         command.args(["--watch-window-mib", &(options.history.bytes >> 20).to_string()]);
+        let audit = &options.audit;
+        if !audit.policy_file.is_empty() {
+            command.args(["--audit-policy-file", &audit.policy_file, "--audit-log-path", &audit.log.path]);
+            command.args(["--audit-log-mode", &audit.log.batch.mode]);
+        }
         let started = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn();
         let mut child = child.expect("the program starts");

@@ -1,13 +1,18 @@
 //! Audit of a server that runs as a process: its policy file, signals, and faults of the log.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pintle_integration::{Client, Cluster, Options, Protocol, eventually};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
+use super::PROGRAM;
 use super::server::{Server, kubectl, printed};
 
 /// The time limit of a wait.
@@ -166,4 +171,70 @@ fn a_folder_that_cannot_be_written_refuses_requests_in_strict_mode_until_it_can(
     audited.create_config_map("b");
     assert_eq!(logged(&log), ["b"]);
     audited.server.stop();
+}
+
+/// The number of writes before a server is killed. `PINTLE_AUDIT_KILLS` is the number of kills, instead of two.
+const WRITES: usize = 200;
+
+/// The audit IDs of the events in a log, by stage.
+fn audit_ids(log: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let mut ids = BTreeMap::<String, BTreeSet<String>>::new();
+    for line in fs::read_to_string(log).expect("a log").lines() {
+        // The last line that a killed process has written may be a part.
+        let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
+        let text = |field: &str| event[field].as_str().expect("a text").to_owned();
+        ids.entry(text("stage")).or_default().insert(text("auditID"));
+    }
+    ids
+}
+
+/// Creates config maps until the server is gone, and remembers the acknowledged names.
+async fn write_until_killed(client: Client, writer: String, acknowledged: Arc<Mutex<BTreeSet<String>>>) {
+    for number in 0.. {
+        let name = format!("{writer}-{number}");
+        let body = json!({"metadata": {"name": name}}).to_string();
+        let request = client.request("POST", "/api/v1/namespaces/default/configmaps");
+        match request.header("audit-id", &name).json(body).try_send().await {
+            Ok(response) => drop(response.expect(201)),
+            Err(_) => return,
+        }
+        acknowledged.lock().expect("the names").insert(name);
+    }
+}
+
+#[test]
+fn every_acknowledged_write_has_its_events_although_the_server_is_killed() {
+    let rounds = std::env::var("PINTLE_AUDIT_KILLS").map_or(2, |rounds| rounds.parse().expect("a number"));
+    pintle_integration::run(async move {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (policy, log) = (folder.path().join("policy"), folder.path().join("audit.log"));
+        fs::write(&policy, policy_for("configmaps")).expect("a file");
+        let mut options = Options::default();
+        options.audit.policy_file = policy.to_string_lossy().into_owned();
+        options.audit.log.path = log.to_string_lossy().into_owned();
+        options.audit.log.batch.mode = "blocking-strict".to_owned();
+        let cluster = Cluster::of_process(Path::new(PROGRAM), options).await;
+        let acknowledged = Arc::<Mutex<BTreeSet<String>>>::default();
+        let count = || acknowledged.lock().expect("the names").len();
+        for round in 0..rounds {
+            let wanted = count() + WRITES;
+            let mut writers = JoinSet::new();
+            for writer in 0..8 {
+                let client = cluster.client(Protocol::Http1);
+                writers.spawn(write_until_killed(client, format!("w{round}-{writer}"), acknowledged.clone()));
+            }
+            eventually("enough writes", async || count() >= wanted).await;
+            cluster.kill_server().await;
+            while let Some(ended) = writers.join_next().await {
+                ended.expect("a writer");
+            }
+            cluster.start_server().await;
+        }
+        cluster.kill_server().await;
+        let (acknowledged, recorded) = (acknowledged.lock().expect("the names").clone(), audit_ids(&log));
+        for stage in ["RequestReceived", "ResponseComplete"] {
+            let lost: Vec<_> = acknowledged.difference(&recorded[stage]).collect();
+            assert!(lost.is_empty(), "{} of {} have no event {stage}: {lost:?}", lost.len(), acknowledged.len());
+        }
+    });
 }
