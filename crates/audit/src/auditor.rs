@@ -1,7 +1,6 @@
 //! The policy, the backend and the metrics of a server that records events.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pintle_auth::{AuthorizationAttributes, UserInfo};
@@ -10,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
+use crate::sink::SinkFuture;
 use crate::{AuditBackend, AuditDecision, AuditMetrics, Event, Policy};
 
 /// Decides which requests are recorded, and records their events.
@@ -45,7 +45,7 @@ impl Auditor {
 
     /// Records an event. Returns false if it is not recorded and the mode is `blocking-strict`. An event that has to be
     /// sent is sent even if the caller no longer waits.
-    pub async fn process(self: &Arc<Self>, event: Event) -> bool {
+    pub async fn process(self: &Arc<Self>, event: Arc<Event>) -> bool {
         match self.begin(event) {
             Ok(is_recorded) => is_recorded,
             Err(sending) => sending.await.unwrap_or(false),
@@ -53,20 +53,21 @@ impl Auditor {
     }
 
     /// Records an event for which no request waits.
-    pub fn process_detached(self: &Arc<Self>, event: Event) {
+    pub fn process_detached(self: &Arc<Self>, event: Arc<Event>) {
         if let Err(sending) = self.begin(event) {
             drop(sending);
         }
     }
 
     /// Records an event. The log does so before this returns. Otherwise returns the task that sends the event.
-    fn begin(self: &Arc<Self>, event: Event) -> Result<bool, JoinHandle<bool>> {
-        let auditor = self.clone();
-        let mut processed = Box::pin(async move { auditor.backend.process(event).await });
-        match processed.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(is_recorded) => Ok(is_recorded),
-            Poll::Pending => Err(self.tasks.spawn(processed)),
+    fn begin(self: &Arc<Self>, event: Arc<Event>) -> Result<bool, JoinHandle<bool>> {
+        self.metrics.record_event();
+        let event = [event];
+        if let SinkFuture::Ready(Some(is_recorded)) = self.backend.record(&event) {
+            return Ok(is_recorded);
         }
+        let auditor = self.clone();
+        Err(self.tasks.spawn(async move { auditor.backend.record(&event).await }))
     }
 
     /// Maximum size of an object in an event, in bytes. Events with a larger object are recorded without it.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::buffered::{BatchConfig, Buffered};
 use crate::log::{LogFile, LogFormat, LogOutput, LogSink, Rotation};
 use crate::options::{AuditOptions, BatchOptions, LogOptions, TruncateOptions};
-use crate::sink::{IgnoreErrors, Sink, Union};
+use crate::sink::{IgnoreErrors, Sink, SinkFuture, Union};
 use crate::throttle::Throttle;
 use crate::truncate::Truncate;
 use crate::{AuditMetrics, Event};
@@ -68,10 +68,14 @@ impl AuditBackend {
     /// be refused at the stage `RequestReceived`.
     pub async fn process(&self, event: Event) -> bool {
         self.metrics.record_event();
-        let event = [Arc::new(event)];
+        self.record(&[Arc::new(event)]).await
+    }
+
+    /// Records an event that is already counted. A boxed future has not begun.
+    pub(crate) fn record<'a>(&'a self, event: &'a [Arc<Event>; 1]) -> SinkFuture<'a, bool> {
         match self.sink.0.as_slice() {
-            [sink] => sink.process(&event).await,
-            _ => self.sink.process(&event).await,
+            [sink] => sink.process(event),
+            _ => self.sink.process(event),
         }
     }
 

@@ -12,7 +12,7 @@ pub type SinkFuture<'a, T> = AuthFuture<'a, T>;
 
 /// Takes events. A sink counts and logs its own errors.
 pub trait Sink: Send + Sync {
-    /// Takes events. Returns false if an event could not be recorded.
+    /// Takes events. Returns false if an event could not be recorded. A boxed future does nothing before it is polled.
     fn process<'a>(&'a self, events: &'a [Arc<Event>]) -> SinkFuture<'a, bool>;
 
     /// Delivers all events that the sink has taken, until the deadline. The caller passes no events afterwards.

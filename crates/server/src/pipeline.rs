@@ -143,7 +143,7 @@ async fn end(request: &Arc<RequestContext>, observers: &Observers, protocol: Bod
     if let Some(audit) = &request.audit {
         match &panic {
             Some(panic) => audit.panicked(panic, request.recorder.annotations()).await,
-            None => audit.started(response.status(), request.recorder.annotations()).await,
+            None => audit.started(response.status(), || request.recorder.annotations()).await,
         }
     }
     let mut response = record_end(request, by, response);

@@ -110,7 +110,10 @@ impl Time {
     #[must_use]
     pub fn rfc3339_micro(self) -> String {
         let mut out = self.date_and_clock();
-        let _ = write!(out, ".{:06}Z", self.nanos / 1000);
+        let micros = self.nanos / 1000;
+        out.push('.');
+        out.extend([100_000, 10_000, 1000, 100, 10, 1].map(|unit| char::from(b'0' + (micros / unit % 10) as u8)));
+        out.push('Z');
         out
     }
 

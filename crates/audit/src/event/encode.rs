@@ -23,7 +23,7 @@ impl Event {
         let length: usize = objects.into_iter().flatten().map(bytes::Bytes::len).sum();
         let mut out = Vec::with_capacity(length + USUAL_LENGTH);
         let mut object = ObjectWriter::begin(&mut out);
-        object.text("kind", "Event").text("apiVersion", "audit.k8s.io/v1");
+        object.constant("kind", "Event").constant("apiVersion", "audit.k8s.io/v1");
         self.write_fields(object)?;
         out.push(b'\n');
         Ok(out)
@@ -31,9 +31,9 @@ impl Event {
 
     fn write_fields(&self, mut object: ObjectWriter<'_>) -> Result<(), InvalidJson> {
         object
-            .text("level", self.level.name())
+            .constant("level", self.level.name())
             .text("auditID", &self.audit_id)
-            .text("stage", self.stage.name())
+            .constant("stage", self.stage.name())
             .text("requestURI", &self.request_uri)
             .text("verb", &self.verb);
         write_user(&self.user, object.object("user"));
@@ -64,7 +64,8 @@ impl Event {
         if !self.annotations.is_empty() {
             let mut annotations = object.object("annotations");
             for (key, value) in &self.annotations {
-                annotations.text(key, value);
+                annotations.key(key);
+                write_string(value, annotations.out);
             }
             annotations.end();
         }
@@ -103,7 +104,7 @@ fn write_user(user: &UserInfo, mut object: ObjectWriter<'_>) {
         entries.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut extra = object.object("extra");
         for (key, values) in entries {
-            extra.name(key);
+            extra.key(key);
             extra.write_texts(values);
         }
         extra.end();
@@ -173,31 +174,52 @@ impl<'o> ObjectWriter<'o> {
         Self { out, is_empty: true }
     }
 
-    fn name(&mut self, name: &str) {
-        if !self.is_empty {
+    fn separate(&mut self) {
+        if !std::mem::take(&mut self.is_empty) {
             self.out.push(b',');
         }
-        self.is_empty = false;
-        write_string(name, self.out);
+    }
+
+    /// The name of a member, which needs no escapes.
+    fn name(&mut self, name: &'static str) {
+        self.separate();
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+    }
+
+    /// The name of a member, which may be any text.
+    fn key(&mut self, key: &str) {
+        self.separate();
+        write_string(key, self.out);
         self.out.push(b':');
     }
 
-    fn object(&mut self, name: &str) -> ObjectWriter<'_> {
+    /// A text that needs no escapes.
+    fn constant(&mut self, name: &'static str, text: &'static str) -> &mut Self {
+        self.name(name);
+        self.out.push(b'"');
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.push(b'"');
+        self
+    }
+
+    fn object(&mut self, name: &'static str) -> ObjectWriter<'_> {
         self.name(name);
         ObjectWriter::begin(self.out)
     }
 
-    fn text(&mut self, name: &str, text: &str) -> &mut Self {
+    fn text(&mut self, name: &'static str, text: &str) -> &mut Self {
         self.name(name);
         write_string(text, self.out);
         self
     }
 
-    fn some_text(&mut self, name: &str, text: &str) -> &mut Self {
+    fn some_text(&mut self, name: &'static str, text: &str) -> &mut Self {
         if text.is_empty() { self } else { self.text(name, text) }
     }
 
-    fn some_number(&mut self, name: &str, number: i32) {
+    fn some_number(&mut self, name: &'static str, number: i32) {
         if number != 0 {
             self.name(name);
             self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
@@ -205,7 +227,7 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// A list of texts, unless it is empty.
-    fn texts(&mut self, name: &str, texts: &[Str]) -> &mut Self {
+    fn texts(&mut self, name: &'static str, texts: &[Str]) -> &mut Self {
         if !texts.is_empty() {
             self.name(name);
             self.write_texts(texts);
@@ -225,7 +247,7 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// A `metav1.MicroTime`: null for Go's zero time.
-    fn micro_time(&mut self, name: &str, time: Time) -> &mut Self {
+    fn micro_time(&mut self, name: &'static str, time: Time) -> &mut Self {
         if !time.is_zero() {
             return self.text(name, &time.rfc3339_micro());
         }

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use pintle_auth::config_file::system_error;
 use pintle_locks::Mutex;
@@ -15,6 +15,9 @@ use pintle_value::time::Time;
 
 use super::Rotation;
 use super::backups::{clean_up, free_backup_path};
+
+/// How often the server looks whether the file was moved.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A file to which lines are appended.
 #[derive(Debug)]
@@ -36,12 +39,14 @@ struct OpenFile {
     size: u64,
     /// True if the file ends with a part of a line.
     is_torn: bool,
+    /// When the path was last known to lead to this file.
+    checked: Instant,
 }
 
 impl OpenFile {
     fn new(file: File) -> io::Result<Self> {
         let metadata = file.metadata()?;
-        Ok(Self { file, identity: identity(&metadata), size: metadata.len(), is_torn: false })
+        Ok(Self { file, identity: identity(&metadata), size: metadata.len(), is_torn: false, checked: Instant::now() })
     }
 
     /// Appends a line. After an error, the part that was written is removed.
@@ -121,9 +126,11 @@ impl LogFile {
         open.append(line)
     }
 
-    /// Closes the open file if the file at the path is another one: somebody has moved or removed it.
+    /// Closes the open file if the file at the path is another one: somebody has moved or removed it. Lines that are
+    /// written before the next check are in the file that was moved.
     fn check(&mut self) {
-        let Some(open) = &mut self.open else { return };
+        let Some(open) = self.open.as_mut().filter(|open| open.checked.elapsed() >= CHECK_INTERVAL) else { return };
+        open.checked = Instant::now();
         match fs::metadata(&self.path) {
             Ok(found) if identity(&found) == open.identity => open.size = found.len(),
             // Better the open file than none.

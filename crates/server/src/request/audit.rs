@@ -34,7 +34,7 @@ pub(crate) struct RequestAudit {
     decision: AuditDecision,
     stages: AuditStages,
     /// The event of the next stage, except its stage and its time.
-    event: Mutex<Event>,
+    event: Mutex<Arc<Event>>,
     /// True after the last event.
     has_ended: AtomicBool,
     /// True if the object of the response is larger than its maximum.
@@ -104,7 +104,7 @@ impl RequestAudit {
                 auditor: auditor.clone(),
                 decision,
                 stages,
-                event: Mutex::new(event),
+                event: Mutex::new(Arc::new(event)),
                 has_ended: AtomicBool::new(false),
                 has_large_object: AtomicBool::new(false),
             })
@@ -121,21 +121,27 @@ impl RequestAudit {
         self.decision.level >= Level::RequestResponse
     }
 
+    /// Changes the event of the next stage.
+    fn change<T>(&self, change: impl FnOnce(&mut Event) -> T) -> T {
+        change(Arc::make_mut(&mut *self.event.lock()))
+    }
+
     /// Sets the user that the request acts as (`LogImpersonatedUser`).
     pub(crate) fn set_impersonated(&self, impersonation: &Impersonation) {
-        let mut event = self.event.lock();
-        event.impersonated_user = Some(impersonation.user.clone());
-        if impersonation.mode != ImpersonationMode::Legacy {
-            let constraint = format!("impersonate:{}", impersonation.mode.name()).into();
-            event.authentication_metadata = Some(AuthenticationMetadata { impersonation_constraint: constraint });
-        }
+        self.change(|event| {
+            event.impersonated_user = Some(impersonation.user.clone());
+            if impersonation.mode != ImpersonationMode::Legacy {
+                let constraint = format!("impersonate:{}", impersonation.mode.name()).into();
+                event.authentication_metadata = Some(AuthenticationMetadata { impersonation_constraint: constraint });
+            }
+        });
     }
 
     /// Sets the object of the request (`LogRequestObject`). `json` encodes it.
     pub(crate) fn set_request_object(&self, object: &Value, json: impl FnOnce(&Value) -> Vec<u8>) {
         let json = self.records_request().then(|| self.recorded(json(object).into()));
         let mut event = self.event.lock();
-        let Event { object_ref, request_object, .. } = &mut *event;
+        let Event { object_ref, request_object, .. } = Arc::make_mut(&mut event);
         let reference = object_ref.get_or_insert_default();
         for (field, name) in [
             (&mut reference.namespace, "namespace"),
@@ -154,26 +160,26 @@ impl RequestAudit {
     pub(crate) fn set_patch(&self, patch: impl FnOnce() -> Bytes) {
         if self.records_request() {
             let patch = patch();
-            self.event.lock().request_object = Some(patch);
+            self.change(|event| event.request_object = Some(patch));
         }
     }
 
     /// Sets the status of the response from a `Status` (`LogResponseObject`).
     pub(crate) fn set_status(&self, status: &Value) {
-        self.event.lock().response_status = Some(response_status(status));
+        self.change(|event| event.response_status = Some(response_status(status)));
     }
 
     /// Sets a failure without a `Status`.
     pub(crate) fn set_failure_message(&self, message: impl Into<String>) {
         let status = ResponseStatus { message: message.into(), ..ResponseStatus::default() };
-        self.event.lock().response_status = Some(status);
+        self.change(|event| event.response_status = Some(status));
     }
 
     /// Sets the JSON of the response's object, if the events have it.
     pub(crate) fn set_response_object(&self, json: Bytes) {
         if self.records_response() {
             let json = self.recorded(json);
-            self.event.lock().response_object = Some(json);
+            self.change(|event| event.response_object = Some(json));
         }
     }
 
@@ -207,41 +213,53 @@ impl RequestAudit {
         if self.decision.omit_stages.contains(Stage::RequestReceived) {
             return true;
         }
-        let event = self.event.lock().clone();
-        let stage_timestamp = event.request_received_timestamp;
-        self.auditor.process(Event { stage: Stage::RequestReceived, stage_timestamp, annotations, ..event }).await
+        let event = {
+            let mut event = self.event.lock();
+            let received = Arc::make_mut(&mut event);
+            received.stage_timestamp = received.request_received_timestamp;
+            received.annotations = annotations;
+            event.clone()
+        };
+        self.auditor.process(event).await
     }
 
     /// Notes that the head of a response is ready, and records that if the request has the stage.
-    pub(crate) async fn started(&self, code: StatusCode, annotations: BTreeMap<Str, String>) {
+    pub(crate) async fn started(&self, code: StatusCode, annotations: impl FnOnce() -> BTreeMap<Str, String>) {
         let event = {
             let mut event = self.event.lock();
-            event.response_status.get_or_insert_default().code = code.as_u16();
-            event.annotations = annotations;
+            let started = Arc::make_mut(&mut event);
+            started.response_status.get_or_insert_default().code = code.as_u16();
             let is_recorded =
                 self.stages != AuditStages::Complete && !self.decision.omit_stages.contains(Stage::ResponseStarted);
+            if is_recorded {
+                (started.stage, started.stage_timestamp) = (Stage::ResponseStarted, now());
+                started.annotations = annotations();
+            }
             is_recorded.then(|| event.clone())
         };
         if let Some(event) = event {
-            self.auditor.process(Event { stage: Stage::ResponseStarted, stage_timestamp: now(), ..event }).await;
+            self.auditor.process(event).await;
         }
     }
 
     /// Sets the annotations of the last event.
     pub(crate) fn set_annotations(&self, annotations: BTreeMap<Str, String>) {
-        self.event.lock().annotations = annotations;
+        self.change(|event| event.annotations = annotations);
     }
 
     /// The event of the end of a request, if it has one.
-    fn take_last(&self, stage: Stage) -> Option<Event> {
+    fn take_last(&self, stage: Stage) -> Option<Arc<Event>> {
         let is_recorded = self.stages != AuditStages::Started && !self.decision.omit_stages.contains(stage);
-        (is_recorded && !self.has_ended.swap(true, Ordering::Relaxed)).then(|| {
-            let mut event = std::mem::take(&mut *self.event.lock());
-            if self.has_large_object.load(Ordering::Relaxed) {
-                event.truncate();
-            }
-            Event { stage, stage_timestamp: now(), ..event }
-        })
+        if !is_recorded || self.has_ended.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let mut event = self.event.lock();
+        let last = Arc::make_mut(&mut event);
+        (last.stage, last.stage_timestamp) = (stage, now());
+        if self.has_large_object.load(Ordering::Relaxed) {
+            last.truncate();
+        }
+        Some(event.clone())
     }
 
     /// Records that a response is complete. The caller need not wait until the event is sent.
@@ -260,7 +278,6 @@ impl RequestAudit {
 
     /// Records that the handler has panicked. This is the last event of the request.
     pub(crate) async fn panicked(&self, text: &str, annotations: BTreeMap<Str, String>) {
-        let Some(event) = self.take_last(Stage::Panic) else { return };
         let status = ResponseStatus {
             status: "Failure".into(),
             message: format!("APIServer panic'd: {text}"),
@@ -268,7 +285,10 @@ impl RequestAudit {
             details: None,
             code: 500,
         };
-        self.auditor.process(Event { response_status: Some(status), annotations, ..event }).await;
+        self.change(|event| (event.response_status, event.annotations) = (Some(status), annotations));
+        if let Some(event) = self.take_last(Stage::Panic) {
+            self.auditor.process(event).await;
+        }
     }
 }
 

@@ -20,8 +20,8 @@ const MAX_TOTAL_CHARS: usize = 4096;
 /// Maximum length of a truncated warning, in characters.
 const TRUNCATED_CHARS: usize = 256;
 /// The annotations of the authorizers' decision.
-const DECISION: &str = "authorization.k8s.io/decision";
-const REASON: &str = "authorization.k8s.io/reason";
+const DECISION: Str = Str::const_new("authorization.k8s.io/decision");
+const REASON: Str = Str::const_new("authorization.k8s.io/reason");
 /// The annotations of a request for a deprecated API.
 const DEPRECATED: &str = "k8s.io/deprecated";
 const REMOVED_RELEASE: &str = "k8s.io/removed-release";
@@ -98,16 +98,20 @@ impl Recorder {
             Authorization { error: Some(_), .. } => (None, "internal error"),
             denied => (Some("forbid"), &*denied.reason),
         };
+        self.set_decision(decision, reason);
+    }
+
+    fn set_decision(&self, decision: Option<&str>, reason: &str) {
+        let mut annotations = self.annotations.lock();
         if let Some(decision) = decision {
-            AdmissionRecorder::annotate(self, DECISION, decision.to_owned());
+            annotations.insert(DECISION, decision.to_owned());
         }
-        AdmissionRecorder::annotate(self, REASON, reason.to_owned());
+        annotations.insert(REASON, reason.to_owned());
     }
 
     /// Adds the decision about a write of the server itself, which may do everything.
     pub(crate) fn annotate_allowed(&self) {
-        AdmissionRecorder::annotate(self, DECISION, "allow".to_owned());
-        AdmissionRecorder::annotate(self, REASON, String::new());
+        self.set_decision(Some("allow"), "");
     }
 
     /// Notes that the requested API is deprecated and will be removed in a release, if that is known (upstream:

@@ -94,7 +94,8 @@ impl<'a> InternalAudit<'a> {
             }
         };
         self.writer.recorder.annotate_allowed();
-        audit.started(code, self.writer.recorder.annotations()).await;
+        audit.started(code, || self.writer.recorder.annotations()).await;
+        audit.set_annotations(self.writer.recorder.annotations());
         audit.complete_before_answer().await;
     }
 }
