@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::buffered::{BatchConfig, Buffered};
 use crate::log::{LogFile, LogFormat, LogOutput, LogSink, Rotation};
 use crate::options::{AuditOptions, BatchOptions, LogOptions, TruncateOptions};
+use crate::room::{Bounded, Room};
 use crate::sink::{IgnoreErrors, Sink, SinkFuture, Union};
 use crate::throttle::Throttle;
 use crate::truncate::Truncate;
@@ -52,6 +53,13 @@ impl AuditBackend {
         }
         if let Some(webhook) = webhook {
             let (batch, truncate) = (&options.webhook.batch, &options.webhook.truncate);
+            let webhook = match &*batch.mode {
+                "blocking-strict" | "blocking" => {
+                    let (plugin, room, metrics) = ("webhook", Room::default(), metrics.clone());
+                    Arc::new(Bounded { sink: webhook, plugin, room, metrics })
+                }
+                _ => webhook,
+            };
             sinks.push(wrap(webhook, batch, WEBHOOK_BATCHES, truncate, metrics));
         }
         let limits = [

@@ -1,15 +1,17 @@
 //! A sink that takes events without waiting and passes them on in batches (upstream: `plugin/pkg/audit/buffered`).
-//! Unlike upstream, the number of batches that are delivered at the same time is limited. So a webhook that hangs
-//! cannot fill the memory; events are dropped and counted when the buffer is full.
+//! Unlike upstream, the number of batches that are delivered at the same time is limited, and so is the memory of all
+//! events. A webhook that hangs cannot fill the memory; events are dropped and counted when the buffer is full.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_locks::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
+use crate::room::Room;
 use crate::sink::{Sink, SinkFuture};
 use crate::throttle::Throttle;
 use crate::{AuditMetrics, Event};
@@ -32,7 +34,8 @@ pub(crate) struct BatchConfig {
 
 /// Keeps events until they are delivered to another sink.
 pub(crate) struct Buffered {
-    sender: Mutex<Option<mpsc::Sender<Arc<Event>>>>,
+    sender: Mutex<Option<mpsc::Sender<Waiting>>>,
+    room: Room,
     task: Mutex<Option<JoinHandle<()>>>,
     sink: Arc<dyn Sink>,
     metrics: Arc<AuditMetrics>,
@@ -44,7 +47,7 @@ impl Buffered {
         let (sender, receiver) = mpsc::channel(config.buffer_size);
         let queue = Queue { receiver, metrics: metrics.clone() };
         let task = tokio::spawn(deliver(queue, config, sink.clone()));
-        Self { sender: Mutex::new(Some(sender)), task: Mutex::new(Some(task)), sink, metrics }
+        Self { sender: Mutex::new(Some(sender)), task: Mutex::new(Some(task)), sink, metrics, room: Room::default() }
     }
 }
 
@@ -52,11 +55,14 @@ impl Sink for Buffered {
     fn process<'a>(&'a self, events: &'a [Arc<Event>]) -> SinkFuture<'a, bool> {
         let sender = self.sender.lock();
         for (index, event) in events.iter().enumerate() {
-            let sent = sender.as_ref().map(|sender| sender.try_send(event.clone()));
-            let error = match sent {
-                Some(Ok(())) => continue,
-                Some(Err(mpsc::error::TrySendError::Full(_))) => "audit buffer queue blocked",
-                Some(Err(mpsc::error::TrySendError::Closed(_))) | None => "audit backend shut down",
+            let error = match (&*sender, self.room.reserve(std::slice::from_ref(event))) {
+                (Some(sender), Some(permit)) => match sender.try_send(Waiting { event: event.clone(), permit }) {
+                    Ok(()) => continue,
+                    Err(TrySendError::Full(_)) => "audit buffer queue blocked",
+                    Err(TrySendError::Closed(_)) => "audit backend shut down",
+                },
+                (Some(_), None) => "audit buffer queue blocked",
+                (None, _) => "audit backend shut down",
             };
             drop(sender);
             self.metrics.record_failure(PLUGIN, &error, &events[index..]);
@@ -81,22 +87,28 @@ impl Sink for Buffered {
     }
 }
 
+/// An event that waits, with its room.
+struct Waiting {
+    event: Arc<Event>,
+    permit: OwnedSemaphorePermit,
+}
+
 /// The events that wait. Events that are dropped with it count as lost.
 struct Queue {
-    receiver: mpsc::Receiver<Arc<Event>>,
+    receiver: mpsc::Receiver<Waiting>,
     metrics: Arc<AuditMetrics>,
 }
 
 impl Queue {
     /// The next batch: all events that come until it is full or has waited. Empty if no event will come.
-    async fn batch(&mut self, max: usize, wait: Duration) -> Undelivered {
-        let mut batch = Undelivered { events: Vec::new(), metrics: self.metrics.clone() };
+    async fn batch(&mut self, max: usize, wait: Duration) -> Batch {
+        let mut batch = Batch { events: Vec::new(), permits: Vec::new(), metrics: self.metrics.clone() };
         let Some(first) = self.receiver.recv().await else { return batch };
-        batch.events.push(first);
+        batch.push(first);
         let deadline = Instant::now() + wait;
         while batch.events.len() < max {
             match timeout_at(deadline, self.receiver.recv()).await {
-                Ok(Some(event)) => batch.events.push(event),
+                Ok(Some(event)) => batch.push(event),
                 Ok(None) | Err(_) => break,
             }
         }
@@ -107,26 +119,27 @@ impl Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         self.receiver.close();
-        report_lost(&self.metrics, self.receiver.len());
+        self.metrics.report_lost(PLUGIN, self.receiver.len());
     }
 }
 
 /// A batch. Events that are dropped with it count as lost.
-struct Undelivered {
+struct Batch {
     events: Vec<Arc<Event>>,
+    permits: Vec<OwnedSemaphorePermit>,
     metrics: Arc<AuditMetrics>,
 }
 
-impl Drop for Undelivered {
-    fn drop(&mut self) {
-        report_lost(&self.metrics, self.events.len());
+impl Batch {
+    fn push(&mut self, waiting: Waiting) {
+        self.events.push(waiting.event);
+        self.permits.push(waiting.permit);
     }
 }
 
-fn report_lost(metrics: &AuditMetrics, count: usize) {
-    if count > 0 {
-        metrics.record_lost(PLUGIN, count);
-        tracing::error!(events = count, "Audit events were not delivered");
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.metrics.report_lost(PLUGIN, self.events.len());
     }
 }
 

@@ -38,6 +38,7 @@ mod log;
 mod metrics;
 mod options;
 mod policy;
+mod room;
 mod sink;
 mod throttle;
 mod truncate;

@@ -46,8 +46,15 @@ impl AuditMetrics {
         tracing::error!(plugin, %error, events = lines.len(), impacted, "Error in audit plugin");
     }
 
-    /// Counts events that a plugin failed to record and no longer has.
-    pub(crate) fn record_lost(&self, plugin: &'static str, count: usize) {
+    /// Counts and logs events that a plugin failed to record and no longer has, if there are any.
+    pub(crate) fn report_lost(&self, plugin: &'static str, count: usize) {
+        if count > 0 {
+            self.record_lost(plugin, count);
+            tracing::error!(plugin, events = count, "Audit events were not delivered");
+        }
+    }
+
+    fn record_lost(&self, plugin: &'static str, count: usize) {
         self.errors.get(plugin, Counter::default).add(count as u64);
     }
 

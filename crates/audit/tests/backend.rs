@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use flate2::read::GzDecoder;
 use pintle_audit::{AuditBackend, AuditMetrics, AuditOptions, Event, Level, LogOptions, Sink, SinkFuture, Stage};
 use pintle_locks::Mutex;
 use pintle_metrics::Exposition;
 use pintle_value::time::Time;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -292,6 +294,58 @@ async fn events_that_find_no_room_are_counted() {
     assert_eq!(receiver.ids().len(), sent - 1);
     assert!(backend.process(event(sent)).await);
     assert_eq!(metrics.errors("buffered"), 2);
+}
+
+/// The size of an event of which six have room.
+const HUGE: usize = 20 << 20;
+
+/// An event with a huge object, which all events share.
+fn huge(id: usize, object: &Bytes) -> Event {
+    Event { level: Level::Request, request_object: Some(object.clone()), ..event(id) }
+}
+
+#[tokio::test]
+async fn the_memory_of_events_that_wait_is_limited() {
+    let receiver = Receiver::new(0);
+    let (backend, metrics) = open_webhook(&receiver, |_| {});
+    let object = Bytes::from(vec![b'1'; HUGE]);
+    for id in 0..8 {
+        assert!(backend.process(huge(id, &object)).await);
+    }
+    // Small events still have room.
+    assert!(backend.process(event(8)).await);
+    assert_eq!(metrics.errors("buffered"), 2);
+    receiver.permits.add_permits(1);
+    backend.shutdown(LIMIT).await;
+    assert_eq!(receiver.ids(), [["0", "1", "2", "3", "4", "5", "8"]]);
+}
+
+#[tokio::test]
+async fn the_memory_of_requests_that_wait_for_a_webhook_is_limited() {
+    for (mode, when_full) in [("blocking", true), ("blocking-strict", false)] {
+        let receiver = Receiver::new(0);
+        let (backend, metrics) = open_webhook(&receiver, |options| options.webhook.batch.mode = mode.to_owned());
+        let (backend, object) = (Arc::new(backend), Bytes::from(vec![b'1'; HUGE]));
+        let mut waiting = JoinSet::new();
+        for id in 0..6 {
+            let (backend, event) = (backend.clone(), huge(id, &object));
+            waiting.spawn(async move { backend.process(event).await });
+        }
+        tokio::task::yield_now().await;
+        assert_eq!(backend.process(huge(6, &object)).await, when_full, "{mode}");
+        assert_eq!(metrics.errors("webhook"), 1, "{mode}");
+        receiver.permits.add_permits(7);
+        while let Some(ended) = waiting.join_next().await {
+            assert!(ended.expect("an end"));
+        }
+        // There is room again.
+        assert!(backend.process(huge(7, &object)).await, "{mode}");
+        // The event of a request that ends without an answer of the webhook is counted.
+        waiting.spawn(async move { backend.process(huge(8, &object)).await });
+        tokio::task::yield_now().await;
+        waiting.shutdown().await;
+        assert_eq!(metrics.errors("webhook"), 2, "{mode}");
+    }
 }
 
 #[tokio::test]

@@ -65,12 +65,22 @@ pub struct Event {
 /// The annotation of an event without its objects.
 const TRUNCATED: &str = "audit.k8s.io/truncated";
 
+/// The approximate size of the parts of an event that are small, in bytes.
+const SMALL_PARTS: usize = 1024;
+
 impl Event {
     /// Removes the objects, because they are too large. Upstream adds the annotation to all later events of the request,
     /// too.
     pub fn truncate(&mut self) {
         (self.request_object, self.response_object) = (None, None);
         self.annotations.insert(TRUNCATED.into(), "true".to_owned());
+    }
+
+    /// The approximate size in memory, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let objects = [&self.request_object, &self.response_object].into_iter().flatten();
+        let annotations = self.annotations.iter().map(|(key, value)| key.len() + value.len());
+        SMALL_PARTS + self.request_uri.len() + objects.map(Bytes::len).sum::<usize>() + annotations.sum::<usize>()
     }
 }
 
