@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_auth::{AuthorizationAttributes, UserInfo};
 use pintle_locks::RwLock;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::sink::SinkFuture;
@@ -89,10 +89,9 @@ impl Auditor {
 
     /// Delivers all events that are buffered. Events that are not delivered in time count as errors.
     pub async fn shutdown(&self, limit: Duration) {
-        let deadline = Instant::now() + limit;
         self.tasks.close();
-        // The time limit holds for the rest, too.
-        let _ = timeout_at(deadline, self.tasks.wait()).await;
-        self.backend.shutdown(deadline.saturating_duration_since(Instant::now())).await;
+        // The time limit holds for both. An event that is not sent in time counts as an error.
+        let sent = timeout(limit, self.tasks.wait());
+        let _ = tokio::join!(sent, self.backend.shutdown(limit));
     }
 }

@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 
 use self::admit::{Arrival, Sender};
 use self::answer::{Answer, answer};
-use self::request_end::{AnsweredBy, Unanswered, record_end};
+use self::request_end::{AnsweredBy, Unanswered, is_complete, record_end};
 use crate::access::AccessControl;
 use crate::cluster::Cluster;
 use crate::context::RequestContext;
@@ -147,7 +147,7 @@ async fn end(request: &Arc<RequestContext>, observers: &Observers, protocol: Bod
         }
     }
     let mut response = record_end(request, by, response);
-    if let Some(audit) = request.audit.as_ref().filter(|_| response.body().complete_size().is_some()) {
+    if let Some(audit) = request.audit.as_ref().filter(|_| is_complete(&response)) {
         // The client gets no answer before it is recorded.
         audit.complete_before_answer().await;
     }

@@ -78,10 +78,32 @@ impl Event {
 
     /// The approximate size in memory, in bytes.
     pub(crate) fn memory(&self) -> usize {
+        let user = |user: &UserInfo| {
+            let extra = user.extra.iter().map(|(key, values)| key.len() + texts(values));
+            user.name.len() + user.uid.len() + texts(&user.groups) + extra.sum::<usize>()
+        };
         let objects = [&self.request_object, &self.response_object].into_iter().flatten();
         let annotations = self.annotations.iter().map(|(key, value)| key.len() + value.len());
-        SMALL_PARTS + self.request_uri.len() + objects.map(Bytes::len).sum::<usize>() + annotations.sum::<usize>()
+        let status = self.response_status.iter().map(|status| {
+            let causes = status.details.iter().flat_map(|details| &details.causes);
+            status.message.len()
+                + causes.map(|cause| size_of_val(cause) + cause.message.len() + cause.field.len()).sum::<usize>()
+        });
+        SMALL_PARTS
+            + self.audit_id.len()
+            + self.request_uri.len()
+            + user(&self.user)
+            + self.impersonated_user.as_ref().map_or(0, user)
+            + texts(&self.source_ips)
+            + objects.map(Bytes::len).sum::<usize>()
+            + annotations.sum::<usize>()
+            + status.sum::<usize>()
     }
+}
+
+/// The approximate size of texts in memory, in bytes.
+fn texts(texts: &[Str]) -> usize {
+    texts.iter().map(|text| size_of_val(text) + text.len()).sum()
 }
 
 impl Default for Event {

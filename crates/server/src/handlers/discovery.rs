@@ -257,11 +257,11 @@ fn respond_aggregated(
         };
         Document::new(represent::typed_json(&request.cluster, "apidiscovery/v2.APIGroupDiscoveryList", &list))
     });
-    if let Some(audit) = &request.audit {
-        audit.set_response_object(document.json());
-    }
     let media_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let mut response = document.respond(&request.headers, media_type);
+    if let Some(audit) = request.audit.as_ref().filter(|_| response.status() == StatusCode::OK) {
+        audit.set_response_object(document.json());
+    }
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response

@@ -138,24 +138,31 @@ impl Arrival {
     }
 
     /// Begins the audit of a request that is refused before its user is known.
-    fn begin_audit_of_refused(&self, message: impl Into<String>) -> Option<Arc<RequestAudit>> {
+    fn begin_audit_of_refused(&self, message: impl FnOnce() -> String) -> Option<Arc<RequestAudit>> {
         let audit = self.begin_audit(None, AuditStages::Started)?;
-        audit.set_failure_message(message);
+        audit.set_failure_message(message());
         Some(audit)
     }
 
     /// Begins the audit of a request whose user is authenticated, and records that the request was received.
-    async fn audit_received(&self, user: &UserInfo) -> Result<Option<Arc<RequestAudit>>, Refusal> {
+    async fn audit_received(&self, user: &UserInfo, audit: &mut Option<Arc<RequestAudit>>) -> Result<(), Refusal> {
         let stages = match self.info.is_long_running() {
             true => AuditStages::StartedAndComplete,
             false => AuditStages::Complete,
         };
-        let Some(audit) = self.begin_audit(Some(user), stages) else { return Ok(None) };
-        if audit.records_request() {
+        // It is set before the event is sent, so that the request has its last event even if that takes too long.
+        *audit = self.begin_audit(Some(user), stages);
+        let Some(begun) = audit else { return Ok(()) };
+        if begun.records_request() {
             self.recorder.keep_annotations_with_request();
         }
-        if audit.received(self.recorder.annotations()).await {
-            return Ok(Some(audit));
+        let is_recorded = begun.received(self.recorder.annotations()).await;
+        self.recorder.trace.step(Step::AuditRecorded);
+        if is_recorded {
+            return Ok(());
+        }
+        if let Some(begun) = audit.take() {
+            begun.discard();
         }
         if let Some(auditor) = &self.cluster.audit {
             auditor.metrics().record_rejected();
@@ -186,7 +193,7 @@ impl Arrival {
         sender: &mut Sender,
     ) -> Result<InFlightRequest, Refusal> {
         let deadline = self.deadline.clone().map_err(|error| {
-            sender.audit = self.begin_audit_of_refused(error.to_string());
+            sender.audit = self.begin_audit_of_refused(|| error.to_string());
             Refusal::Error(error)
         })?;
         let filtered = pin!(self.filter(in_flight, sender));
@@ -221,11 +228,12 @@ impl Arrival {
                     }
                 };
                 metrics.record_authentication(result, "", took);
-                *audit = self.begin_audit_of_refused(attempted_authentication(peer, headers, query));
+                *audit = self.begin_audit_of_refused(|| attempted_authentication(peer, headers, query));
                 return Err(Refusal::Error(ApiError::Unauthorized));
             }
         }
-        *audit = self.audit_received(user).await?;
+        self.audit_received(user, audit).await?;
+        let took = if audit.is_some() { recorder.trace.started().elapsed() } else { took };
         let mut authorization_started = took;
         let impersonated = access.impersonate(user, headers, info, query, metrics).await;
         if !matches!(impersonated, Ok(None) | Err(ApiError::BadRequest(_))) {

@@ -113,12 +113,17 @@ pub(super) fn refuse(request: &RequestContext, refusal: Refusal) -> Response {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             response
         }
-        // As in upstream, this is a `Status` without its kind, and with the content type that Go detects.
-        Refusal::DeadlineExceeded => text(
-            StatusCode::GATEWAY_TIMEOUT,
-            "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: request did not complete within the allotted \
-             timeout\",\"reason\":\"Timeout\",\"details\":{},\"code\":504}\n",
-        ),
+        Refusal::DeadlineExceeded => {
+            if let Some(audit) = &request.audit {
+                audit.set_timed_out();
+            }
+            // As in upstream, this is a `Status` without its kind, and with the content type that Go detects.
+            text(
+                StatusCode::GATEWAY_TIMEOUT,
+                "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Timeout: request did not complete within the allotted \
+                 timeout\",\"reason\":\"Timeout\",\"details\":{},\"code\":504}\n",
+            )
+        }
     }
 }
 

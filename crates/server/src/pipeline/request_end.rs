@@ -69,7 +69,7 @@ pub(super) fn record_end(request: &Arc<RequestContext>, answered_by: AnsweredBy,
         code: if code == StatusCode::SWITCHING_PROTOCOLS { 0 } else { code.as_u16() },
         counted: count(request, answered_by, &response),
         log_line: tracing::enabled!(tracing::Level::DEBUG).then(|| LogLine::of(request, response.headers())),
-        audit: request.audit.clone(),
+        audit: request.audit.clone().filter(|_| !is_complete(&response)),
     };
     if let Some(audit) = &request.audit {
         audit.set_annotations(request.recorder.annotations());
@@ -85,6 +85,11 @@ pub(super) fn record_end(request: &Arc<RequestContext>, answered_by: AnsweredBy,
     // A watch may last long, so its end keeps only the recorded data and not the request.
     let traced = (request.info.verb != "watch").then(|| request.clone());
     response.map(|body| body.observed(Box::new(move |ended| end.record(traced.as_deref(), ended))))
+}
+
+/// True if a response ends with its head: its body is complete, and its connection is not taken over.
+pub(super) fn is_complete(response: &Response) -> bool {
+    response.body().complete_size().is_some() && response.extensions().get::<UpgradeEnd>().is_none()
 }
 
 /// A request that is not answered yet. If its client disconnects first, this value is dropped. Then the request is
@@ -188,12 +193,12 @@ impl RequestEnd {
         let traced = traced.filter(|_| took >= SLOW);
         if let Some(request) = traced {
             log_trace(request, took, self.code);
-        }
-        if let Some(audit) = self.audit {
-            if let Some(request) = traced {
+            if let Some(audit) = &request.audit {
                 request.recorder.annotate_latencies(took);
                 audit.set_annotations(request.recorder.annotations());
             }
+        }
+        if let Some(audit) = self.audit {
             audit.complete();
         }
     }

@@ -35,6 +35,8 @@ pub(crate) struct RequestAudit {
     stages: AuditStages,
     /// The event of the next stage, except its stage and its time.
     event: Mutex<Arc<Event>>,
+    /// True after the event of the response's head, or if the request has none.
+    has_started: AtomicBool,
     /// True after the last event.
     has_ended: AtomicBool,
     /// True if the object of the response is larger than its maximum.
@@ -105,6 +107,7 @@ impl RequestAudit {
                 decision,
                 stages,
                 event: Mutex::new(Arc::new(event)),
+                has_started: AtomicBool::new(false),
                 has_ended: AtomicBool::new(false),
                 has_large_object: AtomicBool::new(false),
             })
@@ -170,8 +173,8 @@ impl RequestAudit {
     }
 
     /// Sets a failure without a `Status`.
-    pub(crate) fn set_failure_message(&self, message: impl Into<String>) {
-        let status = ResponseStatus { message: message.into(), ..ResponseStatus::default() };
+    pub(crate) fn set_failure_message(&self, message: String) {
+        let status = ResponseStatus { message, ..ResponseStatus::default() };
         self.change(|event| event.response_status = Some(status));
     }
 
@@ -192,7 +195,8 @@ impl RequestAudit {
 
     /// Maximum size of the response's object, in bytes. An event with a larger object lacks its objects in the end.
     pub(crate) fn max_object_size(&self) -> usize {
-        self.auditor.max_object_size()
+        // The size counts after managed fields are removed.
+        if self.decision.omit_managed_fields { usize::MAX } else { self.auditor.max_object_size() }
     }
 
     /// Omits the objects from the last event, because the object of the response is too large.
@@ -225,21 +229,38 @@ impl RequestAudit {
 
     /// Notes that the head of a response is ready, and records that if the request has the stage.
     pub(crate) async fn started(&self, code: StatusCode, annotations: impl FnOnce() -> BTreeMap<Str, String>) {
-        let event = {
-            let mut event = self.event.lock();
-            let started = Arc::make_mut(&mut event);
-            started.response_status.get_or_insert_default().code = code.as_u16();
-            let is_recorded =
-                self.stages != AuditStages::Complete && !self.decision.omit_stages.contains(Stage::ResponseStarted);
-            if is_recorded {
-                (started.stage, started.stage_timestamp) = (Stage::ResponseStarted, now());
-                started.annotations = annotations();
-            }
-            is_recorded.then(|| event.clone())
-        };
-        if let Some(event) = event {
+        if let Some(event) = self.take_started(|status| status.code = code.as_u16(), annotations) {
             self.auditor.process(event).await;
         }
+    }
+
+    /// Sets the status of the response. Returns the event of its head, if it has one.
+    fn take_started(
+        &self,
+        set: impl FnOnce(&mut ResponseStatus),
+        annotations: impl FnOnce() -> BTreeMap<Str, String>,
+    ) -> Option<Arc<Event>> {
+        let mut event = self.event.lock();
+        let started = Arc::make_mut(&mut event);
+        set(started.response_status.get_or_insert_default());
+        let is_recorded =
+            self.stages != AuditStages::Complete && !self.decision.omit_stages.contains(Stage::ResponseStarted);
+        if self.has_started.swap(true, Ordering::Relaxed) || !is_recorded {
+            return None;
+        }
+        (started.stage, started.stage_timestamp) = (Stage::ResponseStarted, now());
+        started.annotations = annotations();
+        Some(event.clone())
+    }
+
+    /// Records nothing more, because the request is refused and its first event is lost.
+    pub(crate) fn discard(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the time of the request is over, or that its client has gone.
+    pub(crate) fn set_timed_out(&self) {
+        self.change(|event| event.response_status = Some(timed_out()));
     }
 
     /// Sets the annotations of the last event.
@@ -250,7 +271,7 @@ impl RequestAudit {
     /// The event of the end of a request, if it has one.
     fn take_last(&self, stage: Stage) -> Option<Arc<Event>> {
         let is_recorded = self.stages != AuditStages::Started && !self.decision.omit_stages.contains(stage);
-        if !is_recorded || self.has_ended.swap(true, Ordering::Relaxed) {
+        if self.has_ended.swap(true, Ordering::Relaxed) || !is_recorded {
             return None;
         }
         let mut event = self.event.lock();
@@ -292,6 +313,37 @@ impl RequestAudit {
     }
 }
 
+impl Drop for RequestAudit {
+    /// Records the end of a request whose client has gone before anything else could record the end.
+    fn drop(&mut self) {
+        if self.has_ended.load(Ordering::Relaxed) {
+            return;
+        }
+        if !self.has_started.load(Ordering::Relaxed) {
+            let set = |status: &mut ResponseStatus| {
+                if status.code == 0 {
+                    *status = timed_out();
+                }
+            };
+            if let Some(event) = self.take_started(set, BTreeMap::new) {
+                self.auditor.process_detached(event);
+            }
+        }
+        self.complete();
+    }
+}
+
+/// The status of a request that is not answered in time.
+fn timed_out() -> ResponseStatus {
+    ResponseStatus {
+        status: "Failure".into(),
+        message: "Timeout: request did not complete within the allotted timeout".to_owned(),
+        reason: "Timeout".into(),
+        details: None,
+        code: 504,
+    }
+}
+
 /// The time of an event.
 pub(crate) fn now() -> Time {
     std::time::SystemTime::now().into()
@@ -327,12 +379,11 @@ fn bounded_user_agent(user_agent: &[u8]) -> String {
 /// The addresses from which a request comes (`net.SourceIPs`): the client and its proxies in order, the connection's
 /// peer last.
 fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<Str> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut addresses: Vec<_> =
-        text(FORWARDED_FOR).split(',').filter_map(|text| ip::parse_sloppy(text.trim())).collect();
-    if let Some(real) = ip::parse_sloppy(text(REAL_IP)).filter(|real| !addresses.contains(real)) {
-        addresses.push(real);
-    }
+    let parse = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| ip::parse_sloppy(text.trim()));
+    let forwarded = headers.get(FORWARDED_FOR).map(HeaderValue::as_bytes).unwrap_or_default();
+    let mut addresses: Vec<_> = forwarded.split(|byte| *byte == b',').filter_map(parse).collect();
+    let real = headers.get(REAL_IP).and_then(|value| ip::parse_sloppy(value.to_str().ok()?));
+    addresses.extend(real.filter(|real| !addresses.contains(real)));
     if let Some(peer) = peer.map(|peer| peer.ip().to_canonical()).filter(|peer| addresses.last() != Some(peer)) {
         addresses.push(peer);
     }
@@ -413,6 +464,9 @@ mod tests {
         );
         check(&[(FORWARDED_FOR, "1.2.3.4"), (FORWARDED_FOR, "1.2.3.5")], &["1.2.3.4", "127.0.0.1"]);
         check(&[(FORWARDED_FOR, "1.2.3.4"), (REAL_IP, "1.2.3.4")], &["1.2.3.4", "127.0.0.1"]);
+        let mut odd = HeaderMap::new();
+        odd.insert(FORWARDED_FOR, HeaderValue::from_bytes(b"\xff, 1.2.3.4").unwrap());
+        assert_eq!(source_ips(&odd, None), ["1.2.3.4"]);
         check(&[(REAL_IP, "FE80::0:1")], &["fe80::1", "127.0.0.1"]);
         check(&[(FORWARDED_FOR, "1.2.3.4,127.0.0.1")], &["1.2.3.4", "127.0.0.1"]);
     }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Authenticated,
+    /// The first audit event is recorded.
+    AuditRecorded,
     Impersonated,
     Authorized,
     BodyReceived,
@@ -23,8 +25,9 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 9] = [
+    const ALL: [Step; 10] = [
         Step::Authenticated,
+        Step::AuditRecorded,
         Step::Impersonated,
         Step::Authorized,
         Step::BodyReceived,
@@ -38,6 +41,7 @@ impl Step {
     const fn name(self) -> &'static str {
         match self {
             Step::Authenticated => "authentication",
+            Step::AuditRecorded => "audit",
             Step::Impersonated => "impersonation",
             Step::Authorized => "authorization",
             Step::BodyReceived => "request body received",
@@ -56,8 +60,12 @@ impl Step {
             Step::Impersonated => Some("apiserver.latency.k8s.io/impersonation"),
             Step::Authorized => Some("apiserver.latency.k8s.io/authorization"),
             Step::Stored => Some("apiserver.latency.k8s.io/etcd"),
-            Step::Handled => Some("apiserver.latency.k8s.io/serialize-response-object"),
-            Step::BodyReceived | Step::Decoded | Step::Mutated | Step::Validated => None,
+            Step::AuditRecorded
+            | Step::BodyReceived
+            | Step::Decoded
+            | Step::Mutated
+            | Step::Validated
+            | Step::Handled => None,
         }
     }
 }

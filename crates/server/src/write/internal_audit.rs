@@ -1,13 +1,14 @@
 //! The audit of the server's own writes. Their events are as if the writes were requests over a loopback connection
 //! (upstream: the loopback client, the clients of kube-controller-manager).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use pintle_audit::{Event, ObjectReference};
-use pintle_auth::AuthorizationAttributes;
+use pintle_auth::user::ALL_AUTHENTICATED;
+use pintle_auth::{AuthorizationAttributes, UserInfo};
 use pintle_registry::{ApiError, Resource};
-use pintle_value::Value;
+use pintle_value::{Str, Value};
 
 use super::writer::InternalWriter;
 use crate::cluster::Cluster;
@@ -28,6 +29,8 @@ pub(super) struct InternalWrite<'a> {
     pub(super) namespace: &'a str,
     /// The name of the object; empty for a create.
     pub(super) name: &'a str,
+    /// The body of the request, if it is not the object itself: a configuration, or the options of a delete.
+    pub(super) body: Option<&'a Value>,
 }
 
 /// The audit of a write of the server itself.
@@ -49,30 +52,37 @@ impl<'a> InternalAudit<'a> {
     ) -> Result<Self, ApiError> {
         let mut started = Self { write, writer, audit: None };
         let Some(auditor) = &cluster.audit else { return Ok(started) };
-        let decision = auditor.decide(Some(&writer.user), &write.attributes());
+        let user = audited_user(&writer.user);
+        let decision = auditor.decide(Some(&user), &write.attributes());
         started.audit = RequestAudit::begin(auditor, decision, AuditStages::Complete, || Event {
             audit_id: uuid::Uuid::new_v4().to_string().into(),
             request_uri: write.path(),
             verb: write.verb.into(),
-            user: writer.user.clone(),
+            user,
             source_ips: vec![LOOPBACK.into()],
             user_agent: USER_AGENT.into(),
             object_ref: Some(write.reference()),
             request_received_timestamp: now(),
             ..Event::default()
         });
-        if let Some(audit) = &started.audit
-            && !audit.received(writer.recorder.annotations()).await
-        {
+        let Some(audit) = &started.audit else { return Ok(started) };
+        if audit.records_request() {
+            writer.recorder.keep_annotations_with_request();
+        }
+        if !audit.received(writer.recorder.annotations()).await {
+            audit.discard();
             auditor.metrics().record_rejected();
             return Err(ApiError::Internal("failed to store audit event".to_owned()));
+        }
+        if let Some(body) = write.body {
+            audit.set_patch(|| json(body, Shape::Untyped).into());
         }
         Ok(started)
     }
 
-    /// Notes the object that is written.
+    /// Notes the object that is written, if it is the body of the request.
     pub(super) fn set_object(&self, object: &Value) {
-        if let Some(audit) = &self.audit {
+        if let Some(audit) = self.audit.as_ref().filter(|_| self.write.body.is_none()) {
             audit.set_request_object(object, |object| json(object, Shape::of(self.write.resource)));
         }
     }
@@ -100,6 +110,14 @@ impl<'a> InternalAudit<'a> {
     }
 }
 
+/// The server's user as a loopback client has it.
+fn audited_user(user: &UserInfo) -> UserInfo {
+    static UID: OnceLock<Str> = OnceLock::new();
+    let uid = UID.get_or_init(|| uuid::Uuid::new_v4().to_string().into()).clone();
+    let groups = std::iter::once(Str::const_new(ALL_AUTHENTICATED)).chain(user.groups.iter().cloned());
+    UserInfo { uid, groups: groups.collect(), ..user.clone() }
+}
+
 impl<'a> InternalWrite<'a> {
     /// An update of an object, through a subresource if `subresource` is not empty.
     pub(super) fn update(
@@ -107,7 +125,12 @@ impl<'a> InternalWrite<'a> {
         subresource: &'a str,
         (namespace, name): (&'a str, &'a str),
     ) -> Self {
-        Self { verb: "update", resource, subresource, namespace, name }
+        Self { verb: "update", resource, subresource, namespace, name, body: None }
+    }
+
+    /// The namespace as in the path of a request: the namespace of a namespace is itself.
+    fn namespace(&self) -> &'a str {
+        if self.resource.is_namespaces() { self.name } else { self.namespace }
     }
 
     fn attributes(&self) -> AuthorizationAttributes<'_> {
@@ -117,7 +140,7 @@ impl<'a> InternalWrite<'a> {
             version: &self.resource.version,
             resource: &self.resource.plural,
             subresource: self.subresource,
-            namespace: self.namespace,
+            namespace: self.namespace(),
             name: self.name,
             ..AuthorizationAttributes::default()
         }
@@ -126,7 +149,7 @@ impl<'a> InternalWrite<'a> {
     fn reference(&self) -> ObjectReference {
         ObjectReference {
             resource: self.resource.plural.clone(),
-            namespace: self.namespace.into(),
+            namespace: self.namespace().into(),
             name: self.name.into(),
             api_group: self.resource.group.clone(),
             api_version: self.resource.version.clone(),

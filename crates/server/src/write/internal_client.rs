@@ -124,7 +124,7 @@ impl InternalClient {
         let managed_fields = ManagedFieldsUpdater::for_controller(&self.0, &hub, subresource, manager);
         let compute = |old: &Value| managed_fields.apply(old, configuration, true);
         let write = InternalWrite::update(&hub, subresource, (&target.namespace, &target.name));
-        let write = InternalWrite { verb: "patch", ..write };
+        let write = InternalWrite { verb: "patch", body: Some(configuration), ..write };
         self.run_update(write, UpdateMode::Replace, compute).await.map(drop)
     }
 
@@ -150,7 +150,7 @@ impl InternalClient {
         let writer = InternalWriter::default();
         let operation = CreateOperation { writer: writer.for_cluster(&self.0), resource: hub };
         let namespace = object.namespace().to_owned();
-        let write = InternalWrite { verb: "create", resource: hub, subresource: "", namespace: &namespace, name: "" };
+        let write = InternalWrite { verb: "create", ..InternalWrite::update(hub, "", (&namespace, "")) };
         let audit = InternalAudit::begin(&self.0, &writer, write).await?;
         let created = unlimited(async {
             let mut object = Self::complete(hub, object)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::{StreamExt, TryStreamExt, future, stream};
+use pintle_admission::{AdmissionOperation, RequestOptions};
 use pintle_cache::{KeyRange, Object};
 use pintle_registry::{ApiError, DeletionPropagation, Resource};
 
@@ -150,7 +151,9 @@ pub(crate) async fn delete_internally(
 ) -> Result<(), ApiError> {
     let internal = InternalWriter::default();
     let (namespace, name) = target;
-    let write = InternalWrite { verb: "delete", resource: hub, subresource: "", namespace, name };
+    let body = cluster.audit.as_ref().map(|_| options.to_object(AdmissionOperation::Delete));
+    let write = InternalWrite::update(hub, "", (namespace, name));
+    let write = InternalWrite { verb: "delete", body: body.as_ref(), ..write };
     let audit = InternalAudit::begin(cluster, &internal, write).await?;
     let writer = Writer { options, ..internal.for_cluster(cluster) };
     // Objects must remain deletable if their conversion webhook fails.
