@@ -138,13 +138,14 @@ impl RequestInfo {
     }
 }
 
-/// Returns the name that the field selector requires, or an empty name.
+/// Returns the name that the field selector requires, or an empty name. As in upstream, options that can be parsed count
+/// even if they are invalid.
 fn selected_name(query: &Query) -> Str {
     // Fast path: most lists have no field selector.
     if query.get("fieldSelector").is_none_or(str::is_empty) {
         return Str::default();
     }
-    let options = ListOptions::read_with(query, true).unwrap_or_default();
+    let options = ListOptions::decode(query).unwrap_or_default();
     let name = options.fields.required_value("metadata.name").unwrap_or_default();
     if path_segment_name(name, false).is_empty() { name.into() } else { Str::default() }
 }
@@ -208,6 +209,9 @@ mod tests {
             ("metadata.name%3Dx/y", ""),
             ("metadata.name%3Dx&limit=y", ""),
             ("metadata.name%3D", ""),
+            ("metadata.name%3Dy,metadata.name%3Dx", "x"),
+            ("metadata.name%3Dx&resourceVersionMatch=Exact", "x"),
+            ("metadata.name%3Dx&sendInitialEvents=true", "x"),
         ] {
             let list = format!("/api/v1/pods?fieldSelector={selector}");
             check(Method::GET, &list, ["list", "", "v1", "", "pods", name, ""]);

@@ -55,25 +55,8 @@ impl ListOptions {
     /// # Errors
     /// Returns an error if a value is malformed or a combination is invalid.
     pub(crate) fn read_with(query: &Query, has_watch_list: bool) -> Result<Self, ApiError> {
-        let timeout_seconds = query.integer("timeoutSeconds")?;
-        let limit = query.integer("limit")?.unwrap_or(0);
-        let malformed = |error: pintle_selector::SelectorParseError| ApiError::BadRequest(error.to_string());
+        let mut options = Self::decode(query)?;
         let mut match_text = query.text("resourceVersionMatch");
-        let mut options = Self {
-            labels: LabelSelector::parse(&query.text("labelSelector")).map_err(malformed)?,
-            fields: FieldSelector::parse(&query.text("fieldSelector")).map_err(malformed)?,
-            allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
-            resource_version: query.text("resourceVersion"),
-            version_match: match match_text.as_str() {
-                "Exact" => Some(VersionMatch::Exact),
-                "NotOlderThan" => Some(VersionMatch::NotOlderThan),
-                _ => None,
-            },
-            timeout_seconds,
-            limit,
-            continue_token: query.text("continue"),
-            send_initial_events: query.optional_flag("sendInitialEvents"),
-        };
         let mut errors = Errors::new();
         if query.flag("watch") {
             if has_watch_list {
@@ -85,6 +68,31 @@ impl ListOptions {
         }
         check_errors("ListOptions", errors)?;
         Ok(options)
+    }
+
+    /// Parses the options without validation and defaults.
+    ///
+    /// # Errors
+    /// Returns an error if a value is malformed.
+    pub(crate) fn decode(query: &Query) -> Result<Self, ApiError> {
+        let timeout_seconds = query.integer("timeoutSeconds")?;
+        let limit = query.integer("limit")?.unwrap_or(0);
+        let malformed = |error: pintle_selector::SelectorParseError| ApiError::BadRequest(error.to_string());
+        Ok(Self {
+            labels: LabelSelector::parse(&query.text("labelSelector")).map_err(malformed)?,
+            fields: FieldSelector::parse(&query.text("fieldSelector")).map_err(malformed)?,
+            allow_watch_bookmarks: query.flag("allowWatchBookmarks"),
+            resource_version: query.text("resourceVersion"),
+            version_match: match query.get("resourceVersionMatch") {
+                Some("Exact") => Some(VersionMatch::Exact),
+                Some("NotOlderThan") => Some(VersionMatch::NotOlderThan),
+                _ => None,
+            },
+            timeout_seconds,
+            limit,
+            continue_token: query.text("continue"),
+            send_initial_events: query.optional_flag("sendInitialEvents"),
+        })
     }
 
     /// A watch without a specific resourceVersion starts with the existing objects (upstream:
