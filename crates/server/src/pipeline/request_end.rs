@@ -198,8 +198,10 @@ impl RequestEnd {
                 audit.set_annotations(request.recorder.annotations());
             }
         }
-        if let Some(audit) = self.audit {
-            audit.complete();
+        match self.audit {
+            Some(audit) if body.failed => audit.aborted(),
+            Some(audit) => audit.complete(),
+            None => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The audit of one request: its events at each stage (upstream: `apiserver/pkg/audit/request.go`,
 //! `endpoints/filters/audit.go`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -142,7 +143,7 @@ impl RequestAudit {
 
     /// Sets the object of the request (`LogRequestObject`). `json` encodes it.
     pub(crate) fn set_request_object(&self, object: &Value, json: impl FnOnce(&Value) -> Vec<u8>) {
-        let json = self.records_request().then(|| self.recorded(json(object).into()));
+        let json = self.records_request().then(|| self.recorded(json(&with_managed_fields(object)).into()));
         let mut event = self.event.lock();
         let Event { object_ref, request_object, .. } = Arc::make_mut(&mut event);
         let reference = object_ref.get_or_insert_default();
@@ -299,18 +300,43 @@ impl RequestAudit {
 
     /// Records that the handler has panicked. This is the last event of the request.
     pub(crate) async fn panicked(&self, text: &str, annotations: BTreeMap<Str, String>) {
-        let status = ResponseStatus {
-            status: "Failure".into(),
-            message: format!("APIServer panic'd: {text}"),
-            reason: "InternalError".into(),
-            details: None,
-            code: 500,
-        };
-        self.change(|event| (event.response_status, event.annotations) = (Some(status), annotations));
+        self.change(|event| (event.response_status, event.annotations) = (Some(panic_status(text)), annotations));
         if let Some(event) = self.take_last(Stage::Panic) {
             self.auditor.process(event).await;
         }
     }
+
+    /// Records that a response could not be completed. Upstream's handlers panic to abort it.
+    pub(crate) fn aborted(&self) {
+        self.change(|event| event.response_status = Some(panic_status("net/http: abort Handler")));
+        if let Some(event) = self.take_last(Stage::Panic) {
+            self.auditor.process_detached(event);
+        }
+    }
+}
+
+/// The status of a response whose handler has panicked.
+fn panic_status(text: &str) -> ResponseStatus {
+    ResponseStatus {
+        status: "Failure".into(),
+        message: format!("APIServer panic'd: {text}"),
+        reason: "InternalError".into(),
+        details: None,
+        code: 500,
+    }
+}
+
+/// An object without an empty list of managed fields. Here the list differs from none, since it resets managed fields. Go
+/// encodes neither.
+fn with_managed_fields(object: &Value) -> Cow<'_, Value> {
+    const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+    let has_list = object.get("metadata").and_then(|metadata| metadata.get("managedFields")).is_some();
+    if !has_list || !object.items_at(&MANAGED_FIELDS).is_empty() {
+        return Cow::Borrowed(object);
+    }
+    let mut object = object.clone();
+    object.remove_at(&MANAGED_FIELDS);
+    Cow::Owned(object)
 }
 
 impl Drop for RequestAudit {
@@ -379,11 +405,12 @@ fn bounded_user_agent(user_agent: &[u8]) -> String {
 /// The addresses from which a request comes (`net.SourceIPs`): the client and its proxies in order, the connection's
 /// peer last.
 fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<Str> {
-    let parse = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| ip::parse_sloppy(text.trim()));
-    let forwarded = headers.get(FORWARDED_FOR).map(HeaderValue::as_bytes).unwrap_or_default();
-    let mut addresses: Vec<_> = forwarded.split(|byte| *byte == b',').filter_map(parse).collect();
-    let real = headers.get(REAL_IP).and_then(|value| ip::parse_sloppy(value.to_str().ok()?));
-    addresses.extend(real.filter(|real| !addresses.contains(real)));
+    let text = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes())).unwrap_or_default();
+    let mut addresses: Vec<_> =
+        text(FORWARDED_FOR).split(',').filter_map(|text| ip::parse_sloppy(text.trim())).collect();
+    if let Some(real) = ip::parse_sloppy(&text(REAL_IP)).filter(|real| !addresses.contains(real)) {
+        addresses.push(real);
+    }
     if let Some(peer) = peer.map(|peer| peer.ip().to_canonical()).filter(|peer| addresses.last() != Some(peer)) {
         addresses.push(peer);
     }
@@ -423,7 +450,21 @@ fn response_status(status: &Value) -> ResponseStatus {
 
 #[cfg(test)]
 mod tests {
+    use pintle_codec::json;
+
     use super::*;
+
+    #[test]
+    fn objects_have_no_empty_list_of_managed_fields() {
+        let check = |object: &str, expect: &str| {
+            let parse = |text: &str| json::decode(text.as_bytes(), json::DecodeOptions::default()).unwrap().value;
+            assert_eq!(*with_managed_fields(&parse(object)), parse(expect));
+        };
+        check(r#"{"metadata":{"name":"a","managedFields":[]}}"#, r#"{"metadata":{"name":"a"}}"#);
+        for unchanged in [r#"{"metadata":{"managedFields":[{}]}}"#, r#"{"metadata":{"finalizers":[]}}"#, "{}"] {
+            check(unchanged, unchanged);
+        }
+    }
 
     #[test]
     fn uris_are_shown_as_go_shows_them() {
@@ -449,10 +490,10 @@ mod tests {
 
     #[test]
     fn source_addresses_are_those_of_the_client_and_its_proxies() {
-        let check = |headers: &[(HeaderName, &'static str)], expect: &[&str]| {
+        let check = |headers: &[(HeaderName, &str)], expect: &[&str]| {
             let mut map = HeaderMap::new();
             for (name, value) in headers {
-                map.append(name, HeaderValue::from_static(value));
+                map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
             }
             let found = source_ips(&map, Some(([127, 0, 0, 1], 80).into()));
             assert_eq!(found, expect, "{map:?}");
@@ -464,9 +505,7 @@ mod tests {
         );
         check(&[(FORWARDED_FOR, "1.2.3.4"), (FORWARDED_FOR, "1.2.3.5")], &["1.2.3.4", "127.0.0.1"]);
         check(&[(FORWARDED_FOR, "1.2.3.4"), (REAL_IP, "1.2.3.4")], &["1.2.3.4", "127.0.0.1"]);
-        let mut odd = HeaderMap::new();
-        odd.insert(FORWARDED_FOR, HeaderValue::from_bytes(b"\xff, 1.2.3.4").unwrap());
-        assert_eq!(source_ips(&odd, None), ["1.2.3.4"]);
+        check(&[(FORWARDED_FOR, "\u{e9}, 1.2.3.4")], &["1.2.3.4", "127.0.0.1"]);
         check(&[(REAL_IP, "FE80::0:1")], &["fe80::1", "127.0.0.1"]);
         check(&[(FORWARDED_FOR, "1.2.3.4,127.0.0.1")], &["1.2.3.4", "127.0.0.1"]);
     }
