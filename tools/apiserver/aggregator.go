@@ -12,11 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/authentication/group"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/openapi"
@@ -54,17 +51,12 @@ func (a *aggregation) enabled() bool { return a.proxyClientCert != "" }
 
 // apply makes the changes to the configuration that all servers of the chain share.
 func (a *aggregation) apply(config *genericapiserver.RecommendedConfig) error {
-	// Requests through the proxy may be of these long-running subresources, as in kube-apiserver.
-	config.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(
-		sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
 	headers, err := a.requestHeader.ToAuthenticationRequestHeaderConfig()
 	if err != nil {
 		return err
 	}
 	// The authentication removes these headers from requests of clients.
 	config.Authentication.RequestHeaderConfig = headers
-	// Aggregated servers get the groups that kube-apiserver gives a user.
-	config.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(config.Authentication.Authenticator)
 	return nil
 }
 

@@ -26,9 +26,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
-	genericfilters "k8s.io/apiserver/pkg/endpoints/filters"
+	endpointfilters "k8s.io/apiserver/pkg/endpoints/filters"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	"k8s.io/apiserver/pkg/util/openapi"
@@ -124,11 +125,10 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 		return nil, err
 	}
 
-	if options.audit.PolicyFile != "" {
-		// Events have the groups that kube-apiserver gives a user.
-		config.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(config.Authentication.Authenticator)
-	}
 	aggregates := options.aggregation.enabled()
+	if aggregates || options.audit.PolicyFile != "" {
+		likeKubeAPIServer(&config.Config)
+	}
 	if aggregates {
 		if err := options.aggregation.apply(config); err != nil {
 			return nil, err
@@ -173,6 +173,13 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 	return created, err
 }
 
+// likeKubeAPIServer makes changes that aggregated servers and audit events show.
+func likeKubeAPIServer(config *genericapiserver.Config) {
+	config.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(
+		sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
+	config.Authentication.Authenticator = group.NewAuthenticatedGroupAdder(config.Authentication.Authenticator)
+}
+
 // newExtensionsServer makes the server of definitions and custom resources, which answers what the server of built-in
 // kinds does not know.
 func newExtensionsServer(config genericapiserver.RecommendedConfig, etcd genericoptions.EtcdOptions) (*apiextensions.CustomResourceDefinitions, error) {
@@ -200,7 +207,7 @@ func newExtensionsServer(config genericapiserver.RecommendedConfig, etcd generic
 			AuthResolverWrapper:  webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, config.LoopbackClientConfig, nooptrace.NewTracerProvider()),
 		},
 	}
-	notFound := notfoundhandler.New(codecs, genericfilters.NoMuxAndDiscoveryIncompleteKey)
+	notFound := notfoundhandler.New(codecs, endpointfilters.NoMuxAndDiscoveryIncompleteKey)
 	return extensions.Complete().New(genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 }
 
