@@ -25,6 +25,7 @@ pub const AREAS: &[Area] = &[
     Area { name: "custom", description: "custom resources: schemas, columns, subresources, versions" },
     Area { name: "patches", description: "the four patch types, what they may not change, limits" },
     Area { name: "malformed", description: "bodies, headers, paths and queries that cannot be read" },
+    Area { name: "audit", description: "heads, stages and objects of audit events" },
     Area { name: "aggregation", description: "other API servers behind both servers: conditions, proxying, documents" },
 ];
 

@@ -144,7 +144,8 @@ async fn answer(servers: &Servers, request: &Request, mut builder: RequestBuilde
 
 fn whole(status: u16, headers: &http::HeaderMap, body: Vec<u8>) -> Answer {
     let (shown, media_type) = shown_headers(headers);
-    Answer { status, media_type, headers: shown, body: Body::Whole(body), audit_id: header_text(headers, AUDIT_ID) }
+    let audit_id = header_text(headers, AUDIT_ID);
+    Answer { status, media_type, headers: shown, body: Body::Whole(body), audit_id }
 }
 
 fn failed(error: String) -> Answer {

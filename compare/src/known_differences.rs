@@ -108,7 +108,11 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "the Go API server has no rules for built-in kinds",
         is_this: |request, pintle, go| {
-            let rules = ["].image: Required value", "a valid config key must consist of"];
+            let rules = [
+                "].image: Required value",
+                "a valid config key must consist of",
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ];
             let is_rule = rules.iter().any(|rule| pintle.contains(rule));
             let is_built_in = ["/api/v1/", "/apis/apps/"].iter().any(|root| request.path.starts_with(root));
             is_built_in && is_rule && pintle.starts_with("422") && go.starts_with("20")

@@ -39,7 +39,7 @@ static CONTINUE: LazyLock<Regex> =
     LazyLock::new(|| regex(r#"("continue":\s*"|continue: |(?m:^  3: "))([A-Za-z0-9_=-]{20,})"#));
 static TIME: LazyLock<Regex> = LazyLock::new(|| regex(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}"));
 /// The age of an object in a table.
-static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r#""\d{1,3}s""#));
+static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r#""(?:\d{1,3}s|\d+m(?:\d+s)?)""#));
 /// Seconds since 1970 in Protobuf.
 static SECONDS: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^( +1: )(\d{10})$"));
 static TOO_OLD: LazyLock<Regex> = LazyLock::new(|| regex(r"(old resource version: )\d+ \(\d+\)"));
@@ -64,6 +64,11 @@ pub(crate) struct Symbols {
 impl Symbols {
     pub(crate) fn new(literals: Vec<(String, &'static str)>) -> Self {
         Self { literals, uids: HashMap::new(), revisions: HashMap::new(), names: HashMap::new(), is_loose: false }
+    }
+
+    /// Symbols for texts whose order is not known. Different values get the same symbol.
+    pub(crate) fn unordered(&self) -> Self {
+        Self { is_loose: true, ..Self::new(self.literals.clone()) }
     }
 
     /// From now on different values get the same symbol. After answers that differ, later values differ too.

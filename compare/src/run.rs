@@ -10,7 +10,8 @@ use bytes::Bytes;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-use crate::audit::{self, take_events};
+use crate::aggregation::is_projected;
+use crate::audit::{self, Members, take_events};
 use crate::exchange::{Answer, send, wait_for_events};
 use crate::known_differences::is_known;
 use crate::normal::Symbols;
@@ -233,7 +234,7 @@ async fn remove_definition(servers: &Servers, side: Side, name: &str) {
     send(servers, side, &Request::new("DELETE", path)).await;
 }
 
-/// Lets several clients send a request at the same moment, and returns the status codes of the answers, sorted, and the
+/// Lets several clients send a request at the same moment. Returns the status codes of the answers, sorted, and the
 /// identifiers of their audit events.
 async fn send_at_once(servers: &Servers, side: Side, request: &Request) -> (Vec<u16>, Vec<String>) {
     let clients = (1..=request.clients).map(|client| request.of_client(client));
@@ -296,10 +297,14 @@ async fn compare_events(
 ) -> Option<Difference> {
     let logs = [Side::Pintle, Side::Go].map(|side| servers.audit_log(side));
     let is_watch = step.request.is_watch();
+    let is_projected = servers.aggregate() && is_projected(&step.request.path);
     let [pintle, go] = take_events((logs[0], pintle.audit_id()), (logs[1], go.audit_id()), is_watch).await;
-    let pintle = audit::render(&pintle, &mut pintle_session.symbols);
-    let go = audit::render(&go, &mut go_session.symbols);
-    event_difference(step, answers, pintle, go, (pintle_session, go_session))
+    // The servers may have given different answers, or only a part of them was compared.
+    let has_same_answers = matches!(answers, Compared::Equal) && !is_projected;
+    let members = if has_same_answers { Members::All } else { Members::WithoutAnswer };
+    let pintle = audit::render(&pintle, members, &mut pintle_session.symbols);
+    let go = audit::render(&go, members, &mut go_session.symbols);
+    event_difference(step, (pintle, go), (pintle_session, go_session))
 }
 
 /// Compares the audit events of several clients, whose order is not known. Their objects depend on the order.
@@ -310,29 +315,28 @@ async fn compare_events_of_clients(
     (go, go_session): (&[String], &mut Session),
 ) -> Option<Difference> {
     let logs = [Side::Pintle, Side::Go].map(|side| servers.audit_log(side));
+    let render = |events: &[String], session: &Session| {
+        audit::render(events, Members::WithoutObjects, &mut session.symbols.unordered())
+    };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for (pintle, go) in pintle.iter().zip(go) {
         let [pintle, go] = take_events((logs[0], pintle), (logs[1], go), false).await;
-        ours.push(audit::without_objects(&audit::render(&pintle, &mut pintle_session.symbols)));
-        theirs.push(audit::without_objects(&audit::render(&go, &mut go_session.symbols)));
+        ours.push(render(&pintle, pintle_session));
+        theirs.push(render(&go, go_session));
     }
     let sorted = |mut events: Vec<String>| {
         events.sort_unstable();
         events.join("\n")
     };
-    event_difference(step, &Compared::Equal, sorted(ours), sorted(theirs), (pintle_session, go_session))
+    event_difference(step, (sorted(ours), sorted(theirs)), (pintle_session, go_session))
 }
 
+/// The difference between the events of a request.
 fn event_difference(
     step: &Step,
-    answers: &Compared,
-    mut pintle: String,
-    mut go: String,
+    (pintle, go): (String, String),
     (pintle_session, go_session): (&mut Session, &mut Session),
 ) -> Option<Difference> {
-    if matches!(answers, Compared::Known) {
-        (pintle, go) = (audit::without_answer(&pintle), audit::without_answer(&go));
-    }
     if pintle == go || audit::is_known(&step.request, &pintle, &go) {
         return None;
     }

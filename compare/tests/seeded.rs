@@ -12,7 +12,7 @@ fn the_go_api_server_answers_the_same() {
         seed: 1,
         duration: Duration::from_secs(600),
         limit: 120,
-        only: ["recorded", "custom", "patches", "malformed", "aggregation", RANDOM, RANDOM_AGGREGATION]
+        only: ["recorded", "custom", "patches", "malformed", "audit", "aggregation", RANDOM, RANDOM_AGGREGATION]
             .map(str::to_owned)
             .to_vec(),
         keep_going: false,

@@ -41,7 +41,7 @@ fn values<'r>(request: &'r Request, name: &'r str) -> impl Iterator<Item = &'r s
 }
 
 /// True if a header of the request contains a word, in lower case.
-fn has(request: &Request, name: &str, word: &str) -> bool {
+pub(crate) fn has(request: &Request, name: &str, word: &str) -> bool {
     values(request, name).any(|value| value.to_ascii_lowercase().contains(word))
 }
 

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::exchange::{Answer, send};
 use crate::sequence::Request;
 use crate::server::{Servers, Side};
-pub(crate) use differences::is_accepted;
-pub(crate) use projection::projected;
+pub(crate) use differences::{has, is_accepted};
+pub(crate) use projection::{is_projected, projected};
 
 /// The addresses of services. 127.0.0.1 is one of them, but not the first, which is of the service `kubernetes`.
 pub(crate) const SERVICE_RANGE: &str = "126.0.0.0/7";

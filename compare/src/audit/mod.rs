@@ -144,10 +144,29 @@ pub(crate) async fn take_events(pintle: (&AuditLog, &str), go: (&AuditLog, &str)
     [pintle.0.take(pintle.1).await, go.0.take(go.1).await]
 }
 
+/// The members of events that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Members {
+    All,
+    /// All except the members that depend on the answer.
+    WithoutAnswer,
+    /// All except the objects and the status.
+    WithoutObjects,
+}
+
 /// The events of a request as text, a line for each, with symbols in place of varying values.
-pub(crate) fn render(events: &[String], symbols: &mut Symbols) -> String {
+pub(crate) fn render(events: &[String], members: Members, symbols: &mut Symbols) -> String {
+    let left_out: &[&str] = match members {
+        Members::All => &[],
+        Members::WithoutAnswer => &[STATUS, RESPONSE],
+        Members::WithoutObjects => &[STATUS, REQUEST, RESPONSE],
+    };
     let mut received = None;
-    let lines: Vec<String> = events.iter().map(|event| normal(event, &mut received)).collect();
+    let mut line = |event: &String| {
+        let event = left_out.iter().fold(event.clone(), |event, member| without_member(event, member));
+        normal(&event, &mut received)
+    };
+    let lines: Vec<String> = events.iter().map(&mut line).collect();
     symbols.replace(&lines.join("\n"))
 }
 
@@ -179,35 +198,21 @@ fn parts<'t>(text: &'t str, start: &str, end: &str) -> (&'t str, &'t str, &'t st
     (&text[..begin], &text[begin..stop], &text[stop..])
 }
 
-/// The members of an event that depend on the answer.
-const ANSWER: [&str; 2] = [r#","responseStatus":"#, r#","responseObject":"#];
-/// The members that follow them.
-const AFTER_ANSWER: [&str; 3] = [r#","requestObject":"#, r#","responseObject":"#, r#","requestReceivedTimestamp":"#];
+const STATUS: &str = r#","responseStatus":"#;
+const REQUEST: &str = r#","requestObject":"#;
+const RESPONSE: &str = r#","responseObject":"#;
+const RECEIVED: &str = r#","requestReceivedTimestamp":"#;
 
-/// Events without the members that depend on the answer.
-pub(crate) fn without_answer(events: &str) -> String {
-    let lines = events.lines().map(|line| {
-        let mut line = line.to_owned();
-        for member in ANSWER {
-            line = without_member(&line, member);
-        }
-        line
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Events without all objects.
-pub(crate) fn without_objects(events: &str) -> String {
-    let lines = events.lines().map(|line| without_member(line, AFTER_ANSWER[0]));
-    without_answer(&lines.collect::<Vec<_>>().join("\n"))
-}
-
-/// An event without a member. The values are not parsed: no nested member has one of these names.
-fn without_member(line: &str, member: &str) -> String {
-    let Some(start) = line.find(member) else { return line.to_owned() };
-    let rest = &line[start + member.len()..];
-    let ends = AFTER_ANSWER.iter().filter_map(|next| rest.find(next));
-    format!("{}{}", &line[..start], ends.min().map_or("", |end| &rest[end..]))
+/// An event without one of the members before the times. The values are not parsed: no nested member has one of these
+/// names.
+fn without_member(mut event: String, member: &str) -> String {
+    if let Some(start) = event.find(member) {
+        let rest = &event[start + member.len()..];
+        let next = [REQUEST, RESPONSE, RECEIVED].iter().filter_map(|next| rest.find(next)).min();
+        let end = next.map_or(event.len(), |next| start + member.len() + next);
+        event.replace_range(start..end, "");
+    }
+    event
 }
 
 #[cfg(test)]
@@ -250,13 +255,13 @@ mod tests {
                 r#"{head}ResponseComplete{uri},"responseStatus":{{"metadata":{{}},"code":200}},"responseObject":{{"metadata":{{"resourceVersion":"<current>"}}}},"requestReceivedTimestamp":"<received>","stageTimestamp":"<later>"}}"#
             ),
             format!(
-                r#"{head}ResponseComplete{uri},"requestReceivedTimestamp":"<now>.000006Z","stageTimestamp":"<earlier>"}}"#
+                r#"{head}ResponseComplete{uri},"requestReceivedTimestamp":"<now>.000006","stageTimestamp":"<earlier>"}}"#
             ),
             format!(
                 r#"{head}RequestReceived{uri},"requestReceivedTimestamp":"2001-02-03T04:05:06.000007Z","stageTimestamp":"x"}}"#
             ),
         ];
-        let rendered = render(&events, &mut Symbols::new(Vec::new()));
+        let rendered = render(&events, Members::All, &mut Symbols::new(Vec::new()));
         assert_eq!(rendered.lines().collect::<Vec<_>>(), expect);
     }
 
@@ -264,16 +269,21 @@ mod tests {
     fn latencies_are_removed() {
         let times = now(1);
         let rest = r#","annotations":{"apiserver.latency.k8s.io/etcd":"1ms","apiserver.latency.k8s.io/total":"2s","authorization.k8s.io/decision":"allow"}"#;
-        let rendered = render(&[event("RequestReceived", (&times, &times), rest)], &mut Symbols::new(Vec::new()));
+        let events = [event("RequestReceived", (&times, &times), rest)];
+        let rendered = render(&events, Members::All, &mut Symbols::new(Vec::new()));
         assert!(rendered.contains(r#""annotations":{"authorization.k8s.io/decision":"allow"}"#), "{rendered}");
     }
 
     #[test]
     fn members_that_depend_on_the_answer_can_be_left_out() {
-        let check = |members: &str, without_the_answer: &str, without_all: &str| {
-            let event = |members: &str| format!(r#"{{"kind":"Event"{members},"requestReceivedTimestamp":"x"}}"#);
-            assert_eq!(without_answer(&event(members)), event(without_the_answer));
-            assert_eq!(without_objects(&event(members)), event(without_all));
+        let check = |members: &str, without_answer: &str, without_objects: &str| {
+            let times = now(1);
+            let rendered = |text: &str, members| {
+                let events = [event("RequestReceived", (&times, &times), text)];
+                render(&events, members, &mut Symbols::new(Vec::new()))
+            };
+            assert_eq!(rendered(members, Members::WithoutAnswer), rendered(without_answer, Members::All));
+            assert_eq!(rendered(members, Members::WithoutObjects), rendered(without_objects, Members::All));
         };
         let (status, request, response) =
             (r#","responseStatus":{"code":1}"#, r#","requestObject":{"a":{}}"#, r#","responseObject":[1]"#);
