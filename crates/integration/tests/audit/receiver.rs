@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pintle_integration::{HttpsServer, ReceivedRequest, SentBody, SentResponse};
+use pintle_integration::{HttpsServer, ReceivedRequest, SentBody, SentResponse, eventually};
 use serde_json::Value;
 
 /// How the webhook behaves at a call.
@@ -14,7 +14,7 @@ pub(crate) enum Behaviour {
     Answer(u16),
     /// Takes the events and closes the connection.
     Close,
-    /// Never answers.
+    /// Takes the events, and does not answer before another behaviour is set.
     Hang,
 }
 
@@ -74,14 +74,19 @@ impl State {
             && request.header("authorization") == Some("Bearer hook-token");
         self.calls.lock().push(request);
         let next = self.next.lock().pop_front();
-        match next.unwrap_or_else(|| *self.finally.lock()) {
+        let mut behaviour = next.unwrap_or_else(|| *self.finally.lock());
+        if behaviour == Behaviour::Hang {
+            eventually("another behaviour", async || *self.finally.lock() != Behaviour::Hang).await;
+            behaviour = *self.finally.lock();
+        }
+        match behaviour {
             Behaviour::Answer(code) => SentResponse::new(if is_expected { code } else { 401 }, ""),
             Behaviour::Close => SentResponse {
                 code: 0,
                 headers: String::new(),
                 body: SentBody::Verbatim { bytes: Vec::new(), is_whole: false },
             },
-            Behaviour::Hang => std::future::pending().await,
+            Behaviour::Hang => unreachable!("it waits for another behaviour"),
         }
     }
 }

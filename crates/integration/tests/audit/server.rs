@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_audit::AuditOptions;
-use pintle_integration::{Cluster, Options, eventually, tool_path};
+use pintle_integration::{Cluster, Options, eventually, expect_waiting, tool_path};
 use serde_json::{Value, json};
 
 use super::receiver::{AuditReceiver, Behaviour};
@@ -166,6 +167,32 @@ fn a_webhook_that_fails_refuses_requests_only_in_strict_mode() {
                 calls && receiver.events().iter().any(|event| event["responseObject"]["metadata"]["name"] == "b")
             })
             .await;
+        }
+    });
+}
+
+#[test]
+fn a_webhook_that_is_slow_delays_only_the_requests_that_are_recorded() {
+    pintle_integration::run(async {
+        for mode in ["blocking", "blocking-strict"] {
+            let receiver = AuditReceiver::start().await;
+            let files = Files::new(&receiver);
+            let cluster = Arc::new(start(files.options(mode)).await);
+            // The client gets its answer after the webhook has taken the second event.
+            for calls_before in [0, 1] {
+                let taken = receiver.calls().len();
+                receiver.set_next(&vec![Behaviour::Answer(200); calls_before]);
+                receiver.set(Behaviour::Hang);
+                let name = format!("{mode}-{calls_before}");
+                let writer = cluster.clone();
+                let mut writing = tokio::spawn(async move { writer.post(CONFIG_MAPS, config_map(&name)).await });
+                eventually("a call", async || receiver.calls().len() > taken + calls_before).await;
+                expect_waiting("the request", &mut writing).await;
+                let _ = cluster.get("/api/v1/namespaces/default/secrets").await.expect(200);
+                receiver.set(Behaviour::Answer(200));
+                let _ = writing.await.expect("a response").expect(201);
+                assert_eq!(receiver.calls().len(), taken + 2, "{mode}");
+            }
         }
     });
 }
