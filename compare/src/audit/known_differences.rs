@@ -86,7 +86,9 @@ const ACCEPTED: &[Accepted] = &[
         reason: "the client gets 504 from both servers; upstream's event has what the handler does afterwards, if it ends",
         applies: |request| request.path.contains("/hang?timeout="),
         remove: |pintle, go| {
-            for (events, status) in [(pintle, r#"{"metadata":{},"code":504}"#), (go, r#"{"metadata":{},"code":503}"#)] {
+            for (events, status) in
+                [(pintle, r#""reason":"Timeout","code":504}"#), (go, r#""responseStatus":{"metadata":{},"code":503}"#)]
+            {
                 if last(events, COMPLETE).is_none_or(|last| last.contains(status)) {
                     *events = events.lines().take(1).collect();
                 }
