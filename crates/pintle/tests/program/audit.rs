@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits until a condition holds.
 #[track_caller]
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !holds() {
         assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
@@ -165,7 +165,10 @@ fn a_folder_that_cannot_be_written_refuses_requests_in_strict_mode_until_it_can(
     audited.create_config_map("a");
     fs::remove_dir_all(&folder).expect("the folder");
     fs::write(&folder, "").expect("a file in its place");
-    assert!(!audited.create(&["configmap"], "b").0);
+    // The server may notice the change a moment later.
+    let mut names = 0..;
+    let is_refused = || !audited.create(&["configmap"], &format!("n{}", names.next().expect("a number"))).0;
+    wait_until("a refusal", is_refused);
     assert!(kubectl(audited.folder.path(), &["get", "configmap", "a"]).status.success());
     fs::remove_file(&folder).expect("the file");
     audited.create_config_map("b");
