@@ -73,7 +73,7 @@ impl AuditLog {
         &self.path
     }
 
-    /// The number of the events of a request so far, and whether the last one is of its end.
+    /// The number of events of a request so far, and whether the request has ended.
     async fn progress(&self, id: &str) -> (usize, bool) {
         let mut read = self.read.lock().await;
         read.read_on(&self.path);

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::buffered::{BatchConfig, Buffered};
 use crate::log::{LogFile, LogFormat, LogOutput, LogSink, Rotation};
+use crate::memory::{LimitedSink, MemoryLimit};
 use crate::options::{AuditOptions, BatchOptions, LogOptions, TruncateOptions};
-use crate::room::{Bounded, Room};
 use crate::sink::{IgnoreErrors, Sink, SinkFuture, Union};
 use crate::throttle::Throttle;
 use crate::truncate::Truncate;
@@ -55,8 +55,8 @@ impl AuditBackend {
             let (batch, truncate) = (&options.webhook.batch, &options.webhook.truncate);
             let webhook = match &*batch.mode {
                 "blocking-strict" | "blocking" => {
-                    let (plugin, room, metrics) = ("webhook", Room::default(), metrics.clone());
-                    Arc::new(Bounded { sink: webhook, plugin, room, metrics })
+                    let (plugin, memory, metrics) = ("webhook", MemoryLimit::default(), metrics.clone());
+                    Arc::new(LimitedSink { sink: webhook, plugin, memory, metrics })
                 }
                 _ => webhook,
             };

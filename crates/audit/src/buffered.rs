@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
-use crate::room::Room;
+use crate::memory::MemoryLimit;
 use crate::sink::{Sink, SinkFuture};
 use crate::throttle::Throttle;
 use crate::{AuditMetrics, Event};
@@ -35,7 +35,7 @@ pub(crate) struct BatchConfig {
 /// Keeps events until they are delivered to another sink.
 pub(crate) struct Buffered {
     sender: Mutex<Option<mpsc::Sender<Waiting>>>,
-    room: Room,
+    memory: MemoryLimit,
     task: Mutex<Option<JoinHandle<()>>>,
     sink: Arc<dyn Sink>,
     metrics: Arc<AuditMetrics>,
@@ -47,7 +47,13 @@ impl Buffered {
         let (sender, receiver) = mpsc::channel(config.buffer_size);
         let queue = Queue { receiver, metrics: metrics.clone() };
         let task = tokio::spawn(deliver(queue, config, sink.clone()));
-        Self { sender: Mutex::new(Some(sender)), task: Mutex::new(Some(task)), sink, metrics, room: Room::default() }
+        Self {
+            sender: Mutex::new(Some(sender)),
+            task: Mutex::new(Some(task)),
+            sink,
+            metrics,
+            memory: MemoryLimit::default(),
+        }
     }
 }
 
@@ -55,7 +61,7 @@ impl Sink for Buffered {
     fn process<'a>(&'a self, events: &'a [Arc<Event>]) -> SinkFuture<'a, bool> {
         let sender = self.sender.lock();
         for (index, event) in events.iter().enumerate() {
-            let error = match (&*sender, self.room.reserve(std::slice::from_ref(event))) {
+            let error = match (&*sender, self.memory.reserve(std::slice::from_ref(event))) {
                 (Some(sender), Some(permit)) => match sender.try_send(Waiting { event: event.clone(), permit }) {
                     Ok(()) => continue,
                     Err(TrySendError::Full(_)) => "audit buffer queue blocked",
@@ -87,7 +93,7 @@ impl Sink for Buffered {
     }
 }
 
-/// An event that waits, with its room.
+/// An event that waits, with its memory.
 struct Waiting {
     event: Arc<Event>,
     permit: OwnedSemaphorePermit,

@@ -9,7 +9,7 @@ use pintle_audit::{AuditBackend, AuditMetrics, AuditOptions, Auditor, Policy, Si
 use pintle_locks::Mutex;
 use pintle_server::{ApiServer, AuditWebhook, EgressSelector};
 
-use crate::config_file::{FollowedFile, RELOAD_INTERVAL};
+use crate::config_file::{FollowedConfiguration, FollowedFile};
 
 /// Valid options with their policy, before anything is opened.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ fn open_webhook(
 
 fn warn_of_ignored_fields(policy: &Policy) {
     if let Some(warning) = policy.warning() {
-        tracing::warn!("{warning}");
+        tracing::warn!(warning, "The audit policy has fields that are ignored");
     }
 }
 
@@ -103,37 +103,26 @@ impl AuditPolicyReload {
     /// Prepares the reload, for the server with this identity.
     pub(crate) fn new(audit: RunningAudit, api_server: &Arc<ApiServer>, server: String) -> Arc<Self> {
         let RunningAudit { auditor, policy_file } = audit;
-        api_server.record_audit_policy_reload(&server, Some(policy_file.text()));
-        Arc::new(Self { auditor, file: Mutex::new(policy_file), api_server: api_server.clone(), server })
+        let reload = Self { auditor, file: Mutex::new(policy_file), api_server: api_server.clone(), server };
+        reload.record(Some(reload.file.lock().text()));
+        Arc::new(reload)
     }
+}
 
-    /// Applies the policy file whenever it has changed. A policy that cannot be used is logged and counted, and the
-    /// policy in use stays.
-    pub(crate) async fn run(self: Arc<Self>) {
-        loop {
-            tokio::time::sleep(RELOAD_INTERVAL).await;
-            match self.check() {
-                Ok(None) => {}
-                Ok(Some(text)) => {
-                    tracing::info!("Reloaded the audit policy");
-                    self.api_server.record_audit_policy_reload(&self.server, Some(&text));
-                }
-                Err(error) => {
-                    tracing::error!(error, "Failed to reload the audit policy");
-                    self.api_server.record_audit_policy_reload(&self.server, None);
-                }
-            }
-        }
-    }
+impl FollowedConfiguration for AuditPolicyReload {
+    const NAME: &'static str = "audit policy";
 
-    /// Reads the file. Returns its text if it has a new policy, which is in use now.
-    fn check(&self) -> Result<Option<Vec<u8>>, String> {
+    async fn check(&self) -> Result<Option<Vec<u8>>, String> {
         let mut file = self.file.lock();
         let Some(text) = file.changed()? else { return Ok(None) };
         let policy = Policy::parse(text)?;
         warn_of_ignored_fields(&policy);
         self.auditor.set_policy(policy);
         Ok(Some(text.to_vec()))
+    }
+
+    fn record(&self, text: Option<&[u8]>) {
+        self.api_server.record_audit_policy_reload(&self.server, text);
     }
 }
 

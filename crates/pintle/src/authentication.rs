@@ -16,7 +16,7 @@ use pintle_locks::Mutex;
 use pintle_server::{Cluster, JwtAuthenticators, ReloadableJwtAuthenticators, TokenWebhookAuthenticator};
 use pintle_value::{FieldError, FieldPath, Str, print};
 
-use crate::config_file::{FollowedFile, RELOAD_INTERVAL, read};
+use crate::config_file::{FollowedConfiguration, FollowedFile, read};
 
 /// How long a reload waits for new issuers, and how often it checks them.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
@@ -291,32 +291,8 @@ impl AuthenticationReload {
         self.has_file
     }
 
-    /// Applies the configuration file whenever it has changed. A configuration that cannot be used is logged and
-    /// counted, and the issuers in use stay.
-    pub(crate) async fn run(self: Arc<Self>) {
-        let Some(authenticators) = self.running.get() else { return std::future::pending().await };
-        loop {
-            tokio::time::sleep(RELOAD_INTERVAL).await;
-            let reloaded = match self.check() {
-                Ok(None) => continue,
-                Ok(Some((configuration, text))) => self.apply(authenticators, configuration).await.map(|()| text),
-                Err(error) => Err(error),
-            };
-            match reloaded {
-                Ok(text) => {
-                    tracing::info!("Reloaded the authentication configuration");
-                    authenticators.record_reload(Some(&text));
-                }
-                Err(error) => {
-                    tracing::error!(error, "Failed to reload the authentication configuration");
-                    authenticators.record_reload(None);
-                }
-            }
-        }
-    }
-
     /// Reads the file. Returns the configuration and its text if it has changed.
-    fn check(&self) -> Result<Option<(AuthenticationConfiguration, Vec<u8>)>, String> {
+    fn changed(&self) -> Result<Option<(AuthenticationConfiguration, Vec<u8>)>, String> {
         let mut config = self.config.lock();
         let Some(file) = &mut config.file else { return Ok(None) };
         let Some(text) = file.changed()?.map(<[u8]>::to_vec) else { return Ok(None) };
@@ -351,6 +327,23 @@ impl AuthenticationReload {
         authenticators.replace(new);
         self.config.lock().configuration = configuration;
         Ok(())
+    }
+}
+
+impl FollowedConfiguration for AuthenticationReload {
+    const NAME: &'static str = "authentication";
+
+    async fn check(&self) -> Result<Option<Vec<u8>>, String> {
+        let Some(authenticators) = self.running.get() else { return Ok(None) };
+        let Some((configuration, text)) = self.changed()? else { return Ok(None) };
+        self.apply(authenticators, configuration).await?;
+        Ok(Some(text))
+    }
+
+    fn record(&self, text: Option<&[u8]>) {
+        if let Some(authenticators) = self.running.get() {
+            authenticators.record_reload(text);
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use pintle_server::{
 };
 use pintle_value::Str;
 
-use crate::config_file::{FollowedFile, RELOAD_INTERVAL, is_regular_file, read};
+use crate::config_file::{FollowedConfiguration, FollowedFile, is_regular_file, read};
 
 /// The name of the webhook that the flags configure.
 const WEBHOOK_NAME: &str = "default";
@@ -314,29 +314,13 @@ impl AuthorizationReload {
     pub(crate) fn has_file(&self) -> bool {
         self.last.lock().file.is_some()
     }
+}
 
-    /// Applies the configuration file whenever it has changed. A configuration that cannot be used is logged and
-    /// counted, and the authorizers in use stay.
-    pub(crate) async fn run(self: Arc<Self>) {
-        let Some((cluster, authorizer)) = self.running.get() else { return std::future::pending().await };
-        loop {
-            tokio::time::sleep(RELOAD_INTERVAL).await;
-            match self.check(cluster, authorizer) {
-                Ok(None) => {}
-                Ok(Some(text)) => {
-                    tracing::info!("Reloaded the authorization configuration");
-                    record_authorization_reload(cluster, &self.server, Some(&text));
-                }
-                Err(error) => {
-                    tracing::error!(error, "Failed to reload the authorization configuration");
-                    record_authorization_reload(cluster, &self.server, None);
-                }
-            }
-        }
-    }
+impl FollowedConfiguration for AuthorizationReload {
+    const NAME: &'static str = "authorization";
 
-    /// Reads the file. Returns its text if it has a new configuration, which is in use now.
-    fn check(&self, cluster: &Arc<Cluster>, authorizer: &ReloadableAuthorizer) -> Result<Option<Vec<u8>>, String> {
+    async fn check(&self) -> Result<Option<Vec<u8>>, String> {
+        let Some((cluster, authorizer)) = self.running.get() else { return Ok(None) };
         let mut last = self.last.lock();
         let Some(file) = &mut last.file else { return Ok(None) };
         let Some(text) = file.changed()?.map(<[u8]>::to_vec) else { return Ok(None) };
@@ -347,6 +331,12 @@ impl AuthorizationReload {
         last.configuration = configuration;
         authorizer.replace(Arc::new(self.union(cluster, &last.configuration)?), last.configuration.asks_webhooks());
         Ok(Some(text))
+    }
+
+    fn record(&self, text: Option<&[u8]>) {
+        if let Some((cluster, _)) = self.running.get() {
+            record_authorization_reload(cluster, &self.server, text);
+        }
     }
 }
 

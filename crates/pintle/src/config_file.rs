@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_auth::config_file::system_error;
@@ -58,5 +59,38 @@ impl FollowedFile {
     /// Forgets the text that was read last, so that the next call returns it again.
     pub(crate) fn retry(&mut self) {
         self.text.clear();
+    }
+}
+
+/// A configuration that is replaced when its file changes.
+pub(crate) trait FollowedConfiguration: Send + Sync + 'static {
+    /// The name of the configuration in the log.
+    const NAME: &'static str;
+
+    /// Reads the file. Returns its text if it has a new configuration, which is in use now.
+    ///
+    /// # Errors
+    /// The file has a configuration that cannot be used. The configuration in use stays.
+    fn check(&self) -> impl Future<Output = Result<Option<Vec<u8>>, String>> + Send;
+
+    /// Counts a reload. `text` is the new configuration, or `None` if the reload has failed.
+    fn record(&self, text: Option<&[u8]>);
+}
+
+/// Checks the file of a configuration regularly. Logs and counts the reloads.
+pub(crate) async fn follow<C: FollowedConfiguration>(configuration: Arc<C>) {
+    loop {
+        tokio::time::sleep(RELOAD_INTERVAL).await;
+        match configuration.check().await {
+            Ok(None) => {}
+            Ok(Some(text)) => {
+                tracing::info!(configuration = C::NAME, "Reloaded a configuration file");
+                configuration.record(Some(&text));
+            }
+            Err(error) => {
+                tracing::error!(configuration = C::NAME, error, "Failed to reload a configuration file");
+                configuration.record(None);
+            }
+        }
     }
 }

@@ -118,6 +118,12 @@ pub(crate) async fn handle(
         answer.response.extensions_mut().insert(LastResponse);
     }
     complete(&request, origin, &mut answer.response);
+    if let Some(audit) = &request.audit {
+        match &answer.panic {
+            Some(panic) => audit.panicked(panic, request.recorder.annotations()).await,
+            None => audit.started(answer.response.status(), || request.recorder.annotations()).await,
+        }
+    }
     unanswered.answered();
     end(&request, &chain.observers, protocol, answer).await
 }
@@ -138,14 +144,8 @@ fn complete(request: &RequestContext, origin: Option<HeaderValue>, response: &mu
 
 /// Ends a request: tells observers the answer, records it, and discards the unread part of the body.
 async fn end(request: &Arc<RequestContext>, observers: &Observers, protocol: BodyProtocol, answer: Answer) -> Response {
-    let Answer { response, by, panic, interference } = answer;
+    let Answer { response, by, interference, .. } = answer;
     observers.answered(request, (!interference.prevents_handling()).then(|| response.status()));
-    if let Some(audit) = &request.audit {
-        match &panic {
-            Some(panic) => audit.panicked(panic, request.recorder.annotations()).await,
-            None => audit.started(response.status(), || request.recorder.annotations()).await,
-        }
-    }
     let mut response = record_end(request, by, response);
     if let Some(audit) = request.audit.as_ref().filter(|_| is_complete(&response)) {
         // The client gets no answer before it is recorded.

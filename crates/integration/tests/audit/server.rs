@@ -196,3 +196,49 @@ fn a_webhook_that_is_slow_delays_only_the_requests_that_are_recorded() {
         }
     });
 }
+
+#[test]
+fn a_request_whose_client_leaves_has_its_last_event() {
+    pintle_integration::run(async {
+        let receiver = AuditReceiver::start().await;
+        let files = Files::new(&receiver);
+        let cluster = Arc::new(start(files.options("blocking")).await);
+        // The client leaves while the first event of a create, or the second event of a watch, is being sent.
+        for (calls_before, verb) in [(0, "create"), (1, "watch")] {
+            let taken = receiver.events().len();
+            receiver.set_next(&vec![Behaviour::Answer(200); calls_before]);
+            receiver.set(Behaviour::Hang);
+            let client = cluster.clone();
+            let asking = tokio::spawn(async move {
+                match verb {
+                    "create" => client.request("POST", CONFIG_MAPS).json(config_map("left")).try_send().await.map(drop),
+                    _ => client.request("GET", &format!("{CONFIG_MAPS}?watch=1")).try_send().await.map(drop),
+                }
+            });
+            eventually("a call", async || receiver.events().len() > taken + calls_before).await;
+            asking.abort();
+            assert!(asking.await.is_err_and(|error| error.is_cancelled()));
+            receiver.set(Behaviour::Answer(200));
+            let is_complete = async || receiver.events().last().is_some_and(|last| last["stage"] == "ResponseComplete");
+            eventually("the last event", is_complete).await;
+            let events = receiver.events().split_off(taken);
+            let codes: Vec<_> = events.iter().map(|event| event["responseStatus"]["code"].as_i64()).collect();
+            let names: Vec<_> = stages(&events);
+            match verb {
+                "create" => {
+                    assert_eq!(names, [("RequestReceived", verb), ("ResponseComplete", verb)]);
+                    assert_eq!(codes, [None, Some(504)]);
+                }
+                _ => {
+                    let expect = [("RequestReceived", verb), ("ResponseStarted", verb), ("ResponseComplete", verb)];
+                    assert_eq!((names, codes), (expect.to_vec(), vec![None, Some(200), Some(200)]));
+                }
+            }
+        }
+        // The watch counts as a request that was not answered in time, although it was about to be answered.
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        let ended =
+            |line: &str| line.starts_with("apiserver_request_terminations_total{") && line.contains("code=\"504\"");
+        assert!(metrics.lines().any(ended), "{metrics}");
+    });
+}

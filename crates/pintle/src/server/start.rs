@@ -1,6 +1,5 @@
 //! The start of a server.
 
-use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +23,7 @@ use crate::advertise;
 use crate::audit::{AuditPolicyReload, AuditSetup};
 use crate::certificates::{CertificateError, Certificates, KeyFolder, KeyPlan, newest_commit};
 use crate::cluster_keys::ServerKeys;
+use crate::config_file::{self, FollowedConfiguration};
 use crate::engine::{Engine, wait_until_readable};
 use crate::front_proxy::FrontProxyIdentity;
 use crate::migration;
@@ -214,16 +214,16 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     let AccessReload { authentication, authorization } = reload;
     if authentication.has_file() {
         let task = api_server.background_task(AUTHENTICATION_TASK);
-        background.spawn(follow_configuration(task, move || authentication.clone().run()));
+        background.spawn(follow_configuration(task, authentication));
     }
     if authorization.has_file() {
         let task = api_server.background_task(AUTHORIZATION_TASK);
-        background.spawn(follow_configuration(task, move || authorization.clone().run()));
+        background.spawn(follow_configuration(task, authorization));
     }
     if let Some(audit) = audit {
         let reload = AuditPolicyReload::new(audit, &api_server, server_name);
         let task = api_server.background_task(AUDIT_POLICY_TASK);
-        background.spawn(follow_configuration(task, move || reload.clone().run()));
+        background.spawn(follow_configuration(task, reload));
     }
     if let Some(log) = &request_log {
         background.spawn(log.clone().run(api_server.background_task(REQUEST_LOG_TASK)));
@@ -342,15 +342,12 @@ async fn follow_certificates(task: BackgroundTask, renewal: Arc<CertificateRenew
 }
 
 /// Reads a configuration when it changes.
-async fn follow_configuration<F>(task: BackgroundTask, run: impl Fn() -> F)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
+async fn follow_configuration(task: BackgroundTask, configuration: Arc<impl FollowedConfiguration>) {
     let start = || {
-        let (task, running) = (task.clone(), run());
+        let (task, following) = (task.clone(), config_file::follow(configuration.clone()));
         async move {
             task.report_success();
-            running.await;
+            following.await;
             Ok(())
         }
     };

@@ -114,7 +114,8 @@ fn a_changed_policy_is_followed_and_a_broken_policy_is_not() {
     assert!(audited.create(&["secret", "generic"], "d").0);
     assert_eq!(logged(&log), ["a", "b", "d"]);
     let log = audited.server.stop();
-    assert!(log.contains("Failed to reload the audit policy error=\"loaded illegal policy with 0 rules\""), "{log}");
+    let refused = "Failed to reload a configuration file configuration=\"audit policy\" error=\"loaded illegal policy with 0 rules\"";
+    assert!(log.contains(refused), "{log}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use pintle_audit::{
 };
 use pintle_auth::{Impersonation, ImpersonationMode, UserInfo};
 use pintle_locks::Mutex;
+use pintle_value::metadata::MANAGED_FIELDS;
 use pintle_value::time::Time;
 use pintle_value::url::escaped_path;
 use pintle_value::{Str, Value, ip};
@@ -143,7 +144,7 @@ impl RequestAudit {
 
     /// Sets the object of the request (`LogRequestObject`). `json` encodes it.
     pub(crate) fn set_request_object(&self, object: &Value, json: impl FnOnce(&Value) -> Vec<u8>) {
-        let json = self.records_request().then(|| self.recorded(json(&with_managed_fields(object)).into()));
+        let json = self.records_request().then(|| self.recorded(json(&without_empty_managed_fields(object)).into()));
         let mut event = self.event.lock();
         let Event { object_ref, request_object, .. } = Arc::make_mut(&mut event);
         let reference = object_ref.get_or_insert_default();
@@ -259,9 +260,11 @@ impl RequestAudit {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that the time of the request is over, or that its client has gone.
+    /// Notes that the time of the request is over, or that its client has gone, unless it was answered before.
     pub(crate) fn set_timed_out(&self) {
-        self.change(|event| event.response_status = Some(timed_out()));
+        if !self.has_started.load(Ordering::Relaxed) {
+            self.change(|event| event.response_status = Some(timed_out()));
+        }
     }
 
     /// Sets the annotations of the last event.
@@ -328,10 +331,8 @@ fn panic_status(text: &str) -> ResponseStatus {
 
 /// An object without an empty list of managed fields. Here the list differs from none, since it resets managed fields. Go
 /// encodes neither.
-fn with_managed_fields(object: &Value) -> Cow<'_, Value> {
-    const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
-    let has_list = object.get("metadata").and_then(|metadata| metadata.get("managedFields")).is_some();
-    if !has_list || !object.items_at(&MANAGED_FIELDS).is_empty() {
+fn without_empty_managed_fields(object: &Value) -> Cow<'_, Value> {
+    if !object.at(&MANAGED_FIELDS).and_then(Value::as_array).is_some_and(Vec::is_empty) {
         return Cow::Borrowed(object);
     }
     let mut object = object.clone();
@@ -458,7 +459,7 @@ mod tests {
     fn objects_have_no_empty_list_of_managed_fields() {
         let check = |object: &str, expect: &str| {
             let parse = |text: &str| json::decode(text.as_bytes(), json::DecodeOptions::default()).unwrap().value;
-            assert_eq!(*with_managed_fields(&parse(object)), parse(expect));
+            assert_eq!(*without_empty_managed_fields(&parse(object)), parse(expect));
         };
         check(r#"{"metadata":{"name":"a","managedFields":[]}}"#, r#"{"metadata":{"name":"a"}}"#);
         for unchanged in [r#"{"metadata":{"managedFields":[{}]}}"#, r#"{"metadata":{"finalizers":[]}}"#, "{}"] {

@@ -11,19 +11,19 @@ use crate::{AuditMetrics, Event};
 /// Maximum size of the events on their way to a backend, in bytes.
 const MAX_BYTES: usize = 128 << 20;
 
-/// The room for events on their way to a backend.
+/// Limits the memory of the events on their way to a backend.
 #[derive(Clone, Debug)]
-pub(crate) struct Room(Arc<Semaphore>);
+pub(crate) struct MemoryLimit(Arc<Semaphore>);
 
-impl Default for Room {
+impl Default for MemoryLimit {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(MAX_BYTES)))
     }
 }
 
-impl Room {
-    /// Reserves the room for events until the permit is dropped. `None` if there is not enough room. An event that is
-    /// larger than all the room may have it alone.
+impl MemoryLimit {
+    /// Reserves the memory of events until the permit is dropped. `None` if there is not enough. An event that is
+    /// larger than the limit may have all of it alone.
     pub(crate) fn reserve(&self, events: &[Arc<Event>]) -> Option<OwnedSemaphorePermit> {
         let size = events.iter().map(|event| event.memory()).sum::<usize>().min(MAX_BYTES);
         self.0.clone().try_acquire_many_owned(u32::try_from(size).unwrap_or(u32::MAX)).ok()
@@ -32,17 +32,17 @@ impl Room {
 
 /// A sink for the blocking modes of a webhook, in which each request sends its own events. Requests do not limit their
 /// number, because clients may give up.
-pub(crate) struct Bounded {
+pub(crate) struct LimitedSink {
     pub(crate) sink: Arc<dyn Sink>,
     /// The name of the sink in metrics.
     pub(crate) plugin: &'static str,
-    pub(crate) room: Room,
+    pub(crate) memory: MemoryLimit,
     pub(crate) metrics: Arc<AuditMetrics>,
 }
 
-impl Sink for Bounded {
+impl Sink for LimitedSink {
     fn process<'a>(&'a self, events: &'a [Arc<Event>]) -> SinkFuture<'a, bool> {
-        let Some(permit) = self.room.reserve(events) else {
+        let Some(permit) = self.memory.reserve(events) else {
             self.metrics.record_failure(self.plugin, &"too many events wait", events);
             return SinkFuture::ready(false);
         };
