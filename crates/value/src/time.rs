@@ -110,10 +110,9 @@ impl Time {
     #[must_use]
     pub fn rfc3339_micro(self) -> String {
         let mut out = self.date_and_clock();
-        let micros = self.nanos / 1000;
-        out.push('.');
-        out.extend([100_000, 10_000, 1000, 100, 10, 1].map(|unit| char::from(b'0' + (micros / unit % 10) as u8)));
-        out.push('Z');
+        let mut fraction = *b".000000Z";
+        write_digits(i64::from(self.nanos / 1000), &mut fraction[1..7]);
+        out.push_str(ascii(&fraction));
         out
     }
 
@@ -130,26 +129,22 @@ impl Time {
         out
     }
 
+    /// The formatter would cost ten times as much, and every write formats some times.
     fn date_and_clock(self) -> String {
         let (year, month, day) = civil(self.seconds.div_euclid(DAY));
         let s = self.seconds.rem_euclid(DAY);
+        let mut text = *b"0000-00-00T00:00:00";
+        for (at, number) in [(5, month), (8, day), (11, s / 3600), (14, s / 60 % 60), (17, s % 60)] {
+            write_digits(number, &mut text[at..at + 2]);
+        }
         let mut out = String::with_capacity(28);
-        if year < 0 {
-            out.push('-');
-        }
-        // Written digit by digit: every write formats some times, and the formatter costs ten times as much.
-        let push_pair = |out: &mut String, separator: &str, number: i64| {
-            out.push_str(separator);
-            out.extend([number / 10, number % 10].map(|digit| char::from(b'0' + digit as u8)));
-        };
         if (0..=9999).contains(&year) {
-            push_pair(&mut out, "", year / 100);
-            push_pair(&mut out, "", year % 100);
+            write_digits(year, &mut text[..4]);
+            out.push_str(ascii(&text));
         } else {
-            let _ = write!(out, "{:04}", year.unsigned_abs());
-        }
-        for (separator, number) in [("-", month), ("-", day), ("T", s / 3600), (":", s / 60 % 60), (":", s % 60)] {
-            push_pair(&mut out, separator, number);
+            let sign = if year < 0 { "-" } else { "" };
+            let _ = write!(out, "{sign}{:04}", year.unsigned_abs());
+            out.push_str(ascii(&text[4..]));
         }
         out
     }
@@ -180,6 +175,18 @@ impl Time {
             nanos: (nanos % 1_000_000_000) as u32,
         }
     }
+}
+
+/// Fills a text with the last digits of a number.
+fn write_digits(mut number: i64, out: &mut [u8]) {
+    for digit in out.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+fn ascii(text: &[u8]) -> &str {
+    std::str::from_utf8(text).unwrap_or_default()
 }
 
 /// Prints RFC 3339 with whole seconds.

@@ -224,7 +224,13 @@ fn is_host_byte(byte: u8) -> bool {
 
 /// True if the path needs no escaping.
 fn is_valid_path(path: &str) -> bool {
-    path.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*[]%".contains(&b))
+    path.bytes().all(|b| is_plain_in_path(b) || matches!(b, b'!' | b'\'' | b'(' | b')' | b'*' | b'[' | b']' | b'%'))
+}
+
+/// True for a byte that Go's `URL.EscapedPath` never escapes.
+fn is_plain_in_path(b: u8) -> bool {
+    b.is_ascii_alphanumeric()
+        || matches!(b, b'-' | b'_' | b'.' | b'~' | b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'@')
 }
 
 /// Escapes a path as Go's `URL.EscapedPath` does.
@@ -232,7 +238,7 @@ fn is_valid_path(path: &str) -> bool {
 pub fn escape_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for b in path.bytes() {
-        if b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&b) {
+        if is_plain_in_path(b) {
             out.push(char::from(b));
         } else {
             out.push_str(&format!("%{b:02X}"));
