@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::buffered::{BatchConfig, Buffered};
-use crate::log::{LogFile, LogFormat, LogOutput, LogSink, Rotation};
+use crate::log::{LogFile, LogFormat, LogOutput, LogSink, Rotation, Writing};
 use crate::memory::{LimitedSink, MemoryLimit};
 use crate::options::{AuditOptions, BatchOptions, LogOptions, TruncateOptions};
 use crate::sink::{IgnoreErrors, Sink, SinkFuture, Union};
@@ -26,6 +26,7 @@ pub struct AuditBackend {
     log: Option<Arc<LogSink>>,
     metrics: Arc<AuditMetrics>,
     max_object_size: usize,
+    gathers_lines: bool,
 }
 
 impl std::fmt::Debug for AuditBackend {
@@ -68,7 +69,8 @@ impl AuditBackend {
         ];
         let limits = limits.into_iter().filter(|(_, is_used)| *is_used).map(|(truncate, _)| max_object_size(truncate));
         let max_object_size = limits.max().unwrap_or(usize::MAX);
-        let backend = Self { sink: Union(sinks), log, metrics: metrics.clone(), max_object_size };
+        let gathers_lines = log.is_some() && options.log.batch.mode == "blocking";
+        let backend = Self { sink: Union(sinks), log, metrics: metrics.clone(), max_object_size, gathers_lines };
         Ok((!backend.sink.0.is_empty()).then_some(backend))
     }
 
@@ -76,7 +78,14 @@ impl AuditBackend {
     /// be refused at the stage `RequestReceived`.
     pub async fn process(&self, event: Event) -> bool {
         self.metrics.record_event();
-        self.record(&[Arc::new(event)]).await
+        let is_recorded = self.record(&[Arc::new(event)]).await;
+        self.flush();
+        is_recorded
+    }
+
+    /// Writes the events that wait for one write with later events. Returns their number.
+    pub(crate) fn flush(&self) -> usize {
+        self.sink.flush()
     }
 
     /// Records an event that is already counted. A boxed future has not begun.
@@ -85,6 +94,11 @@ impl AuditBackend {
             [sink] => sink.process(event),
             _ => self.sink.process(event),
         }
+    }
+
+    /// True if one write to the log may have the events of several requests.
+    pub(crate) fn gathers_lines(&self) -> bool {
+        self.gathers_lines
     }
 
     /// Maximum size of an object in an event, in bytes. All sinks remove a larger object.
@@ -125,7 +139,8 @@ fn open_log(options: &LogOptions, metrics: &Arc<AuditMetrics>) -> Result<Option<
         path => LogOutput::File(LogFile::open(Path::new(path), rotation)?),
     };
     let format = if options.format == "legacy" { LogFormat::Legacy } else { LogFormat::Json };
-    Ok(Some(LogSink::new(output, format, metrics.clone())))
+    let writing = if options.batch.mode == "blocking-strict" { Writing::AtOnce } else { Writing::Gathered };
+    Ok(Some(LogSink::new(output, format, writing, metrics.clone())))
 }
 
 /// Adds the mode and the truncation to a sink.

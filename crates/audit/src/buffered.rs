@@ -166,6 +166,7 @@ async fn deliver(mut queue: Queue, mut config: BatchConfig, sink: Arc<dyn Sink>)
         // In a task of its own, so that a panic ends only the delivery of one batch.
         deliveries.spawn(async move {
             sink.process(&batch.events).await;
+            sink.flush();
             batch.events.clear();
         });
     }

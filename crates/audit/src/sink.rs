@@ -15,6 +15,11 @@ pub trait Sink: Send + Sync {
     /// Takes events. Returns false if an event could not be recorded. A boxed future does nothing before it is polled.
     fn process<'a>(&'a self, events: &'a [Arc<Event>]) -> SinkFuture<'a, bool>;
 
+    /// Writes the events that the sink has taken and keeps for one write with later events. Returns their number.
+    fn flush(&self) -> usize {
+        0
+    }
+
     /// Delivers all events that the sink has taken, until the deadline. The caller passes no events afterwards.
     fn shutdown(&self, deadline: Instant) -> SinkFuture<'_, ()> {
         let _ = deadline;
@@ -36,6 +41,10 @@ impl Sink for IgnoreErrors {
         }
     }
 
+    fn flush(&self) -> usize {
+        self.0.flush()
+    }
+
     fn shutdown(&self, deadline: Instant) -> SinkFuture<'_, ()> {
         self.0.shutdown(deadline)
     }
@@ -53,6 +62,10 @@ impl Sink for Union {
             }
             success
         })
+    }
+
+    fn flush(&self) -> usize {
+        self.0.iter().map(|sink| sink.flush()).sum()
     }
 
     fn shutdown(&self, deadline: Instant) -> SinkFuture<'_, ()> {

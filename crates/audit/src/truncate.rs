@@ -65,6 +65,10 @@ impl Sink for Truncate {
         SinkFuture::boxed(self.pass(events))
     }
 
+    fn flush(&self) -> usize {
+        self.sink.flush()
+    }
+
     fn shutdown(&self, deadline: Instant) -> SinkFuture<'_, ()> {
         self.sink.shutdown(deadline)
     }

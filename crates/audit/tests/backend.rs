@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
-use pintle_audit::{AuditBackend, AuditMetrics, AuditOptions, Event, Level, LogOptions, Sink, SinkFuture, Stage};
+use pintle_audit::{
+    AuditBackend, AuditMetrics, AuditOptions, Auditor, Event, Level, LogOptions, Policy, Sink, SinkFuture, Stage,
+};
 use pintle_locks::Mutex;
 use pintle_metrics::Exposition;
 use pintle_value::time::Time;
@@ -177,6 +179,48 @@ async fn only_blocking_strict_reports_events_that_are_not_written() {
         backend.shutdown(LIMIT).await;
         assert_eq!(metrics.errors("log"), 1, "{mode}");
     }
+}
+
+/// Records events of writes by many requests at the same time. Returns the events that were not in the file when they
+/// counted as recorded, and the number of failures.
+async fn record_many(path: &Path, read: fn(&Path) -> Vec<usize>) -> (Vec<usize>, u64) {
+    let (backend, metrics) = open_log(log_to(path));
+    let policy =
+        Policy::parse(b"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n").expect("a policy");
+    let auditor = Auditor::new(policy, backend, metrics.clone());
+    let mut requests = JoinSet::new();
+    for request in 0..16 {
+        let (auditor, path) = (auditor.clone(), path.to_owned());
+        requests.spawn(async move {
+            let mut missing = Vec::new();
+            for number in 0..20 {
+                let id = request * 100 + number;
+                // Some lines are longer than the lines that wait may be.
+                let size = if number == 7 && request % 4 == 0 { 70_000 } else { 10 };
+                let event = Event { verb: "create".into(), ..large(id, size) };
+                assert!(auditor.process(Arc::new(event)).await);
+                if !read(&path).contains(&id) {
+                    missing.push(id);
+                }
+            }
+            missing
+        });
+    }
+    (requests.join_all().await.concat(), metrics.errors("log"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_several_requests_are_written_before_they_count_as_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("audit.log");
+    assert_eq!(record_many(&path, ids).await, (vec![], 0));
+    let mut written = ids(&path);
+    written.sort_unstable();
+    let expect: Vec<_> = (0..16).flat_map(|request| (0..20).map(move |number| request * 100 + number)).collect();
+    assert_eq!(written, expect);
+    // Each event that cannot be written counts.
+    let (_, failures) = record_many(Path::new("/dev/full"), |_| Vec::new()).await;
+    assert_eq!(failures, 320);
 }
 
 #[tokio::test]

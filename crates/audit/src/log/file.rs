@@ -49,15 +49,15 @@ impl OpenFile {
         Ok(Self { file, identity: identity(&metadata), size: metadata.len(), is_torn: false, checked: Instant::now() })
     }
 
-    /// Appends a line. After an error, the part that was written is removed.
-    fn append(&mut self, line: &[u8]) -> io::Result<()> {
+    /// Appends lines. After an error, the part that was written is removed.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.is_torn {
             self.file.write_all(b"\n")?;
             (self.is_torn, self.size) = (false, self.size + 1);
         }
         let mut written = 0;
-        while written < line.len() {
-            let error = match self.file.write(&line[written..]) {
+        while written < lines.len() {
+            let error = match self.file.write(&lines[written..]) {
                 Ok(0) => ErrorKind::WriteZero.into(),
                 Ok(count) => {
                     written += count;
@@ -72,7 +72,7 @@ impl OpenFile {
             }
             return Err(error);
         }
-        self.size += line.len() as u64;
+        self.size += lines.len() as u64;
         Ok(())
     }
 }
@@ -103,14 +103,14 @@ impl LogFile {
         self.open = None;
     }
 
-    /// Appends a line, which ends with a line feed.
+    /// Appends lines. Each ends with a line feed.
     ///
     /// # Errors
-    /// The line could not be written. No part of it is in the file.
-    pub(crate) fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
+    /// The lines could not be written. No part of them is in the file.
+    pub(crate) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         self.check();
         let max = self.rotation.max_size;
-        let length = line.len() as u64;
+        let length = lines.len() as u64;
         // Like lumberjack, an existing file is rotated a byte earlier than an open one.
         let (size, limit) = match &self.open {
             Some(open) => (open.size, max),
@@ -123,7 +123,7 @@ impl LogFile {
             Some(open) => open,
             None => self.open_file()?,
         };
-        open.append(line)
+        open.append(lines)
     }
 
     /// Closes the open file if the file at the path is another one: somebody has moved or removed it. Lines that are
@@ -250,7 +250,7 @@ mod tests {
         for (found, expect) in [("", "next\n"), ("whole\n", "whole\nnext\n"), ("whole\npar", "whole\npar\nnext\n")] {
             fs::write(&path, found).expect("a file");
             let mut log = LogFile::open(&path, Rotation::default()).expect("a log");
-            log.write_line(b"next\n").expect("written");
+            log.write(b"next\n").expect("written");
             assert_eq!(fs::read_to_string(&path).expect("a text"), expect);
         }
     }

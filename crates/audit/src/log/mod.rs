@@ -10,6 +10,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use pintle_locks::Mutex;
+use tokio::time::Instant;
 
 pub(crate) use file::LogFile;
 
@@ -17,6 +18,8 @@ use crate::sink::{Sink, SinkFuture};
 use crate::{AuditMetrics, Event};
 
 const PLUGIN: &str = "log";
+/// Maximum size of the lines that wait for one write, in bytes.
+const MAX_GATHERED: usize = 64 << 10;
 
 /// When files are rotated and removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,31 +54,51 @@ pub(crate) enum LogOutput {
 }
 
 impl LogOutput {
-    fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
+    /// Writes whole lines.
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         match self {
-            Self::File(file) => file.write_line(line),
+            Self::File(file) => file.write(lines),
             Self::Stdout => {
                 let mut stdout = io::stdout().lock();
-                stdout.write_all(line)?;
+                stdout.write_all(lines)?;
                 stdout.flush()
             }
         }
     }
 }
 
+/// When lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// Before the events count as recorded.
+    AtOnce,
+    /// With the next flush, so that events of several requests need one write.
+    Gathered,
+}
+
 /// Writes each event as a line. A line is written as a whole or not at all.
 #[derive(Debug)]
 pub(crate) struct LogSink {
     output: Mutex<LogOutput>,
+    /// Taken, and not written yet. To be locked after `output`.
+    gathered: Mutex<Lines>,
     format: LogFormat,
+    writing: Writing,
     metrics: Arc<AuditMetrics>,
+}
+
+/// Lines and their events, which are logged if the lines cannot be written.
+#[derive(Debug, Default)]
+struct Lines {
+    text: Vec<u8>,
+    events: Vec<Arc<Event>>,
 }
 
 impl LogSink {
     /// A sink that writes to `output`.
     #[must_use]
-    pub(crate) fn new(output: LogOutput, format: LogFormat, metrics: Arc<AuditMetrics>) -> Self {
-        Self { output: Mutex::new(output), format, metrics }
+    pub(crate) fn new(output: LogOutput, format: LogFormat, writing: Writing, metrics: Arc<AuditMetrics>) -> Self {
+        Self { output: Mutex::new(output), gathered: Mutex::default(), format, writing, metrics }
     }
 
     /// Opens the file again before the next event, after another program has moved it.
@@ -85,12 +108,27 @@ impl LogSink {
         }
     }
 
-    fn log(&self, event: &Event) -> Result<(), String> {
-        let line = match self.format {
-            LogFormat::Json => event.to_json().map_err(|error| error.to_string())?,
-            LogFormat::Legacy => (event.to_line() + "\n").into_bytes(),
-        };
-        self.output.lock().write_line(&line).map_err(|error| error.to_string())
+    fn line(&self, event: &Event) -> Result<Vec<u8>, String> {
+        match self.format {
+            LogFormat::Json => event.to_json().map_err(|error| error.to_string()),
+            LogFormat::Legacy => Ok((event.to_line() + "\n").into_bytes()),
+        }
+    }
+
+    fn record(&self, event: &Arc<Event>) -> Result<(), String> {
+        let line = self.line(event)?;
+        if self.writing == Writing::AtOnce || line.len() > MAX_GATHERED {
+            self.flush();
+            return self.output.lock().write(&line).map_err(|error| error.to_string());
+        }
+        let mut gathered = self.gathered.lock();
+        gathered.text.extend_from_slice(&line);
+        gathered.events.push(event.clone());
+        if gathered.text.len() > MAX_GATHERED {
+            drop(gathered);
+            self.flush();
+        }
+        Ok(())
     }
 }
 
@@ -99,11 +137,34 @@ impl Sink for LogSink {
     fn process<'a>(&'a self, events: &'a [Arc<Event>]) -> SinkFuture<'a, bool> {
         let mut success = true;
         for event in events {
-            if let Err(error) = self.log(event) {
+            if let Err(error) = self.record(event) {
                 self.metrics.record_failure(PLUGIN, &error, std::slice::from_ref(event));
                 success = false;
             }
         }
         SinkFuture::ready(success)
+    }
+
+    /// Also waits until another thread has written the lines that it has taken.
+    fn flush(&self) -> usize {
+        if self.writing == Writing::AtOnce {
+            return 0;
+        }
+        let mut output = self.output.lock();
+        let Lines { text, events } = std::mem::take(&mut *self.gathered.lock());
+        if text.is_empty() {
+            return 0;
+        }
+        let written = output.write(&text);
+        drop(output);
+        if let Err(error) = written {
+            self.metrics.record_failure(PLUGIN, &error, &events);
+        }
+        events.len()
+    }
+
+    fn shutdown(&self, _deadline: Instant) -> SinkFuture<'_, ()> {
+        self.flush();
+        SinkFuture::ready(())
     }
 }
