@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Duration;
 
-use crate::{Buckets, Histogram};
+use crate::{Buckets, Histogram, TimingHistogram};
 
 /// The stability of a metric (upstream: `component-base/metrics.StabilityLevel`). It is part of the help text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,20 +124,32 @@ impl FamilyWriter<'_> {
     /// Adds the sum of histograms, with some of their common buckets. So several metrics can show values that are
     /// recorded once. A series with the same labels is replaced.
     pub fn merged(&mut self, labels: Labels<'_>, histograms: &[&Histogram], buckets: Buckets) -> &mut Self {
-        let labels = label_text(labels);
-        let separator = if labels.is_empty() { "" } else { "," };
         let mut counts: Vec<u64> = vec![0; buckets.bounds.len() + 1];
         for histogram in histograms {
             let shown = |bound: f64| bound == f64::INFINITY || buckets.bounds.contains(&bound);
             let up_to = histogram.cumulative().filter(|(bound, _)| shown(*bound)).map(|(_, up_to)| up_to);
             counts.iter_mut().zip(up_to).for_each(|(count, up_to)| *count += up_to);
         }
+        let sum = histograms.iter().map(|histogram| histogram.sum()).sum();
+        self.buckets(labels, buckets.bounds, &counts, sum)
+    }
+
+    /// Adds the histogram of a value over time, up to `now`. A series with the same labels is replaced.
+    pub fn timing_histogram(&mut self, labels: Labels<'_>, histogram: &TimingHistogram, now: Duration) -> &mut Self {
+        let (counts, sum) = histogram.cumulative(now);
+        self.buckets(labels, histogram.bounds(), &counts, sum)
+    }
+
+    /// Adds a histogram of these bounds. `counts` has the number of values up to each bound, and up to infinity.
+    fn buckets(&mut self, labels: Labels<'_>, bounds: &[f64], counts: &[u64], sum: f64) -> &mut Self {
+        let labels = label_text(labels);
+        let separator = if labels.is_empty() { "" } else { "," };
         let mut lines = String::new();
-        for (bound, up_to) in buckets.bounds.iter().chain([&f64::INFINITY]).zip(&counts) {
+        for (bound, up_to) in bounds.iter().chain([&f64::INFINITY]).zip(counts) {
             let labels = format!("{labels}{separator}le=\"{}\"", go_float(*bound));
             write_sample(&mut lines, self.name, "_bucket", &labels, *up_to as f64);
         }
-        write_sample(&mut lines, self.name, "_sum", &labels, histograms.iter().map(|histogram| histogram.sum()).sum());
+        write_sample(&mut lines, self.name, "_sum", &labels, sum);
         write_sample(&mut lines, self.name, "_count", &labels, counts.last().copied().unwrap_or_default() as f64);
         self.family.series.insert(labels, lines);
         self

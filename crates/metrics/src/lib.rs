@@ -23,10 +23,12 @@ mod exposition;
 mod family;
 mod histogram;
 mod scalar;
+mod timing_histogram;
 mod work_queue;
 
 pub use exposition::{Exposition, FamilyWriter, Kind, Labels, Stability};
 pub use family::Family;
 pub use histogram::{Buckets, Histogram};
 pub use scalar::{Counter, Gauge, GaugeGuard};
+pub use timing_histogram::TimingHistogram;
 pub use work_queue::{StartedItem, WorkQueueMetrics};
