@@ -1,0 +1,378 @@
+//! Requests from their classification to their end: a request waits for its seats, holds them as an [`Execution`], and
+//! gives them back when that is dropped.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::SeatSeconds;
+use crate::controller::{ConfiguredSchema, FlowController};
+use crate::flow_schema::Distinguisher;
+use crate::matching::RequestAttributes;
+use crate::queue_set::{Arrival, Phase, RejectReason, RequestId};
+use crate::watch_tracker::WatchTarget;
+use crate::work_estimate::{ListOptions, ObjectStats, WorkEstimate, list_estimate, mutating_estimate, watch_estimate};
+
+/// The maximum time that a request waits.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// A request waits for at most this part of its time.
+const PART_OF_TIMEOUT: u32 = 4;
+
+/// The maximum time that a request waits, from its arrival. `timeout` is the time from the arrival of the request to its
+/// deadline. `default` applies to watches and other requests without deadline: a quarter of `--request-timeout`.
+#[must_use]
+pub fn wait_limit(timeout: Option<Duration>, default: Duration) -> Duration {
+    timeout.map_or(default, |timeout| timeout / PART_OF_TIMEOUT).min(MAX_WAIT)
+}
+
+/// The flow schema of a request and its priority level.
+#[derive(Clone, Debug)]
+pub struct Class<'r> {
+    pub(crate) schema: Arc<ConfiguredSchema>,
+    pub(crate) attributes: &'r RequestAttributes<'r>,
+}
+
+impl Class<'_> {
+    /// The name of the flow schema.
+    #[must_use]
+    pub fn flow_schema(&self) -> &str {
+        &self.schema.name
+    }
+
+    /// The UID of the flow schema. Empty if its object does not exist.
+    #[must_use]
+    pub fn flow_schema_uid(&self) -> &str {
+        &self.schema.uid
+    }
+
+    /// The name of the priority level.
+    #[must_use]
+    pub fn priority_level(&self) -> &str {
+        &self.schema.level.name
+    }
+
+    /// The UID of the priority level. Empty if its object does not exist.
+    #[must_use]
+    pub fn priority_level_uid(&self) -> &str {
+        &self.schema.level_uid
+    }
+
+    /// True if the priority level has no limit.
+    #[must_use]
+    pub fn is_exempt(&self) -> bool {
+        self.schema.is_exempt
+    }
+
+    fn is_watch(&self) -> bool {
+        self.attributes.verb == "watch"
+    }
+
+    fn is_mutating(&self) -> bool {
+        !matches!(self.attributes.verb, "get" | "list" | "watch")
+    }
+
+    fn distinguisher(&self) -> &str {
+        match self.schema.distinguisher {
+            Some(Distinguisher::User) => self.attributes.user,
+            Some(Distinguisher::Namespace) => self.attributes.namespace,
+            None => "",
+        }
+    }
+
+    /// The user and the target of the request, as columns of the dump of requests.
+    fn details(&self) -> Box<str> {
+        let RequestAttributes { user, verb, path, namespace, name, group, version, resource, subresource, .. } =
+            self.attributes;
+        let separator = if group.is_empty() { "" } else { "/" };
+        let parts = [
+            user,
+            ",\t",
+            verb,
+            ",\t",
+            path,
+            ",\t",
+            namespace,
+            ",\t",
+            name,
+            ",\t",
+            group,
+            separator,
+            version,
+            ",\t",
+            resource,
+            ",\t",
+            subresource,
+        ];
+        parts.concat().into()
+    }
+}
+
+/// A request that is not executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The reason, for logs. Clients get the same text for all reasons.
+    pub reason: RejectReason,
+    /// The value of the header `Retry-After`, in seconds.
+    pub retry_after: u64,
+}
+
+impl FlowController {
+    /// The estimated work of a request. `list` returns the options of a list or a watch and the objects of its resource;
+    /// `None` for objects of another API server.
+    pub fn estimate<'r>(
+        &self,
+        class: &Class<'_>,
+        list: impl FnOnce() -> (ListOptions<'r>, Option<ObjectStats>),
+    ) -> WorkEstimate {
+        let Class { schema, attributes } = class;
+        match attributes.verb {
+            "list" => {
+                let (options, stats) = list();
+                list_estimate(&options, stats, schema.max_seats)
+            }
+            "watch" => {
+                let (options, stats) = list();
+                watch_estimate(&options, stats, schema.max_seats)
+            }
+            "create" | "update" | "patch" | "delete" => {
+                let RequestAttributes { group, resource, namespace, name, .. } = **attributes;
+                // A token of a service account is not an object, so nobody gets an event.
+                if (resource, attributes.subresource) == ("serviceaccounts", "token") {
+                    return WorkEstimate::default();
+                }
+                let watches = self.watches().interested(&WatchTarget { group, resource, namespace, name });
+                schema.series.watch_counts.observe_bytes(watches);
+                mutating_estimate(watches, schema.max_seats)
+            }
+            _ => WorkEstimate::default(),
+        }
+    }
+
+    /// Waits until the request may be executed, for at most `wait_limit`. Dropping the future cancels the request.
+    ///
+    /// # Errors
+    /// The request is rejected.
+    pub async fn admit(
+        &self,
+        class: &Class<'_>,
+        estimate: WorkEstimate,
+        wait_limit: Duration,
+    ) -> Result<Execution, Rejection> {
+        let (admitted, phase) = Admitted::start(class, estimate)?;
+        if phase == Phase::Waiting {
+            return Box::pin(Waiting::begin(admitted).wait(wait_limit)).await;
+        }
+        let now = admitted.arrived;
+        Ok(Execution::begin(admitted, now))
+    }
+}
+
+/// A request in the queue set of its level.
+#[derive(Debug)]
+struct Admitted {
+    schema: Arc<ConfiguredSchema>,
+    id: RequestId,
+    arrived: Duration,
+    is_watch: bool,
+    is_mutating: bool,
+}
+
+impl Admitted {
+    fn start(class: &Class<'_>, estimate: WorkEstimate) -> Result<(Self, Phase), Rejection> {
+        let schema = &class.schema;
+        let now = schema.shared.now();
+        schema.series.estimated_seats.observe_bytes(estimate.max_seats());
+        let arrival = Arrival {
+            schema: schema.series.clone(),
+            distinguisher: class.distinguisher(),
+            hash: None,
+            estimate,
+            details: class.details(),
+        };
+        let (started, is_useless) = schema.level.update(now, |state| {
+            let id = state.queues.start(now, arrival);
+            (id.map(|id| (id, state.queues.phase(id).unwrap_or(Phase::Executing))), state.is_useless())
+        });
+        match started {
+            Ok((id, phase)) => {
+                let (is_watch, is_mutating) = (class.is_watch(), class.is_mutating());
+                Ok((Self { schema: schema.clone(), id, arrived: now, is_watch, is_mutating }, phase))
+            }
+            Err(reason) => {
+                schema.ended(is_useless);
+                if !schema.is_exempt {
+                    schema.series.waits[0].observe(Duration::ZERO);
+                }
+                Err(schema.rejection(reason, now))
+            }
+        }
+    }
+
+    /// Removes the request from its queue. Returns `None` if its execution has begun.
+    fn cancel(&self, now: Duration) -> Option<Rejection> {
+        let Self { schema, id, .. } = self;
+        let (is_cancelled, is_useless) = schema.level.update(now, |state| {
+            state.wakers.remove(id);
+            (state.queues.cancel(now, *id), state.is_useless())
+        });
+        if !is_cancelled {
+            return None;
+        }
+        schema.ended(is_useless);
+        self.change_waiting(-1, now);
+        // As in upstream, the label `execute` is true.
+        schema.series.waits[1].observe(now.saturating_sub(self.arrived));
+        Some(schema.rejection(RejectReason::TimeOut, now))
+    }
+
+    fn finish(&self, now: Duration, cost: Option<SeatSeconds>) {
+        let is_useless = self.schema.level.update(now, |state| {
+            state.queues.finish(now, self.id, cost);
+            state.is_useless()
+        });
+        self.schema.ended(is_useless);
+    }
+
+    fn change_waiting(&self, change: isize, now: Duration) {
+        self.schema.shared.metrics.kinds[usize::from(self.is_mutating)].lock().change_waiting(change, now);
+    }
+
+    fn change_executing(&self, change: isize, now: Duration) {
+        self.schema.shared.metrics.kinds[usize::from(self.is_mutating)].lock().change_executing(change, now);
+    }
+}
+
+impl ConfiguredSchema {
+    fn ended(&self, is_useless: bool) {
+        if is_useless {
+            self.shared.drained.notify_one();
+        }
+    }
+
+    fn rejection(&self, reason: RejectReason, now: Duration) -> Rejection {
+        let retry_after = self.level.record_rejected(self.shared.unix_time(now).as_secs());
+        Rejection { reason, retry_after }
+    }
+}
+
+/// A request that waits in a queue. Dropping this cancels it.
+struct Waiting(Option<Admitted>);
+
+impl Waiting {
+    fn begin(admitted: Admitted) -> Self {
+        admitted.change_waiting(1, admitted.arrived);
+        Self(Some(admitted))
+    }
+
+    async fn wait(mut self, limit: Duration) -> Result<Execution, Rejection> {
+        if let Ok(execution) = timeout(limit, &mut self).await {
+            return Ok(execution);
+        }
+        match self.0.take() {
+            Some(admitted) => {
+                let now = admitted.schema.shared.now();
+                match admitted.cancel(now) {
+                    Some(rejection) => Err(rejection),
+                    None => Ok(Self::begin_execution(admitted, now)),
+                }
+            }
+            // The timeout has polled this after its end, which does not happen.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn begin_execution(admitted: Admitted, now: Duration) -> Execution {
+        admitted.change_waiting(-1, now);
+        Execution::begin(admitted, now)
+    }
+}
+
+impl Future for Waiting {
+    type Output = Execution;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Execution> {
+        let Some(admitted) = self.0.take() else { return Poll::Pending };
+        let now = admitted.schema.shared.now();
+        let is_waiting = admitted.schema.level.update(now, |state| {
+            state.queues.advance(now);
+            let is_waiting = state.queues.phase(admitted.id) == Some(Phase::Waiting);
+            if is_waiting {
+                state.wakers.insert(admitted.id, context.waker().clone());
+            }
+            is_waiting
+        });
+        if is_waiting {
+            self.0 = Some(admitted);
+            return Poll::Pending;
+        }
+        Poll::Ready(Self::begin_execution(admitted, now))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(admitted) = self.0.take() else { return };
+        let now = admitted.schema.shared.now();
+        if admitted.cancel(now).is_none() {
+            drop(Self::begin_execution(admitted, now));
+        }
+    }
+}
+
+/// A request that is executed. It holds its seats until this is dropped, and longer if its estimate has an additional
+/// latency. A watch drops this when its initial events are sent.
+pub struct Execution {
+    request: Admitted,
+    started: Duration,
+    /// The work that the request has really taken, in units of [`SeatSeconds`].
+    cost: AtomicU64,
+}
+
+impl Execution {
+    fn begin(request: Admitted, now: Duration) -> Self {
+        request.change_executing(1, now);
+        let series = &request.schema.series;
+        if !request.schema.is_exempt {
+            series.waits[1].observe(now.saturating_sub(request.arrived));
+        }
+        series.dispatched.inc();
+        Self { request, started: now, cost: AtomicU64::new(0) }
+    }
+
+    /// Adds work that the request has really taken, in seat-seconds. Work beyond the estimate delays later requests of
+    /// the flow.
+    pub fn charge(&self, seat_seconds: f64) {
+        self.cost.fetch_add(SeatSeconds::from_f64(seat_seconds).units(), Ordering::Relaxed);
+    }
+
+    /// The time that the request has waited.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.started.saturating_sub(self.request.arrived)
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        let Self { request, started, cost } = self;
+        let now = request.schema.shared.now();
+        let took = now.saturating_sub(*started);
+        request.schema.series.executions[usize::from(request.is_watch)].observe(took);
+        request.change_executing(-1, now);
+        let cost = SeatSeconds::from_units(*cost.get_mut());
+        request.finish(now, (cost > SeatSeconds::ZERO).then_some(cost));
+    }
+}
+
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ConfiguredSchema { name, level, .. } = &*self.request.schema;
+        f.debug_struct("Execution").field("flow_schema", name).field("priority_level", &level.name).finish()
+    }
+}

@@ -1,0 +1,157 @@
+//! A priority level: its queue set, its demand for seats, and the wakers of the requests that wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use pintle_locks::Mutex;
+use pintle_value::Str;
+use tokio::sync::Notify;
+
+use crate::demand::{Integrator, SeatDemand};
+use crate::metrics::LevelGauges;
+use crate::priority_level::{PriorityLevel, SeatLimits};
+use crate::queue_set::{LimitResponse, QueueSet, RequestId};
+use crate::retry_after::RetryAfter;
+
+/// The time at which the next request that lingers gives its seats to a request that waits.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    /// The time in nanoseconds, or the maximum if there is none.
+    due: AtomicU64,
+    pub(crate) changed: Notify,
+}
+
+impl Schedule {
+    const NEVER: u64 = u64::MAX;
+
+    pub(crate) fn new() -> Self {
+        Self { due: AtomicU64::new(Self::NEVER), changed: Notify::new() }
+    }
+
+    fn bring_forward(&self, due: Duration) {
+        let due = u64::try_from(due.as_nanos()).unwrap_or(Self::NEVER);
+        if self.due.fetch_min(due, Ordering::Relaxed) > due {
+            self.changed.notify_one();
+        }
+    }
+
+    pub(crate) fn due(&self) -> Option<Duration> {
+        let due = self.due.load(Ordering::Relaxed);
+        (due != Self::NEVER).then(|| Duration::from_nanos(due))
+    }
+
+    /// Forgets the time. The levels set it again when they are updated.
+    pub(crate) fn reset(&self) {
+        self.due.store(Self::NEVER, Ordering::Relaxed);
+    }
+}
+
+/// A priority level.
+#[derive(Debug)]
+pub(crate) struct Level {
+    pub(crate) name: Str,
+    state: Mutex<LevelState>,
+    retry_after: Mutex<RetryAfter>,
+    schedule: Arc<Schedule>,
+}
+
+#[derive(Debug)]
+pub(crate) struct LevelState {
+    pub(crate) queues: QueueSet,
+    pub(crate) limit_response: LimitResponse,
+    /// True if the object of the level was deleted. The level is removed when it has no requests.
+    pub(crate) is_quiescing: bool,
+    pub(crate) limits: SeatLimits,
+    pub(crate) demand: SeatDemand,
+    pub(crate) demand_of_period: Integrator,
+    /// The seats that the level should have, from the last adjustment.
+    pub(crate) target: f64,
+    pub(crate) gauges: LevelGauges,
+    pub(crate) wakers: HashMap<RequestId, Waker>,
+}
+
+impl Level {
+    /// A level without requests.
+    pub(crate) fn new(
+        spec: &PriorityLevel,
+        limits: SeatLimits,
+        charges_actual_cost: bool,
+        schedule: Arc<Schedule>,
+        now: Duration,
+    ) -> Self {
+        let mut queues = QueueSet::new(spec.limit_response, limits.initial(), now);
+        queues.charge_actual_cost(charges_actual_cost);
+        let state = LevelState {
+            queues,
+            limit_response: spec.limit_response,
+            is_quiescing: false,
+            limits,
+            demand: SeatDemand::default(),
+            demand_of_period: Integrator::new(now),
+            target: 0.0,
+            gauges: LevelGauges::new(now),
+            wakers: HashMap::new(),
+        };
+        Self { name: spec.name.clone(), state: Mutex::new(state), retry_after: Mutex::default(), schedule }
+    }
+
+    /// Runs an operation on the state, then records the state in the gauges and wakes the requests that it has
+    /// dispatched.
+    pub(crate) fn update<T>(&self, now: Duration, operation: impl FnOnce(&mut LevelState) -> T) -> T {
+        let mut state = self.state.lock();
+        let result = operation(&mut state);
+        let wakers = state.settle(now);
+        let due = if state.queues.waiting() > 0 { state.queues.next_release() } else { None };
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        if let Some(due) = due {
+            self.schedule.bring_forward(due);
+        }
+        result
+    }
+
+    /// Reads the state.
+    pub(crate) fn read<T>(&self, operation: impl FnOnce(&LevelState) -> T) -> T {
+        operation(&self.state.lock())
+    }
+
+    /// Counts a rejected request. Returns the value of `Retry-After`.
+    pub(crate) fn record_rejected(&self, unix_seconds: u64) -> u64 {
+        self.retry_after.lock().record(unix_seconds)
+    }
+}
+
+impl LevelState {
+    /// Records the state in the gauges. Returns the wakers of the requests that were dispatched.
+    fn settle(&mut self, now: Duration) -> Vec<Waker> {
+        let Self { queues, gauges, demand_of_period, wakers, .. } = self;
+        gauges.waiting.set(queues.waiting(), now);
+        gauges.executing.set(queues.executing(), now);
+        gauges.seats.set(queues.seats_in_use(), now);
+        gauges.demand.set(queues.seat_demand(), now);
+        demand_of_period.set(queues.seat_demand() as f64, now);
+        let dispatched = queues.take_dispatched();
+        if wakers.is_empty() {
+            return Vec::new();
+        }
+        dispatched.filter_map(|id| wakers.remove(&id)).collect()
+    }
+
+    /// Sets the limit of seats and the limit response.
+    pub(crate) fn apply_limit(&mut self, limit: usize, denominator: usize, now: Duration) {
+        self.queues.configure(now, self.limit_response, limit);
+        let capacity = self.queues.waiting_capacity();
+        self.gauges.waiting.set_limit(capacity, now);
+        self.gauges.executing.set_limit(denominator, now);
+        self.gauges.seats.set_limit(denominator, now);
+        self.gauges.demand.set_limit(denominator, now);
+    }
+
+    /// True if the level may be removed.
+    pub(crate) fn is_useless(&self) -> bool {
+        self.is_quiescing && self.queues.is_idle()
+    }
+}

@@ -1,0 +1,211 @@
+//! The flows of a priority level: their hashes, their virtual time, and their use of seats. The table has a fixed
+//! number of flows. A new flow replaces a flow without requests that was not used recently.
+
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use pintle_value::Str;
+
+use crate::SeatSeconds;
+use crate::shuffle_sharding::flow_hash;
+
+/// The maximum number of flows of a priority level in its table.
+pub const MAX_FLOWS: usize = 1024;
+
+/// The use of seats by a flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowUse {
+    /// The name of the flow's schema.
+    pub flow_schema: Str,
+    /// The user or the namespace, or empty.
+    pub distinguisher: Str,
+    /// The number of requests that were executed.
+    pub executed: u64,
+    /// The number of requests that were rejected.
+    pub rejected: u64,
+    /// The seat-seconds that the requests occupied by their estimates.
+    pub estimated: f64,
+    /// The seat-seconds that the requests have really taken.
+    pub actual: f64,
+    /// The time of the latest request.
+    pub latest: Duration,
+}
+
+/// The flow of a request.
+#[derive(Clone, Debug)]
+pub(super) enum RequestFlow {
+    /// A flow of the table.
+    Listed(usize),
+    /// A flow for which the table has no room, by its distinguisher.
+    Unlisted(Str),
+}
+
+#[derive(Debug)]
+struct Flow {
+    hash: u64,
+    usage: FlowUse,
+    /// The number of requests of the flow in the queue set.
+    requests: usize,
+    /// True if a request has begun since the last search for a flow to replace.
+    is_recent: bool,
+    /// The reading of the progress meter up to which the flow has taken more than its requests were estimated.
+    charged_to: SeatSeconds,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct FlowTable {
+    flows: Vec<Flow>,
+    index: HashTable<usize>,
+    hasher: DefaultHashBuilder,
+    /// The number of flows without requests.
+    idle: usize,
+    /// The flow at which the next search for a flow to replace begins.
+    next: usize,
+}
+
+impl FlowTable {
+    /// Begins a request of a flow. Returns the flow and its hash. `hash` is computed from the names if it is `None`.
+    pub(super) fn begin(
+        &mut self,
+        flow_schema: &str,
+        distinguisher: &str,
+        hash: Option<u64>,
+        now: Duration,
+    ) -> (RequestFlow, u64) {
+        let key = self.hasher.hash_one((flow_schema, distinguisher));
+        let is_same = |flow: &Flow| flow.usage.distinguisher == distinguisher && flow.usage.flow_schema == flow_schema;
+        if let Some(&at) = self.index.find(key, |&at| self.flows.get(at).is_some_and(is_same))
+            && let Some(flow) = self.flows.get_mut(at)
+        {
+            self.idle -= usize::from(flow.requests == 0);
+            flow.requests += 1;
+            flow.is_recent = true;
+            flow.usage.latest = now;
+            return (RequestFlow::Listed(at), hash.unwrap_or(flow.hash));
+        }
+        let hash = hash.unwrap_or_else(|| flow_hash(flow_schema, distinguisher));
+        let usage = FlowUse {
+            flow_schema: flow_schema.into(),
+            distinguisher: distinguisher.into(),
+            latest: now,
+            ..FlowUse::default()
+        };
+        let flow = Flow { hash, usage, requests: 1, is_recent: true, charged_to: SeatSeconds::ZERO };
+        let Some(at) = self.insert(flow) else { return (RequestFlow::Unlisted(distinguisher.into()), hash) };
+        let Self { flows, index, hasher, .. } = self;
+        index.insert_unique(key, at, |&at| flows.get(at).map_or(0, |flow| key_of(hasher, flow)));
+        (RequestFlow::Listed(at), hash)
+    }
+
+    /// Puts a flow at a free place. `None` if all flows of the table have requests.
+    fn insert(&mut self, flow: Flow) -> Option<usize> {
+        if self.flows.len() < MAX_FLOWS {
+            self.flows.push(flow);
+            return Some(self.flows.len() - 1);
+        }
+        if self.idle == 0 {
+            return None;
+        }
+        // The second round finds the flow whose mark the first round has removed.
+        for _ in 0..2 * MAX_FLOWS {
+            let at = self.next;
+            self.next = (at + 1) % MAX_FLOWS;
+            let old = self.flows.get_mut(at)?;
+            if old.requests == 0 && !std::mem::take(&mut old.is_recent) {
+                let old_key = key_of(&self.hasher, old);
+                if let Ok(entry) = self.index.find_entry(old_key, |&other| other == at) {
+                    entry.remove();
+                }
+                *old = flow;
+                self.idle -= 1;
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Ends a request of a flow.
+    pub(super) fn end(&mut self, flow: &RequestFlow) {
+        if let Some(flow) = self.get_mut(flow) {
+            flow.requests -= 1;
+            self.idle += usize::from(flow.requests == 0);
+        }
+    }
+
+    fn get_mut(&mut self, flow: &RequestFlow) -> Option<&mut Flow> {
+        match flow {
+            RequestFlow::Listed(at) => self.flows.get_mut(*at),
+            RequestFlow::Unlisted(_) => None,
+        }
+    }
+
+    pub(super) fn usage_mut(&mut self, flow: &RequestFlow) -> Option<&mut FlowUse> {
+        self.get_mut(flow).map(|flow| &mut flow.usage)
+    }
+
+    pub(super) fn distinguisher<'f>(&'f self, flow: &'f RequestFlow) -> &'f str {
+        match flow {
+            RequestFlow::Listed(at) => self.flows.get(*at).map_or("", |flow| &flow.usage.distinguisher),
+            RequestFlow::Unlisted(distinguisher) => distinguisher,
+        }
+    }
+
+    /// The virtual time of a flow, which is zero unless the flow was charged.
+    pub(super) fn charged_to(&self, flow: &RequestFlow) -> SeatSeconds {
+        match flow {
+            RequestFlow::Listed(at) => self.flows.get(*at).map_or(SeatSeconds::ZERO, |flow| flow.charged_to),
+            RequestFlow::Unlisted(_) => SeatSeconds::ZERO,
+        }
+    }
+
+    /// Sets the virtual time of a flow.
+    pub(super) fn charge(&mut self, flow: &RequestFlow, charged_to: SeatSeconds) {
+        if let Some(flow) = self.get_mut(flow) {
+            flow.charged_to = charged_to;
+        }
+    }
+
+    /// Moves all virtual times back.
+    pub(super) fn move_back(&mut self, decrement: SeatSeconds) {
+        for flow in &mut self.flows {
+            flow.charged_to = flow.charged_to.saturating_minus(decrement);
+        }
+    }
+
+    pub(super) fn uses(&self) -> impl Iterator<Item = &FlowUse> {
+        self.flows.iter().map(|flow| &flow.usage)
+    }
+}
+
+fn key_of(hasher: &DefaultHashBuilder, flow: &Flow) -> u64 {
+    hasher.hash_one((flow.usage.flow_schema.as_str(), flow.usage.distinguisher.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(table: &mut FlowTable, user: &str) -> RequestFlow {
+        table.begin("s", user, Some(7), Duration::ZERO).0
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_keeps_flows_with_requests() {
+        let mut table = FlowTable::default();
+        let held = begin(&mut table, "held");
+        for user in 0..3 * MAX_FLOWS {
+            let flow = begin(&mut table, &user.to_string());
+            assert!(matches!(flow, RequestFlow::Listed(_)));
+            table.end(&flow);
+        }
+        assert_eq!((table.flows.len(), table.index.len()), (MAX_FLOWS, MAX_FLOWS));
+        assert_eq!(table.distinguisher(&held), "held");
+        assert!(matches!(begin(&mut table, "held"), RequestFlow::Listed(0)));
+        let held: Vec<_> = (0..MAX_FLOWS).map(|user| begin(&mut table, &format!("active-{user}"))).collect();
+        assert!(matches!(&held[MAX_FLOWS - 1], RequestFlow::Unlisted(_)));
+        assert_eq!(table.distinguisher(&held[MAX_FLOWS - 1]), format!("active-{}", MAX_FLOWS - 1));
+        table.end(&held[5]);
+        assert!(matches!(begin(&mut table, "new"), RequestFlow::Listed(_)));
+    }
+}

@@ -1,0 +1,509 @@
+//! Fair queuing of the requests of a priority level (upstream: `fairqueuing/queueset`). A [`QueueSet`] is a state machine:
+//! its methods get the time, as a duration since any fixed moment, and never wait.
+//!
+//! A progress meter R counts the seat-seconds that each active queue has been given. Each queue has a reading of R at
+//! which its next request is dispatched in the virtual world. The next request is the request that would end first there.
+//!
+//! - `requests`: the requests by their ids.
+//! - `flows`: the flows and their use of seats.
+//! - `dispatch`: which request is executed next, and the virtual time.
+//! - `dump`: the state as plain data.
+
+mod dispatch;
+mod dump;
+mod flows;
+mod requests;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::metrics::SchemaSeries;
+use crate::seat_seconds::nanoseconds;
+use crate::shuffle_sharding::{Dealer, MAX_HAND};
+use crate::{SeatSeconds, WorkEstimate};
+
+pub(crate) use dispatch::LastDispatch;
+pub use dump::{QueueDump, QueueSetDump, RequestDump};
+use flows::FlowTable;
+pub use flows::{FlowUse, MAX_FLOWS};
+pub use requests::{Phase, RequestId};
+use requests::{Request, Requests};
+
+/// The time that a request is expected to take, as an initial guess.
+const ESTIMATED_SERVICE: Duration = Duration::from_millis(3);
+
+/// The response of a priority level to requests beyond its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitResponse {
+    /// There is no limit.
+    Exempt,
+    /// Requests beyond the limit are rejected.
+    Reject,
+    /// Requests beyond the limit wait in queues.
+    Queue {
+        /// Deals the queues to the flows.
+        dealer: Dealer,
+        /// The number of requests that may wait in a queue.
+        queue_length_limit: usize,
+    },
+}
+
+/// Why a request is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectReason {
+    /// The level has no queues, and its seats are occupied.
+    ConcurrencyLimit,
+    /// The queue of the request is full.
+    QueueFull,
+    /// The request has waited too long, or its client has gone. As in upstream, both have the same reason.
+    TimeOut,
+}
+
+impl RejectReason {
+    pub(crate) const ALL: [Self; 3] = [Self::ConcurrencyLimit, Self::QueueFull, Self::TimeOut];
+
+    /// The value of the label `reason`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ConcurrencyLimit => "concurrency-limit",
+            Self::QueueFull => "queue-full",
+            Self::TimeOut => "time-out",
+        }
+    }
+}
+
+/// A request that arrives at a queue set.
+#[derive(Debug)]
+pub struct Arrival<'r> {
+    /// The flow schema of the request.
+    pub schema: Arc<SchemaSeries>,
+    /// The distinguisher of the flow: a user, a namespace, or empty.
+    pub distinguisher: &'r str,
+    /// The hash of the flow. `None` for [`flow_hash`](crate::flow_hash).
+    pub hash: Option<u64>,
+    /// The estimated work.
+    pub estimate: WorkEstimate,
+    /// The user and the target, as columns of the dump of requests.
+    pub details: Box<str>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// The requests that wait, in the order of their arrival.
+    waiting: VecDeque<RequestId>,
+    /// The number of requests that are executed.
+    executing: usize,
+    /// The seats of requests that are executed or linger.
+    seats_in_use: usize,
+    /// The reading of the progress meter at which the next request is dispatched in the virtual world.
+    next_dispatch_r: SeatSeconds,
+    /// The sum of the work of the requests that wait.
+    waiting_work: SeatSeconds,
+}
+
+impl Queue {
+    fn is_active(&self) -> bool {
+        !self.waiting.is_empty() || self.executing > 0
+    }
+}
+
+/// The requests of a priority level.
+#[derive(Debug)]
+pub struct QueueSet {
+    limit_response: LimitResponse,
+    charges_actual_cost: bool,
+    /// The last limit that was configured.
+    queue_length_limit: usize,
+    concurrency_limit: usize,
+    /// There may be more queues than configured, until those drain.
+    queues: Vec<Queue>,
+    /// The indexes of the queues in which requests wait, ascending.
+    waiting_queues: Vec<usize>,
+    active_queues: usize,
+    requests: Requests,
+    flows: FlowTable,
+    /// The requests that still occupy their seats, by the time at which they give them back.
+    lingering: BinaryHeap<Reverse<(Duration, RequestId)>>,
+    /// The requests whose execution has begun since the last call of `take_dispatched`.
+    dispatched: Vec<RequestId>,
+    current_r: SeatSeconds,
+    /// The time up to which `current_r` is computed.
+    synced: Duration,
+    /// The index of the queue at which the search for the next request begins.
+    next_robin: usize,
+    waiting: usize,
+    executing: usize,
+    seats_waiting: usize,
+    seats_in_use: usize,
+    /// The seats in use of requests that have a queue.
+    queued_seats_in_use: usize,
+    /// The number of requests for which a queue was chosen.
+    enqueued: usize,
+    arrived: u64,
+    totals: Totals,
+    /// The jumps of the progress meter: failed, successful.
+    epoch_advances: [u64; 2],
+    last_dispatch: Option<LastDispatch>,
+}
+
+/// The numbers of requests so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    dispatched: u64,
+    rejected: u64,
+    cancelled: u64,
+}
+
+impl QueueSet {
+    /// An empty queue set.
+    #[must_use]
+    pub fn new(limit_response: LimitResponse, concurrency_limit: usize, now: Duration) -> Self {
+        let mut queue_set = Self {
+            limit_response,
+            charges_actual_cost: false,
+            queue_length_limit: 0,
+            concurrency_limit,
+            queues: Vec::new(),
+            waiting_queues: Vec::new(),
+            active_queues: 0,
+            requests: Requests::default(),
+            flows: FlowTable::default(),
+            lingering: BinaryHeap::new(),
+            dispatched: Vec::new(),
+            current_r: SeatSeconds::ZERO,
+            synced: now,
+            next_robin: 1,
+            waiting: 0,
+            executing: 0,
+            seats_waiting: 0,
+            seats_in_use: 0,
+            queued_seats_in_use: 0,
+            enqueued: 0,
+            arrived: 0,
+            totals: Totals::default(),
+            epoch_advances: [0; 2],
+            last_dispatch: None,
+        };
+        queue_set.configure(now, limit_response, concurrency_limit);
+        queue_set
+    }
+
+    /// Whether work beyond the estimates delays later requests of the flow. Without it, flows are treated as in
+    /// upstream.
+    pub fn charge_actual_cost(&mut self, charges: bool) {
+        self.charges_actual_cost = charges;
+    }
+
+    /// Changes the configuration. Requests that wait keep their queues.
+    pub fn configure(&mut self, now: Duration, limit_response: LimitResponse, concurrency_limit: usize) {
+        self.advance(now);
+        // Queues beyond the configured number are removed when they are empty.
+        if let LimitResponse::Queue { dealer, queue_length_limit } = limit_response {
+            self.queue_length_limit = queue_length_limit;
+            self.queues.resize_with(dealer.deck_size().max(self.queues.len()), Queue::default);
+        }
+        self.limit_response = limit_response;
+        self.concurrency_limit = concurrency_limit;
+        self.dispatch_as_much_as_possible();
+    }
+
+    /// Begins a request. It is executed, or waits.
+    ///
+    /// # Errors
+    /// The request is rejected.
+    pub fn start(&mut self, now: Duration, arrival: Arrival<'_>) -> Result<RequestId, RejectReason> {
+        self.advance(now);
+        let Arrival { schema, distinguisher, hash, estimate, details } = arrival;
+        let (flow, hash) = self.flows.begin(&schema.name, distinguisher, hash, now);
+        let final_work = SeatSeconds::of(estimate.final_seats as f64, estimate.additional_latency);
+        self.arrived += 1;
+        let request = Request {
+            phase: Phase::Waiting,
+            schema,
+            flow,
+            queue: None,
+            estimate,
+            total_work: SeatSeconds::of(estimate.initial_seats as f64, ESTIMATED_SERVICE).plus(final_work),
+            final_work,
+            arrived: now,
+            arrival_r: self.current_r,
+            started: now,
+            sequence: self.arrived,
+            details,
+        };
+        let LimitResponse::Queue { dealer, queue_length_limit } = self.limit_response else {
+            if !self.accommodates(request.max_seats()) {
+                return Err(self.reject(request, RejectReason::ConcurrencyLimit));
+            }
+            self.count_execution(request.max_seats());
+            return Ok(self.requests.insert(Request { phase: Phase::Executing, ..request }));
+        };
+        let chosen = self.choose_queue(&dealer.deal(hash), dealer.hand_size());
+        if self.seats_in_use >= self.concurrency_limit
+            && self.queues.get(chosen).is_none_or(|queue| queue.waiting.len() >= queue_length_limit)
+        {
+            return Err(self.reject(request, RejectReason::QueueFull));
+        }
+        let id = self.enqueue(request, chosen);
+        self.dispatch_as_much_as_possible();
+        Ok(id)
+    }
+
+    /// Chooses the queue of a hand with the least work. The rotation of hands removes the bias of flows whose hands
+    /// overlap.
+    fn choose_queue(&mut self, hand: &[usize; MAX_HAND], hand_size: usize) -> usize {
+        let hand = &hand[..hand_size];
+        let (before, after) = hand.split_at(self.enqueued % hand_size);
+        self.enqueued += 1;
+        let work = |index: &&usize| self.queues.get(**index).map_or(SeatSeconds::MAX, |queue| queue.waiting_work);
+        // The first of several minima is found.
+        after.iter().chain(before).min_by_key(work).copied().unwrap_or_default()
+    }
+
+    fn enqueue(&mut self, request: Request, index: usize) -> RequestId {
+        let charged_to = self.flows.charged_to(&request.flow);
+        let (max_seats, total_work) = (request.max_seats(), request.total_work);
+        let schema = request.schema.clone();
+        let id = self.requests.insert(Request { queue: Some(index), ..request });
+        let Some(queue) = self.queues.get_mut(index) else { return id };
+        if !queue.is_active() {
+            queue.next_dispatch_r = self.current_r;
+            self.active_queues += 1;
+        }
+        queue.next_dispatch_r = queue.next_dispatch_r.max(charged_to);
+        if queue.waiting.is_empty() {
+            let at = self.waiting_queues.partition_point(|waiting| *waiting < index);
+            self.waiting_queues.insert(at, index);
+        }
+        queue.waiting.push_back(id);
+        queue.waiting_work = queue.waiting_work.plus(total_work);
+        schema.queue_length.observe_bytes(queue.waiting.len() as u64);
+        self.waiting += 1;
+        self.seats_waiting += max_seats;
+        self.bound_next_dispatch(index);
+        id
+    }
+
+    fn reject(&mut self, request: Request, reason: RejectReason) -> RejectReason {
+        if let Some(usage) = self.flows.usage_mut(&request.flow) {
+            usage.rejected += 1;
+        }
+        self.flows.end(&request.flow);
+        request.schema.rejected[reason as usize].inc();
+        self.totals.rejected += 1;
+        reason
+    }
+
+    /// Ends the execution of a request. It keeps its seats for its additional latency. `cost` is the work that the
+    /// request has really taken, if it is known.
+    pub fn finish(&mut self, now: Duration, id: RequestId, cost: Option<SeatSeconds>) {
+        self.advance(now);
+        let (rate, active_queues) = (self.virtual_time_rate(), self.active_queues);
+        let Some(request) = self.requests.get_mut(id).filter(|request| request.phase == Phase::Executing) else {
+            return;
+        };
+        request.phase = Phase::Lingering;
+        let took = nanoseconds(now.saturating_sub(request.started));
+        let initial_seats = request.estimate.initial_seats as f64;
+        let estimated = SeatSeconds::of_nanoseconds(initial_seats, took).plus(request.final_work);
+        let additional_latency = request.estimate.additional_latency;
+        let queue = request.queue;
+        if let Some(usage) = self.flows.usage_mut(&request.flow) {
+            usage.executed += 1;
+            usage.estimated += estimated.as_f64();
+            usage.actual += cost.unwrap_or(estimated).as_f64();
+        }
+        self.executing -= 1;
+        if let Some(index) = queue
+            && let Some(queue) = self.queues.get_mut(index)
+        {
+            queue.executing -= 1;
+            let unused = SeatSeconds::of_nanoseconds(initial_seats, nanoseconds(ESTIMATED_SERVICE) - took);
+            queue.next_dispatch_r = queue.next_dispatch_r.minus(unused);
+            if !queue.is_active() {
+                self.active_queues -= 1;
+            }
+            self.bound_next_dispatch(index);
+            let extra = cost.unwrap_or_default().saturating_minus(estimated);
+            self.charge(id, index, extra, rate, active_queues);
+        }
+        if additional_latency > Duration::ZERO {
+            self.lingering.push(Reverse((now.saturating_add(additional_latency), id)));
+        } else {
+            self.release(id);
+        }
+        self.dispatch_as_much_as_possible();
+    }
+
+    /// Gives the seats of a request back. Removes its queue if there are too many.
+    fn release(&mut self, id: RequestId) {
+        let Some(request) = self.requests.remove(id) else { return };
+        self.flows.end(&request.flow);
+        let max_seats = request.max_seats();
+        self.seats_in_use -= max_seats;
+        let Some(index) = request.queue else { return };
+        let Some(queue) = self.queues.get_mut(index) else { return };
+        queue.seats_in_use -= max_seats;
+        self.queued_seats_in_use -= max_seats;
+        if !queue.is_active() && self.queues.len() > self.desired_queues() {
+            self.remove_queue(index);
+        }
+    }
+
+    fn desired_queues(&self) -> usize {
+        if let LimitResponse::Queue { dealer, .. } = self.limit_response { dealer.deck_size() } else { 0 }
+    }
+
+    fn remove_queue(&mut self, index: usize) {
+        let removed = self.queues.remove(index);
+        self.queued_seats_in_use -= removed.seats_in_use;
+        if self.next_robin > index {
+            self.next_robin -= 1;
+        }
+        for waiting in self.waiting_queues.iter_mut().filter(|waiting| **waiting > index) {
+            *waiting -= 1;
+        }
+        for request in self.requests.iter_mut() {
+            request.queue = match request.queue {
+                Some(other) if other == index => None,
+                Some(other) if other > index => Some(other - 1),
+                other => other,
+            };
+        }
+    }
+
+    /// Removes a request that waits, because it has waited too long or its client has gone. Returns false if the request
+    /// does not wait.
+    pub fn cancel(&mut self, now: Duration, id: RequestId) -> bool {
+        self.advance(now);
+        if self.phase(id) != Some(Phase::Waiting) {
+            return false;
+        }
+        let Some(request) = self.requests.remove(id) else { return false };
+        if let Some(index) = request.queue
+            && let Some(queue) = self.queues.get(index)
+        {
+            let sequence = |id: &RequestId| self.requests.get(*id).map_or(request.sequence, |other| other.sequence);
+            if let Ok(at) = queue.waiting.binary_search_by_key(&request.sequence, sequence) {
+                self.dequeue(index, at, request.total_work, request.max_seats());
+                if let Some(queue) = self.queues.get(index)
+                    && !queue.is_active()
+                {
+                    self.active_queues -= 1;
+                }
+                self.bound_next_dispatch(index);
+            }
+        }
+        self.totals.cancelled += 1;
+        self.reject(request, RejectReason::TimeOut);
+        true
+    }
+
+    /// Takes a request out of its queue.
+    fn dequeue(&mut self, index: usize, at: usize, total_work: SeatSeconds, max_seats: usize) {
+        let Some(queue) = self.queues.get_mut(index) else { return };
+        queue.waiting.remove(at);
+        queue.waiting_work = queue.waiting_work.minus(total_work);
+        if queue.waiting.is_empty()
+            && let Ok(at) = self.waiting_queues.binary_search(&index)
+        {
+            self.waiting_queues.remove(at);
+        }
+        self.waiting -= 1;
+        self.seats_waiting -= max_seats;
+    }
+
+    /// The time at which the next request gives its seats back.
+    #[must_use]
+    pub fn next_release(&self) -> Option<Duration> {
+        self.lingering.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Takes the requests whose execution has begun since the last call, in their order.
+    pub fn take_dispatched(&mut self) -> std::vec::Drain<'_, RequestId> {
+        self.dispatched.drain(..)
+    }
+
+    /// The phase of a request; `None` if it has ended.
+    #[must_use]
+    pub fn phase(&self, id: RequestId) -> Option<Phase> {
+        self.requests.get(id).map(|request| request.phase)
+    }
+
+    /// The index of the queue of a request; `None` without a queue.
+    #[must_use]
+    pub fn queue_of(&self, id: RequestId) -> Option<usize> {
+        self.requests.get(id)?.queue
+    }
+
+    /// The number of requests that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// The number of requests that are executed.
+    #[must_use]
+    pub fn executing(&self) -> usize {
+        self.executing
+    }
+
+    /// The seats of requests that are executed or linger.
+    #[must_use]
+    pub fn seats_in_use(&self) -> usize {
+        self.seats_in_use
+    }
+
+    /// The seats that the requests could use: seats in use, and seats of requests that wait.
+    #[must_use]
+    pub fn seat_demand(&self) -> usize {
+        self.seats_in_use + self.seats_waiting
+    }
+
+    /// The limit of the seats in use.
+    #[must_use]
+    pub fn concurrency_limit(&self) -> usize {
+        self.concurrency_limit
+    }
+
+    /// True if no request waits or is executed.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting == 0 && self.executing == 0
+    }
+
+    /// The reading of the progress meter.
+    #[must_use]
+    pub fn current_r(&self) -> SeatSeconds {
+        self.current_r
+    }
+
+    /// The number of requests that may wait: the denominator of the gauge of waiting requests.
+    pub(crate) fn waiting_capacity(&self) -> usize {
+        self.queue_length_limit.max(1).saturating_mul(self.desired_queues().max(1))
+    }
+
+    pub(crate) fn epoch_advances(&self) -> [u64; 2] {
+        self.epoch_advances
+    }
+
+    pub(crate) fn last_dispatch(&self) -> Option<&LastDispatch> {
+        self.last_dispatch.as_ref()
+    }
+
+    /// The use of seats by each flow of the table.
+    pub fn flow_uses(&self) -> impl Iterator<Item = &FlowUse> {
+        self.flows.uses()
+    }
+
+    /// Each request with its schema, its phase and its seats.
+    pub(crate) fn by_schema(&self) -> impl Iterator<Item = (&Arc<SchemaSeries>, Phase, usize)> {
+        self.requests.iter().map(|request| (&request.schema, request.phase, request.max_seats()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
