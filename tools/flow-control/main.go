@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/blang/semver/v4"
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	"k8s.io/klog/v2"
 )
@@ -20,11 +21,18 @@ type recording struct {
 }
 
 var recordings = []recording{
+	// A reset of the metrics would detach the gauges of reads and writes.
+	{"metrics.jsonl", metricTexts},
 	{"queue_sets.txt", queueSets},
 	{"shuffle_sharding.jsonl", shuffleSharding},
 	{"flow_hashes.jsonl", flowHashes},
 	{"work_estimates.jsonl", workEstimates},
 	{"watch_counts.jsonl", watchCounts},
+	{"matching.jsonl", matching},
+	{"levels.jsonl", levels},
+	{"allocations.jsonl", allocations},
+	{"retry_after.jsonl", retryAfter},
+	{"dumps.json", dumps},
 }
 
 // jsonLines encodes one row a line.
@@ -51,6 +59,10 @@ func main() {
 	logs.Set("logtostderr", "false")
 	logs.Set("stderrthreshold", "FATAL")
 	klog.SetOutput(discard{})
+	// Without this version the registry keeps metrics that were removed long ago.
+	for _, metric := range upstreamMetrics {
+		metric.Create(&semver.Version{Major: 1, Minor: 36})
+	}
 	metrics.Register()
 
 	chosen := map[string]bool{}
