@@ -10,8 +10,9 @@ import (
 // start is the time at which every simulation begins.
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// simulatedClock runs events one after the other in the order of their times. Events of one time run in the order in
-// which they were scheduled, so each simulation has exactly one result.
+// simulatedClock runs events one after the other in the order of their times. The events of upstream, which end additional
+// latencies, come before other events of their time. Otherwise events of one time run in the order in which they were
+// scheduled. So each simulation has exactly one result.
 type simulatedClock struct {
 	now    time.Time
 	events eventHeap
@@ -22,6 +23,7 @@ type simulatedClock struct {
 
 type event struct {
 	time   time.Time
+	rank   int
 	number int
 	run    eventclock.EventFunc
 }
@@ -30,7 +32,13 @@ type eventHeap []event
 
 func (h eventHeap) Len() int { return len(h) }
 func (h eventHeap) Less(i, j int) bool {
-	return h[i].time.Before(h[j].time) || h[i].time.Equal(h[j].time) && h[i].number < h[j].number
+	if !h[i].time.Equal(h[j].time) {
+		return h[i].time.Before(h[j].time)
+	}
+	if h[i].rank != h[j].rank {
+		return h[i].rank < h[j].rank
+	}
+	return h[i].number < h[j].number
 }
 func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
@@ -43,13 +51,13 @@ func (h *eventHeap) Pop() any {
 func newClock() *simulatedClock { return &simulatedClock{now: start} }
 
 func (c *simulatedClock) at(t time.Time, run func()) {
-	c.push(t, func(time.Time) { run() })
+	c.push(t, 1, func(time.Time) { run() })
 }
 
 func (c *simulatedClock) after(d time.Duration, run func()) { c.at(c.now.Add(d), run) }
 
-func (c *simulatedClock) push(t time.Time, run eventclock.EventFunc) {
-	heap.Push(&c.events, event{t, c.count, run})
+func (c *simulatedClock) push(t time.Time, rank int, run eventclock.EventFunc) {
+	heap.Push(&c.events, event{t, rank, c.count, run})
 	c.count++
 }
 
@@ -77,5 +85,5 @@ func (c *simulatedClock) EventAfterTime(f eventclock.EventFunc, t time.Time) {
 	if c.wrap != nil {
 		f = c.wrap(f)
 	}
-	c.push(t, f)
+	c.push(t, 0, f)
 }
