@@ -213,7 +213,7 @@ func randomScenario(seed int64) string {
 			if one(0.7) {
 				changed.limit = random.Intn(14)
 			}
-			// Upstream's queue set removes wrong queues if a queue with several lingering requests is removed.
+			// Upstream removes a queue once more, or panics, if two of its requests linger when it is removed.
 			if one(0.5) && changed.queues > 0 {
 				changed.queues = pick(1, 2, 3, 4, 8, 9, 16, 50, 64, 128)
 				if lingering {
