@@ -70,7 +70,9 @@ func (e estimate) estimated() estimate {
 }
 
 // presentEtcd has all features that kube-apiserver asks for.
-type presentEtcd struct{ etcdfeature.FeatureSupportChecker }
+type presentEtcd struct {
+	etcdfeature.FeatureSupportChecker
+}
 
 func (presentEtcd) Supports(storage.Feature) bool { return true }
 

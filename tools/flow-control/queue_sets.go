@@ -141,7 +141,27 @@ func upstreamScenarios() []string {
 			}
 		}
 	}
-	return append(scenarios, contextCancel())
+	scenarios = append(scenarios, contextCancel())
+	for limit := 1; limit <= 3; limit++ {
+		scenarios = append(scenarios, drain(limit))
+	}
+	return scenarios
+}
+
+// drain removes queues while the virtual ends of their requests are equal, so that the order of the queues decides.
+func drain(limit int) string {
+	s := newSimulation(fmt.Sprintf("queues that drain, limit %d", limit), configuration{6, 10, 1, limit}, 0, 1, 2, 3, 4, 5)
+	s.clock.after(0, func() {
+		for round := range 6 {
+			for flow := range 6 {
+				if round < 3 || flow%(limit+1) == 0 {
+					s.arrive(arrival{flow: flow, initial: 1, execute: 3 * time.Millisecond})
+				}
+			}
+		}
+	})
+	s.clock.after(4*time.Millisecond, func() { s.configure(configuration{2, 10, 1, limit}) })
+	return s.run(10 * time.Millisecond)
 }
 
 // contextCancel cancels a request that waits for another one.
