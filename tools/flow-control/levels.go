@@ -216,6 +216,10 @@ func levels() []byte {
 		levelScenario{"adjustments without time", 50, []levelStep{
 			change(lending("a", 5, 50, nil, nil)), demand(0, demands{"a": 10}), adjust(0), demand(0, demands{"a": 30}), adjust(0), adjust(period), adjust(0),
 		}}.answered(),
+		levelScenario{"upper limits below the sum", 100, []levelStep{
+			change(exempt(ptr.To(int32(50)), nil), lending("a", 20, 60, ptr.To(int32(0)), nil), lending("catch-all", 5, 0, ptr.To(int32(0)), nil)),
+			demand(0, demands{"a": 5}), adjust(period), demand(0, demands{"a": 50, "exempt": 20}), adjust(period), adjust(period),
+		}}.answered(),
 		levelScenario{"short peaks", 50, []levelStep{
 			change(lending("a", 5, 50, nil, nil), lending("b", 20, 80, nil, nil)), demand(0, demands{"a": 100}), demand(1_000_000, demands{"a": 0}), adjust(period),
 			demand(7, demands{"a": 33}), demand(3_333_333, demands{"a": 0, "b": 12}), demand(12_345, demands{"b": 1}), adjust(period), adjust(period), adjust(period),
@@ -364,7 +368,8 @@ func getRetryAfter(tracker unsafe.Pointer, level string) int64
 // retryAfter records the values of the header Retry-After, an array of JSON for each sequence of dropped requests.
 func retryAfter() []byte {
 	var rows [][]retryStep
-	for seed := int64(0); seed < 12; seed++ {
+	// The later sequences drop the same number of requests in each second.
+	for seed := int64(0); seed < 18; seed++ {
 		random := rand.New(rand.NewSource(seed))
 		second := int64(1_000_000)
 		tracker := newDroppedRequestsTracker(func() time.Time { return time.Unix(second, 0) })
@@ -375,6 +380,9 @@ func retryAfter() []byte {
 				second += int64(random.Intn(80))
 			}
 			dropped := int64(random.Intn(int(3 * (seed + 1))))
+			if seed >= 12 {
+				second, dropped = steps[len(steps)-1][0]+1, seed-11
+			}
 			for range dropped {
 				recordDroppedRequest(tracker, "level")
 			}
