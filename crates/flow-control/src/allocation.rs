@@ -33,7 +33,8 @@ pub fn allocate(sum: usize, items: &[AllocationItem]) -> Result<Allocation, Stri
     let sum = sum as f64;
     let targets: Vec<f64> = items.iter().map(|item| item.target.max(MIN_TARGET)).collect();
     check(items)?;
-    let total = |value: fn(&AllocationItem) -> f64| items.iter().map(value).sum::<f64>();
+    // The sum of no numbers is -0.0.
+    let total = |value: fn(&AllocationItem) -> f64| items.iter().map(value).sum::<f64>() + 0.0;
     let (low, high) = (total(|item| item.lower_bound), total(|item| item.upper_bound));
     if low - sum > EPSILON {
         return Err(format!("lower bounds sum to {low}, which is higher than the required sum of {sum}"));
