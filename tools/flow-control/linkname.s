@@ -1,0 +1,1 @@
+// Functions without a body (go:linkname) need an assembly file in their package.
