@@ -17,7 +17,9 @@ use crate::flow_schema::Distinguisher;
 use crate::matching::RequestAttributes;
 use crate::queue_set::{Arrival, Phase, RejectReason, RequestId};
 use crate::watch_tracker::WatchTarget;
-use crate::work_estimate::{ListOptions, ObjectStats, WorkEstimate, list_estimate, mutating_estimate, watch_estimate};
+use crate::work_estimate::{
+    ListOptions, ObjectStats, WorkEstimate, list_estimate, maximum_list_estimate, mutating_estimate, watch_estimate,
+};
 
 /// The maximum time that a request waits.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -123,22 +125,21 @@ pub struct Rejection {
 }
 
 impl FlowController {
-    /// The estimated work of a request. `list` returns the options of a list or a watch and the objects of its resource;
-    /// `None` for objects of another API server.
+    /// The estimated work of a request. `list` returns the options of a list or a watch, or `None` if they cannot be
+    /// read, and the objects of its resource, or `None` for objects of another API server.
     pub fn estimate<'r>(
         &self,
         class: &Class<'_>,
-        list: impl FnOnce() -> (ListOptions<'r>, Option<ObjectStats>),
+        list: impl FnOnce() -> (Option<ListOptions<'r>>, Option<ObjectStats>),
     ) -> WorkEstimate {
         let Class { schema, attributes } = class;
         match attributes.verb {
-            "list" => {
-                let (options, stats) = list();
-                list_estimate(&options, stats, schema.max_seats)
-            }
-            "watch" => {
-                let (options, stats) = list();
-                watch_estimate(&options, stats, schema.max_seats)
+            "list" | "watch" => {
+                let estimate = if attributes.verb == "list" { list_estimate } else { watch_estimate };
+                match list() {
+                    (Some(options), stats) => estimate(&options, stats, schema.max_seats),
+                    (None, _) => maximum_list_estimate(schema.max_seats),
+                }
             }
             "create" | "update" | "patch" | "delete" => {
                 let RequestAttributes { group, resource, namespace, name, .. } = **attributes;

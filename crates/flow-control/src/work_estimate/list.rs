@@ -72,6 +72,11 @@ pub fn watch_estimate(options: &ListOptions<'_>, stats: Option<ObjectStats>, max
     estimate(options, true, stats, max_seats)
 }
 
+/// The estimate of a list or watch whose options cannot be read.
+pub(crate) fn maximum_list_estimate(max_seats: u64) -> WorkEstimate {
+    WorkEstimate::seats(limit_seats(max_seats, MAXIMUM_LIST_SEATS))
+}
+
 fn estimate(
     options: &ListOptions<'_>,
     is_from_cache: bool,
@@ -91,7 +96,7 @@ fn estimate(
     let bytes = objects.saturating_mul(average_bytes);
     let bytes = if is_from_cache { bytes.min(MAX_STREAMED_BYTES) } else { bytes };
     let seats = bytes.div_ceil(BYTES_PER_SEAT).max(MINIMUM_SEATS);
-    WorkEstimate::seats(seats.min(limit_seats(max_seats, MAXIMUM_LIST_SEATS)))
+    WorkEstimate::seats(seats.min(maximum_list_estimate(max_seats).initial_seats))
 }
 
 #[cfg(test)]

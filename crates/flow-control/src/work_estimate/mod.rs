@@ -9,6 +9,7 @@ mod mutating;
 
 use std::time::Duration;
 
+pub(crate) use list::maximum_list_estimate;
 pub use list::{ListOptions, ObjectStats, list_estimate, watch_estimate};
 pub use mutating::mutating_estimate;
 
