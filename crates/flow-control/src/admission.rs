@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::SeatSeconds;
 use crate::controller::{ConfiguredSchema, FlowController};
 use crate::flow_schema::Distinguisher;
-use crate::matching::RequestAttributes;
+use crate::matching::{RequestAttributes, RequestDetails};
 use crate::queue_set::{Arrival, Phase, RejectReason, RequestId};
 use crate::watch_tracker::WatchTarget;
 use crate::work_estimate::{
     ListOptions, ObjectStats, WorkEstimate, list_estimate, maximum_list_estimate, mutating_estimate, watch_estimate,
 };
+use crate::{Moment, SeatSeconds};
 
 /// The maximum time that a request waits.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -85,33 +85,6 @@ impl Class<'_> {
             Some(Distinguisher::Namespace) => self.attributes.namespace,
             None => "",
         }
-    }
-
-    /// The user and the target of the request, as columns of the dump of requests.
-    fn details(&self) -> Box<str> {
-        let RequestAttributes { user, verb, path, namespace, name, group, version, resource, subresource, .. } =
-            self.attributes;
-        let separator = if group.is_empty() { "" } else { "/" };
-        let parts = [
-            user,
-            ",\t",
-            verb,
-            ",\t",
-            path,
-            ",\t",
-            namespace,
-            ",\t",
-            name,
-            ",\t",
-            group,
-            separator,
-            version,
-            ",\t",
-            resource,
-            ",\t",
-            subresource,
-        ];
-        parts.concat().into()
     }
 }
 
@@ -179,7 +152,7 @@ impl FlowController {
 struct Admitted {
     schema: Arc<ConfiguredSchema>,
     id: RequestId,
-    arrived: Duration,
+    arrived: Moment,
     is_watch: bool,
     is_mutating: bool,
 }
@@ -189,16 +162,14 @@ impl Admitted {
         let schema = &class.schema;
         let now = schema.shared.now();
         schema.series.estimated_seats.observe_bytes(estimate.max_seats());
-        let arrival = Arrival {
-            schema: schema.series.clone(),
-            distinguisher: class.distinguisher(),
-            hash: None,
-            estimate,
-            details: class.details(),
-        };
+        let arrival =
+            Arrival { schema: schema.series.clone(), distinguisher: class.distinguisher(), hash: None, estimate };
         let (started, is_useless) = schema.level.update(now, |state| {
-            let id = state.queues.start(now, arrival);
-            (id.map(|id| (id, state.queues.phase(id).unwrap_or(Phase::Executing))), state.is_useless())
+            let started = state.queues.start(now, arrival).map(|id| {
+                state.queues.describe_waiting(id, class.attributes);
+                (id, state.queues.phase(id).unwrap_or(Phase::Executing))
+            });
+            (started, state.is_useless())
         });
         match started {
             Ok((id, phase)) => {
@@ -216,7 +187,7 @@ impl Admitted {
     }
 
     /// Removes the request from its queue. Returns `None` if its execution has begun.
-    fn cancel(&self, now: Duration) -> Option<Rejection> {
+    fn cancel(&self, now: Moment) -> Option<Rejection> {
         let Self { schema, id, .. } = self;
         let (is_cancelled, is_useless) = schema.level.update(now, |state| {
             state.wakers.remove(id);
@@ -228,11 +199,11 @@ impl Admitted {
         schema.ended(is_useless);
         self.change_waiting(-1, now);
         // As in upstream, the label `execute` is true.
-        schema.series.waits[1].observe(now.saturating_sub(self.arrived));
+        schema.series.waits[1].observe(now.since(self.arrived));
         Some(schema.rejection(RejectReason::TimeOut, now))
     }
 
-    fn finish(&self, now: Duration, cost: Option<SeatSeconds>) {
+    fn finish(&self, now: Moment, cost: Option<SeatSeconds>) {
         let is_useless = self.schema.level.update(now, |state| {
             state.queues.finish(now, self.id, cost);
             state.is_useless()
@@ -240,12 +211,12 @@ impl Admitted {
         self.schema.ended(is_useless);
     }
 
-    fn change_waiting(&self, change: isize, now: Duration) {
-        self.schema.shared.metrics.kinds[usize::from(self.is_mutating)].lock().change_waiting(change, now);
+    fn change_waiting(&self, change: isize, now: Moment) {
+        self.schema.shared.metrics.kinds[usize::from(self.is_mutating)].lock().waiting.add(change, now);
     }
 
-    fn change_executing(&self, change: isize, now: Duration) {
-        self.schema.shared.metrics.kinds[usize::from(self.is_mutating)].lock().change_executing(change, now);
+    fn change_executing(&self, change: isize, now: Moment) {
+        self.schema.shared.metrics.kinds[usize::from(self.is_mutating)].lock().executing.add(change, now);
     }
 }
 
@@ -256,7 +227,7 @@ impl ConfiguredSchema {
         }
     }
 
-    fn rejection(&self, reason: RejectReason, now: Duration) -> Rejection {
+    fn rejection(&self, reason: RejectReason, now: Moment) -> Rejection {
         let retry_after = self.level.record_rejected(self.shared.unix_time(now).as_secs());
         Rejection { reason, retry_after }
     }
@@ -288,7 +259,7 @@ impl Waiting {
         }
     }
 
-    fn begin_execution(admitted: Admitted, now: Duration) -> Execution {
+    fn begin_execution(admitted: Admitted, now: Moment) -> Execution {
         admitted.change_waiting(-1, now);
         Execution::begin(admitted, now)
     }
@@ -330,17 +301,17 @@ impl Drop for Waiting {
 /// latency. A watch drops this when its initial events are sent.
 pub struct Execution {
     request: Admitted,
-    started: Duration,
+    started: Moment,
     /// The work that the request has really taken, in units of [`SeatSeconds`].
     cost: AtomicU64,
 }
 
 impl Execution {
-    fn begin(request: Admitted, now: Duration) -> Self {
+    fn begin(request: Admitted, now: Moment) -> Self {
         request.change_executing(1, now);
         let series = &request.schema.series;
         if !request.schema.is_exempt {
-            series.waits[1].observe(now.saturating_sub(request.arrived));
+            series.waits[1].observe(now.since(request.arrived));
         }
         series.dispatched.inc();
         Self { request, started: now, cost: AtomicU64::new(0) }
@@ -352,10 +323,17 @@ impl Execution {
         self.cost.fetch_add(SeatSeconds::from_f64(seat_seconds).units(), Ordering::Relaxed);
     }
 
+    /// Shows the user and the target of a request in dumps. A request that has waited is known without this.
+    pub fn describe<R: RequestDetails + 'static>(&self, request: &Arc<R>) {
+        let Admitted { schema, id, .. } = &self.request;
+        let details = Arc::downgrade(request);
+        schema.level.write(|state| state.queues.describe(*id, details));
+    }
+
     /// The time that the request has waited.
     #[must_use]
     pub fn waited(&self) -> Duration {
-        self.started.saturating_sub(self.request.arrived)
+        self.started.since(self.request.arrived)
     }
 }
 
@@ -363,7 +341,7 @@ impl Drop for Execution {
     fn drop(&mut self) {
         let Self { request, started, cost } = self;
         let now = request.schema.shared.now();
-        let took = now.saturating_sub(*started);
+        let took = now.since(*started);
         request.schema.series.executions[usize::from(request.is_watch)].observe(took);
         request.change_executing(-1, now);
         let cost = SeatSeconds::from_units(*cost.get_mut());

@@ -11,6 +11,7 @@ use pintle_value::{Str, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::Moment;
 use crate::admission::Class;
 use crate::borrowing::{LevelDemand, borrow_seats};
 use crate::flow_schema::{CATCH_ALL, DanglingCondition, Distinguisher, EXEMPT, FlowSchema};
@@ -48,13 +49,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The time since the start of the controller.
-    pub(crate) fn now(&self) -> Duration {
-        self.started.elapsed()
+    pub(crate) fn now(&self) -> Moment {
+        self.started.elapsed().into()
     }
 
     /// A time in Unix time.
-    pub(crate) fn unix_time(&self, now: Duration) -> Duration {
-        self.started_at + now
+    pub(crate) fn unix_time(&self, now: Moment) -> Duration {
+        self.started_at + now.since(Moment::START)
     }
 }
 
@@ -118,7 +119,7 @@ impl FlowController {
             started: Instant::now(),
             started_at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             schedule: Arc::new(Schedule::new()),
-            metrics: FlowControlMetrics::new(Duration::ZERO),
+            metrics: FlowControlMetrics::new(Moment::START),
             drained: Notify::new(),
         });
         let mut objects = Objects::default();
@@ -192,7 +193,8 @@ impl FlowController {
         let Shared { started, schedule, drained, .. } = &*self.shared;
         let mut next_adjustment = Instant::now();
         loop {
-            let due = schedule.due().map_or(next_adjustment, |due| next_adjustment.min(*started + due));
+            let due =
+                schedule.due().map_or(next_adjustment, |due| next_adjustment.min(*started + due.since(Moment::START)));
             tokio::select! {
                 () = sleep_until(due) => {
                     if Instant::now() >= next_adjustment {
@@ -325,12 +327,12 @@ impl ConfiguredSchema {
 fn adjust<'l>(
     levels: impl Iterator<Item = &'l ConfiguredLevel> + Clone,
     server_concurrency_limit: usize,
-    now: Duration,
+    now: Moment,
 ) -> f64 {
     let demand = |level: &ConfiguredLevel| {
         level.level.update(now, |state| {
             state.queues.advance(now);
-            let period = state.demand_of_period.next_period(now);
+            let period = state.gauges.demand.next_period(now);
             state.demand.update(&period);
             LevelDemand {
                 is_exempt: state.limit_response == LimitResponse::Exempt,
@@ -357,7 +359,7 @@ fn adjust<'l>(
 }
 
 /// Sets the limits of the requests that read and of the requests that write.
-fn set_limits_of_kinds<'l>(levels: impl Iterator<Item = &'l ConfiguredLevel>, shared: &Shared, now: Duration) {
+fn set_limits_of_kinds<'l>(levels: impl Iterator<Item = &'l ConfiguredLevel>, shared: &Shared, now: Moment) {
     let (mut waiting, mut executing) = (0, 0);
     for ConfiguredLevel { spec, level } in levels {
         executing += level.read(|state| state.limits.nominal);

@@ -1,11 +1,10 @@
 //! The texts of `/debug/api_priority_and_fairness` (upstream: `apf_controller_debug.go`): tables whose columns end with
 //! commas.
 
-use std::time::Duration;
-
 use pintle_value::time::Duration as GoDuration;
 use pintle_value::time::Time;
 
+use crate::Moment;
 use crate::controller::{FlowController, Shared};
 use crate::queue_set::{FlowUse, RequestDump};
 use crate::seat_seconds::nanoseconds;
@@ -154,16 +153,16 @@ impl FlowController {
             let flows: Vec<FlowUse> = flows(level);
             all.extend(flows.into_iter().map(|flow| (level.name.as_str(), flow)));
         }
-        all.sort_by(|(_, one), (_, other)| other.actual.total_cmp(&one.actual));
+        all.sort_by(|(_, one), (_, other)| other.actual.cmp(&one.actual));
         for (level, flow) in all {
             table.add([
                 level.to_owned(),
-                flow.flow_schema.to_string(),
+                flow.schema.name.to_string(),
                 flow.distinguisher.to_string(),
                 flow.executed.to_string(),
                 flow.rejected.to_string(),
-                format!("{:.6}", flow.estimated),
-                format!("{:.6}", flow.actual),
+                format!("{:.6}", flow.estimated.as_f64()),
+                format!("{:.6}", flow.actual.as_f64()),
                 wall_time(self.shared(), flow.latest),
             ]);
         }
@@ -187,7 +186,7 @@ fn request_cells(shared: &Shared, request: &RequestDump, queue: String, place: S
 }
 
 /// A time of the controller as Go's `RFC3339Nano`, in UTC.
-fn wall_time(shared: &Shared, now: Duration) -> String {
+fn wall_time(shared: &Shared, now: Moment) -> String {
     let time = shared.unix_time(now);
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     Time { seconds, nanos: time.subsec_nanos() }.rfc3339_nano()

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
-use std::time::Duration;
 
 use hashbrown::HashMap;
 use pintle_locks::Mutex;
 use pintle_value::Str;
 use tokio::sync::Notify;
 
-use crate::demand::{Integrator, SeatDemand};
+use crate::Moment;
+use crate::demand::SeatDemand;
 use crate::metrics::LevelGauges;
 use crate::priority_level::{PriorityLevel, SeatLimits};
 use crate::queue_set::{LimitResponse, QueueSet, RequestId};
@@ -31,16 +31,16 @@ impl Schedule {
         Self { due: AtomicU64::new(Self::NEVER), changed: Notify::new() }
     }
 
-    fn bring_forward(&self, due: Duration) {
-        let due = u64::try_from(due.as_nanos()).unwrap_or(Self::NEVER);
+    fn bring_forward(&self, due: Moment) {
+        let due = due.nanoseconds();
         if self.due.fetch_min(due, Ordering::Relaxed) > due {
             self.changed.notify_one();
         }
     }
 
-    pub(crate) fn due(&self) -> Option<Duration> {
+    pub(crate) fn due(&self) -> Option<Moment> {
         let due = self.due.load(Ordering::Relaxed);
-        (due != Self::NEVER).then(|| Duration::from_nanos(due))
+        (due != Self::NEVER).then_some(Moment::from_nanoseconds(due))
     }
 
     /// Forgets the time. The levels set it again when they are updated.
@@ -66,7 +66,6 @@ pub(crate) struct LevelState {
     pub(crate) is_quiescing: bool,
     pub(crate) limits: SeatLimits,
     pub(crate) demand: SeatDemand,
-    pub(crate) demand_of_period: Integrator,
     /// The seats that the level should have, from the last adjustment.
     pub(crate) target: f64,
     pub(crate) gauges: LevelGauges,
@@ -80,7 +79,7 @@ impl Level {
         limits: SeatLimits,
         charges_actual_cost: bool,
         schedule: Arc<Schedule>,
-        now: Duration,
+        now: Moment,
     ) -> Self {
         let mut queues = QueueSet::new(spec.limit_response, limits.initial(), now);
         queues.charge_actual_cost(charges_actual_cost);
@@ -90,7 +89,6 @@ impl Level {
             is_quiescing: false,
             limits,
             demand: SeatDemand::default(),
-            demand_of_period: Integrator::new(now),
             target: 0.0,
             gauges: LevelGauges::new(now),
             wakers: HashMap::new(),
@@ -100,7 +98,7 @@ impl Level {
 
     /// Runs an operation on the state, then records the state in the gauges and wakes the requests that it has
     /// dispatched.
-    pub(crate) fn update<T>(&self, now: Duration, operation: impl FnOnce(&mut LevelState) -> T) -> T {
+    pub(crate) fn update<T>(&self, now: Moment, operation: impl FnOnce(&mut LevelState) -> T) -> T {
         let mut state = self.state.lock();
         let result = operation(&mut state);
         let wakers = state.settle(now);
@@ -118,6 +116,11 @@ impl Level {
         operation(&self.state.lock())
     }
 
+    /// Changes a part of the state that no gauge shows.
+    pub(crate) fn write(&self, operation: impl FnOnce(&mut LevelState)) {
+        operation(&mut self.state.lock());
+    }
+
     /// Counts a rejected request. Returns the value of `Retry-After`.
     pub(crate) fn record_rejected(&self, unix_seconds: u64) -> u64 {
         self.retry_after.lock().record(unix_seconds)
@@ -126,13 +129,12 @@ impl Level {
 
 impl LevelState {
     /// Records the state in the gauges. Returns the wakers of the requests that were dispatched.
-    fn settle(&mut self, now: Duration) -> Vec<Waker> {
-        let Self { queues, gauges, demand_of_period, wakers, .. } = self;
+    fn settle(&mut self, now: Moment) -> Vec<Waker> {
+        let Self { queues, gauges, wakers, .. } = self;
         gauges.waiting.set(queues.waiting(), now);
         gauges.executing.set(queues.executing(), now);
         gauges.seats.set(queues.seats_in_use(), now);
         gauges.demand.set(queues.seat_demand(), now);
-        demand_of_period.set(queues.seat_demand() as f64, now);
         let dispatched = queues.take_dispatched();
         if wakers.is_empty() {
             return Vec::new();
@@ -141,7 +143,7 @@ impl LevelState {
     }
 
     /// Sets the limit of seats and the limit response.
-    pub(crate) fn apply_limit(&mut self, limit: usize, denominator: usize, now: Duration) {
+    pub(crate) fn apply_limit(&mut self, limit: usize, denominator: usize, now: Moment) {
         self.queues.configure(now, self.limit_response, limit);
         let capacity = self.queues.waiting_capacity();
         self.gauges.waiting.set_limit(capacity, now);

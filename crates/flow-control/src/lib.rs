@@ -5,10 +5,10 @@
 //! - `flow_schema`, `priority_level`: the objects, as far as they decide about requests.
 //! - `matching`: the flow schema of a request.
 //! - `work_estimate`, `watch_tracker`: the seats of a request.
-//! - `queue_set`, `shuffle_sharding`, `seat_seconds`: fair queuing at a level, as a state machine without clock.
+//! - `queue_set`, `shuffle_sharding`, `seat_seconds`, `moment`: fair queuing at a level, as a state machine without clock.
 //! - `demand`, `borrowing`, `allocation`: the limits of the levels.
 //! - `level`, `controller`, `admission`: levels, configuration and requests of a server.
-//! - `retry_after`, `metrics`, `dump`: answers to rejected clients and to operators.
+//! - `retry_after`, `metrics`, `gauge`, `dump`: answers to rejected clients and to operators.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,7 +25,7 @@
 //!     assert_eq!((class.flow_schema(), class.is_exempt()), ("exempt", true));
 //!     let execution = controller.admit(&class, WorkEstimate::default(), Duration::from_secs(15)).await;
 //!     assert!(execution.is_ok());
-//!     assert!(controller.dump_requests(true).contains("admin,"));
+//!     assert!(controller.dump_requests(false).contains("exempt,"));
 //! }
 //! ```
 
@@ -36,9 +36,11 @@ mod controller;
 mod demand;
 mod dump;
 mod flow_schema;
+mod gauge;
 mod level;
 mod matching;
 mod metrics;
+mod moment;
 mod priority_level;
 mod queue_set;
 mod retry_after;
@@ -53,10 +55,11 @@ pub use admission::{Class, Execution, Rejection, wait_limit};
 pub use allocation::{Allocation, AllocationItem, allocate};
 pub use borrowing::{BorrowedSeats, LevelDemand, borrow_seats};
 pub use controller::{FlowControlOptions, FlowController};
-pub use demand::{DemandOfPeriod, Integrator, SeatDemand};
+pub use demand::{DemandOfPeriod, SeatDemand};
 pub use flow_schema::DanglingCondition;
-pub use matching::RequestAttributes;
+pub use matching::{RequestAttributes, RequestDetails};
 pub use metrics::SchemaSeries;
+pub use moment::Moment;
 pub use queue_set::{
     Arrival, FlowUse, LimitResponse, MAX_FLOWS, Phase, QueueDump, QueueSet, QueueSetDump, RejectReason, RequestDump,
     RequestId,

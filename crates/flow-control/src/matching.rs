@@ -1,10 +1,8 @@
 //! The flow schema of a request (upstream: `rule.go`). An index by subject finds the rules that can match, so the cost of
 //! a request does not grow with the schemas of other users.
 
-use std::hash::Hash;
 use std::sync::Arc;
 
-use hashbrown::{Equivalent, HashMap};
 use pintle_value::Str;
 
 use crate::flow_schema::{FlowSchema, Names, NonResourceRule, ResourceRule, Subject};
@@ -39,6 +37,23 @@ pub struct RequestAttributes<'r> {
     pub path: &'r str,
 }
 
+/// A request whose user and target dumps show.
+pub trait RequestDetails: Send + Sync {
+    /// The user and the target.
+    fn attributes(&self) -> RequestAttributes<'_>;
+}
+
+impl RequestAttributes<'_> {
+    /// The user and the target as columns of the dump of requests.
+    pub(crate) fn columns(&self) -> Box<str> {
+        let Self { user, verb, path, namespace, name, group, version, resource, subresource, .. } = *self;
+        let separator = if group.is_empty() { "" } else { "/" };
+        let api_version = [group, separator, version].concat();
+        let columns = [user, verb, path, namespace, name, &api_version, resource, subresource];
+        columns.join(",\t").into()
+    }
+}
+
 /// A rule with the place of its schema in the order of matching.
 #[derive(Debug)]
 struct Placed<R> {
@@ -62,9 +77,9 @@ impl<R> Clone for Placed<R> {
 #[derive(Debug, Default)]
 struct SubjectRules {
     /// Rules for some namespaces, by namespace. The namespace of cluster-scoped requests is empty.
-    by_namespace: HashMap<Str, Vec<Placed<ResourceRule>>>,
+    by_namespace: ByName<Vec<Placed<ResourceRule>>>,
     /// Rules for all namespaces and some resources, by resource.
-    by_resource: HashMap<Str, Vec<Placed<ResourceRule>>>,
+    by_resource: ByName<Vec<Placed<ResourceRule>>>,
     /// Rules for all namespaces and resources.
     all_resources: Vec<Placed<ResourceRule>>,
     non_resource: Vec<Placed<NonResourceRule>>,
@@ -74,9 +89,10 @@ impl SubjectRules {
     fn add_resource_rule(&mut self, placed: &Placed<ResourceRule>) {
         match (&placed.rule.namespaces, &placed.rule.resources) {
             (Names::These(namespaces), _) => {
-                let cluster = placed.rule.cluster_scope.then_some(Str::default());
-                for namespace in namespaces.iter().filter(|namespace| !namespace.is_empty()).cloned().chain(cluster) {
-                    self.by_namespace.entry(namespace).or_default().push(placed.clone());
+                let cluster = placed.rule.cluster_scope.then_some("");
+                let namespaces = namespaces.iter().map(Str::as_str).filter(|namespace| !namespace.is_empty());
+                for namespace in namespaces.chain(cluster) {
+                    self.by_namespace.get_or_insert(namespace).push(placed.clone());
                 }
             }
             (Names::All, Names::These(resources)) => {
@@ -84,7 +100,7 @@ impl SubjectRules {
                 names.sort_unstable();
                 names.dedup();
                 for name in names {
-                    self.by_resource.entry(name.into()).or_default().push(placed.clone());
+                    self.by_resource.get_or_insert(name).push(placed.clone());
                 }
             }
             (Names::All, Names::All) => self.all_resources.push(placed.clone()),
@@ -98,11 +114,10 @@ impl SubjectRules {
         }
         let matches = |rule: &ResourceRule| rule.matches(request);
         let mut best = first(&self.all_resources, best, matches);
-        if let Some(rules) = lookup(&self.by_resource, request.resource) {
-            best = first(rules, best, matches);
-        }
-        if let Some(rules) = lookup(&self.by_namespace, request.namespace) {
-            best = first(rules, best, matches);
+        for (rules, name) in [(&self.by_resource, request.resource), (&self.by_namespace, request.namespace)] {
+            if let Some(rules) = rules.get(name) {
+                best = first(rules, best, matches);
+            }
         }
         best
     }
@@ -118,12 +133,51 @@ fn first<R>(rules: &[Placed<R>], best: usize, matches: impl Fn(&R) -> bool) -> u
     before.find(|placed| matches(&placed.rule)).map_or(best, |placed| placed.place)
 }
 
-/// A value by its key. An empty map costs no hash.
-fn lookup<'m, Q, V>(map: &'m HashMap<Str, V>, key: &Q) -> Option<&'m V>
-where
-    Q: Hash + Equivalent<Str> + ?Sized,
-{
-    if map.is_empty() { None } else { map.get(key) }
+/// The number of names that are compared one after the other.
+const FEW: usize = 8;
+
+/// Values by name. Most names that are looked up have the length of none of the keys.
+#[derive(Debug)]
+struct ByName<V> {
+    /// Sorted by the length of the key, then by the key.
+    values: Vec<(Box<str>, V)>,
+    /// A bit for the length of each key.
+    lengths: u64,
+}
+
+impl<V> Default for ByName<V> {
+    fn default() -> Self {
+        Self { values: Vec::new(), lengths: 0 }
+    }
+}
+
+impl<V: Default> ByName<V> {
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.values.binary_search_by(|(key, _)| key.len().cmp(&name.len()).then_with(|| (**key).cmp(name)))
+    }
+
+    fn get_or_insert(&mut self, name: &str) -> &mut V {
+        self.lengths |= length_bit(name);
+        let place = self.place(name).unwrap_or_else(|place| {
+            self.values.insert(place, (name.into(), V::default()));
+            place
+        });
+        &mut self.values[place].1
+    }
+
+    fn get(&self, name: &str) -> Option<&V> {
+        if self.lengths & length_bit(name) == 0 {
+            return None;
+        }
+        if self.values.len() <= FEW {
+            return self.values.iter().find(|(key, _)| **key == *name).map(|(_, value)| value);
+        }
+        self.values.get(self.place(name).ok()?).map(|(_, value)| value)
+    }
+}
+
+fn length_bit(name: &str) -> u64 {
+    1 << name.len().min(63)
 }
 
 impl ResourceRule {
@@ -167,10 +221,10 @@ fn path_matches(path: &str, url: &str) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct MatchIndex {
     everybody: SubjectRules,
-    users: HashMap<Str, SubjectRules>,
-    groups: HashMap<Str, SubjectRules>,
+    users: ByName<SubjectRules>,
+    groups: ByName<SubjectRules>,
     /// By namespace.
-    service_accounts: HashMap<Str, SubjectRules>,
+    service_accounts: ByName<SubjectRules>,
 }
 
 impl MatchIndex {
@@ -195,13 +249,13 @@ impl MatchIndex {
     fn of_subject(&mut self, subject: &Subject) -> &mut SubjectRules {
         match subject {
             Subject::User(name) | Subject::Group(name) if name == "*" => &mut self.everybody,
-            Subject::User(name) => self.users.entry(name.clone()).or_default(),
-            Subject::Group(name) => self.groups.entry(name.clone()).or_default(),
+            Subject::User(name) => self.users.get_or_insert(name),
+            Subject::Group(name) => self.groups.get_or_insert(name),
             Subject::ServiceAccount { namespace, name } if name == "*" => {
-                self.service_accounts.entry(namespace.clone()).or_default()
+                self.service_accounts.get_or_insert(namespace)
             }
             Subject::ServiceAccount { namespace, name } => {
-                self.users.entry(format!("{SERVICE_ACCOUNT}{namespace}:{name}").into()).or_default()
+                self.users.get_or_insert(&format!("{SERVICE_ACCOUNT}{namespace}:{name}"))
             }
         }
     }
@@ -209,14 +263,16 @@ impl MatchIndex {
     /// The place of the first schema that matches a request.
     pub(crate) fn find(&self, request: &RequestAttributes<'_>) -> Option<usize> {
         let mut best = self.everybody.find(request, usize::MAX);
-        if let Some(rules) = lookup(&self.users, request.user) {
+        if let Some(rules) = self.users.get(request.user) {
             best = rules.find(request, best);
         }
-        for rules in request.groups.iter().filter_map(|group| lookup(&self.groups, group.as_str())) {
+        for rules in request.groups.iter().filter_map(|group| self.groups.get(group)) {
             best = rules.find(request, best);
         }
-        if let Some((namespace, _)) = request.user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'))
-            && let Some(rules) = lookup(&self.service_accounts, namespace)
+        if !self.service_accounts.values.is_empty()
+            && let Some((namespace, _)) =
+                request.user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'))
+            && let Some(rules) = self.service_accounts.get(namespace)
         {
             best = rules.find(request, best);
         }

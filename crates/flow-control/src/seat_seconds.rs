@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The fixed-point units of one seat-second.
 const SCALE: u64 = 100_000_000;
 /// The nanoseconds of one unit at one seat.
-const NANOSECONDS: f64 = 1e9 / SCALE as f64;
+const NANOSECONDS: i64 = 1_000_000_000 / SCALE as i64;
 
 /// A number of seat-seconds in fixed-point representation. As in upstream, arithmetic wraps around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,14 +21,22 @@ impl SeatSeconds {
 
     /// The work of `seats` seats in a number of nanoseconds, which may be negative.
     #[must_use]
-    pub fn of_nanoseconds(seats: f64, nanoseconds: i64) -> Self {
-        Self((seats * nanoseconds as f64 / NANOSECONDS).round() as i64 as u64)
+    pub const fn of_nanoseconds(seats: u64, nanoseconds: i64) -> Self {
+        let work = (seats as i64).saturating_mul(nanoseconds);
+        let half = if work < 0 { -NANOSECONDS / 2 } else { NANOSECONDS / 2 };
+        Self((work.saturating_add(half) / NANOSECONDS) as u64)
     }
 
     /// The work of `seats` seats in a time.
     #[must_use]
-    pub fn of(seats: f64, time: Duration) -> Self {
-        Self::of_nanoseconds(seats, nanoseconds(time))
+    pub fn of(seats: u64, time: Duration) -> Self {
+        if seats == 0 { Self::ZERO } else { Self::of_nanoseconds(seats, nanoseconds(time)) }
+    }
+
+    /// The work of a part of a number of seats in a number of nanoseconds.
+    #[must_use]
+    pub fn of_part(seats: f64, nanoseconds: u64) -> Self {
+        Self((seats * nanoseconds as f64 / NANOSECONDS as f64).round() as u64)
     }
 
     /// The nearest number of seat-seconds. Negative numbers count as zero.
@@ -46,7 +54,7 @@ impl SeatSeconds {
     /// The time in which `seats` seats do this work.
     #[must_use]
     pub fn time_at(self, seats: f64) -> Duration {
-        Duration::from_nanos((self.0 as f64 / seats * NANOSECONDS) as u64)
+        Duration::from_nanos((self.0 as f64 / seats * NANOSECONDS as f64) as u64)
     }
 
     /// The fixed-point units, for an atomic sum.
@@ -93,17 +101,19 @@ mod tests {
 
     #[test]
     fn work_is_rounded_and_printed_as_upstream_does() {
-        let check = |seats: f64, nanoseconds: i64, expect: &str| {
+        let check = |seats: u64, nanoseconds: i64, expect: &str| {
             assert_eq!(SeatSeconds::of_nanoseconds(seats, nanoseconds).to_string(), expect);
         };
-        check(1.0, 1_000_000_000, "1.00000000ss");
-        check(2.5, 3_000_000, "0.00750000ss");
-        check(1.0, 4, "0.00000000ss");
-        check(1.0, 5, "0.00000001ss");
-        check(1.0, -1_000_000_000, "184467440736.09551616ss");
-        assert_eq!(SeatSeconds::from_f64(0.015), SeatSeconds::of(3.0, Duration::from_millis(5)));
+        check(1, 1_000_000_000, "1.00000000ss");
+        check(2, 3_000_000, "0.00600000ss");
+        check(1, 4, "0.00000000ss");
+        check(1, 5, "0.00000001ss");
+        check(1, -4, "0.00000000ss");
+        check(1, -1_000_000_000, "184467440736.09551616ss");
+        assert_eq!(SeatSeconds::of_part(2.5, 3_000_000).to_string(), "0.00750000ss");
+        assert_eq!(SeatSeconds::from_f64(0.015), SeatSeconds::of(3, Duration::from_millis(5)));
         assert_eq!(SeatSeconds::from_f64(-1.0), SeatSeconds::ZERO);
-        assert_eq!(SeatSeconds::of(3.0, Duration::from_millis(5)).time_at(2.0), Duration::from_micros(7500));
-        assert_eq!(SeatSeconds::of(3.0, Duration::from_millis(5)).as_f64(), 0.015);
+        assert_eq!(SeatSeconds::of(3, Duration::from_millis(5)).time_at(2.0), Duration::from_micros(7500));
+        assert_eq!(SeatSeconds::of(3, Duration::from_millis(5)).as_f64(), 0.015);
     }
 }

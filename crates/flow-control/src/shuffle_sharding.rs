@@ -53,23 +53,33 @@ impl Dealer {
 
     /// Deals the hand of a hash: different numbers below the number of queues. The rest of the array is zero.
     #[must_use]
-    pub fn deal(self, mut hash: u64) -> [usize; MAX_HAND] {
+    pub fn deal(self, hash: u64) -> [usize; MAX_HAND] {
+        let digits = self.digits(hash, self.hand);
         let mut hand = [0; MAX_HAND];
-        for i in 0..self.hand {
-            // A digit of the hash chooses among the cards that the cards before have left.
-            let left = (self.deck - i) as u64;
-            hand[i] = (hash % left) as usize;
-            hash /= left;
-        }
-        for i in (1..self.hand).rev() {
-            for j in (0..i).rev() {
-                if hand[i] >= hand[j] {
-                    hand[i] += 1;
-                }
-            }
-        }
+        (0..self.hand).for_each(|at| hand[at] = card(&digits, at));
         hand
     }
+
+    /// Deals one card of the hand of a hash.
+    pub(crate) fn card(self, hash: u64, at: usize) -> usize {
+        card(&self.digits(hash, at + 1), at)
+    }
+
+    /// The digits of the hash that choose the cards, each among the cards that the cards before have left.
+    fn digits(self, mut hash: u64, count: usize) -> [usize; MAX_HAND] {
+        let mut digits = [0; MAX_HAND];
+        for (at, digit) in digits.iter_mut().enumerate().take(count) {
+            let left = (self.deck - at) as u64;
+            *digit = (hash % left) as usize;
+            hash /= left;
+        }
+        digits
+    }
+}
+
+/// The card of a digit. The digit counts the cards that are left.
+fn card(digits: &[usize; MAX_HAND], at: usize) -> usize {
+    digits[..at].iter().rev().fold(digits[at], |card, before| card + usize::from(card >= *before))
 }
 
 /// The hash of a flow, from the names of its schema and its distinguisher.

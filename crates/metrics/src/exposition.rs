@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::time::Duration;
 
 use crate::{Buckets, Histogram, TimingHistogram};
 
@@ -134,10 +133,9 @@ impl FamilyWriter<'_> {
         self.buckets(labels, buckets.bounds, &counts, sum)
     }
 
-    /// Adds the histogram of a value over time, up to `now`. A series with the same labels is replaced.
-    pub fn timing_histogram(&mut self, labels: Labels<'_>, histogram: &TimingHistogram, now: Duration) -> &mut Self {
-        let (counts, sum) = histogram.cumulative(now);
-        self.buckets(labels, histogram.bounds(), &counts, sum)
+    /// Adds the histogram of a value over time. A series with the same labels is replaced.
+    pub fn timing_histogram(&mut self, labels: Labels<'_>, histogram: &TimingHistogram) -> &mut Self {
+        self.buckets(labels, histogram.bounds(), &histogram.cumulative(), histogram.sum())
     }
 
     /// Adds a histogram of these bounds. `counts` has the number of values up to each bound, and up to infinity.

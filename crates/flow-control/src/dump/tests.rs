@@ -1,14 +1,25 @@
 //! Tests of the dumps.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::*;
 use crate::testing::object;
-use crate::{FlowControlOptions, RequestAttributes, WorkEstimate};
+use crate::{FlowControlOptions, RequestAttributes, RequestDetails, WorkEstimate};
 
 #[test]
 fn tables_are_aligned_as_go_aligns_them() {
     let mut table = Table::new(&["A", "LongColumn", "Last"]);
     table.add(["some-name".to_owned(), String::new(), "x".to_owned()]);
     assert_eq!(table.into_text(), "A,         LongColumn, Last\nsome-name, ,           x\n");
+}
+
+struct Running(RequestAttributes<'static>);
+
+impl RequestDetails for Running {
+    fn attributes(&self) -> RequestAttributes<'_> {
+        self.0
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -39,6 +50,8 @@ async fn requests_are_shown_with_their_users_and_targets() {
     let additional_latency = Duration::from_millis(5);
     let estimate = WorkEstimate { initial_seats: 1, final_seats: 2, additional_latency };
     let execution = controller.admit(&class, estimate, Duration::ZERO).await.expect("a seat is free");
+    let running = Arc::new(Running(request));
+    execution.describe(&running);
     let cells = |text: String, row: usize| -> Vec<String> {
         text.lines().nth(row).unwrap_or_default().split(',').map(|cell| cell.trim().to_owned()).collect()
     };
@@ -62,6 +75,8 @@ async fn requests_are_shown_with_their_users_and_targets() {
     ];
     assert_eq!(requests[10..], details);
     assert_eq!(cells(controller.dump_requests(false), 1), requests[..10]);
+    drop(running);
+    assert_eq!(cells(controller.dump_requests(true), 1)[10..], [""; 8]);
     let queue: usize = requests[2].parse().expect("a number");
     let queues = cells(controller.dump_queues(), 1 + queue);
     // Three milliseconds of one seat, and five of two.

@@ -4,12 +4,13 @@
 mod write;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pintle_locks::Mutex;
-use pintle_metrics::{Buckets, Counter, Family, Histogram, TimingHistogram};
+use pintle_metrics::{Buckets, Counter, Family, Histogram};
 use pintle_value::Str;
 
+use crate::Moment;
+use crate::gauge::RatioGauge;
 use crate::queue_set::RejectReason;
 
 const DURATIONS: Buckets = Buckets::seconds(&[0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0]);
@@ -57,32 +58,6 @@ impl SchemaSeries {
     }
 }
 
-/// A number of requests or seats over time, in relation to a limit.
-#[derive(Debug)]
-pub(crate) struct RatioGauge {
-    value: usize,
-    limit: f64,
-    histogram: TimingHistogram,
-}
-
-impl RatioGauge {
-    fn new(bounds: &'static [f64], now: Duration) -> Self {
-        Self { value: 0, limit: 1.0, histogram: TimingHistogram::new(bounds, now) }
-    }
-
-    pub(crate) fn set(&mut self, value: usize, now: Duration) {
-        if value != self.value {
-            self.value = value;
-            self.histogram.set(value as f64 / self.limit, now);
-        }
-    }
-
-    pub(crate) fn set_limit(&mut self, limit: usize, now: Duration) {
-        self.limit = limit as f64;
-        self.histogram.set(self.value as f64 / self.limit, now);
-    }
-}
-
 /// The gauges of a level.
 #[derive(Debug)]
 pub(crate) struct LevelGauges {
@@ -93,7 +68,7 @@ pub(crate) struct LevelGauges {
 }
 
 impl LevelGauges {
-    pub(crate) fn new(now: Duration) -> Self {
+    pub(crate) fn new(now: Moment) -> Self {
         Self {
             waiting: RatioGauge::new(REQUEST_UTILIZATION, now),
             executing: RatioGauge::new(REQUEST_UTILIZATION, now),
@@ -108,16 +83,6 @@ impl LevelGauges {
 pub(crate) struct KindGauges {
     pub(crate) waiting: RatioGauge,
     pub(crate) executing: RatioGauge,
-}
-
-impl KindGauges {
-    pub(crate) fn change_waiting(&mut self, change: isize, now: Duration) {
-        self.waiting.set(self.waiting.value.saturating_add_signed(change), now);
-    }
-
-    pub(crate) fn change_executing(&mut self, change: isize, now: Duration) {
-        self.executing.set(self.executing.value.saturating_add_signed(change), now);
-    }
 }
 
 /// The metrics that are not a part of a level.
@@ -146,7 +111,7 @@ impl From<&SchemaNames<'_>> for (Str, Str) {
 }
 
 impl FlowControlMetrics {
-    pub(crate) fn new(now: Duration) -> Self {
+    pub(crate) fn new(now: Moment) -> Self {
         let kind = || {
             let [waiting, executing] = [READ_VS_WRITE; 2].map(|bounds| RatioGauge::new(bounds, now));
             Mutex::new(KindGauges { waiting, executing })

@@ -2,31 +2,32 @@
 //! deprecated are left out.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hashbrown::HashMap;
-use pintle_metrics::{Exposition, FamilyWriter, Kind, Stability, TimingHistogram};
+use pintle_metrics::{Exposition, FamilyWriter, Kind, Stability};
 use pintle_value::Str;
 
-use super::{FlowControlMetrics, SchemaSeries};
+use super::{FlowControlMetrics, KindGauges, SchemaSeries};
+use crate::Moment;
+use crate::gauge::RatioGauge;
 use crate::level::{Level, LevelState};
-use crate::queue_set::{FlowUse, Phase, RejectReason};
+use crate::queue_set::{FlowUse, Phase, QueueSet, RejectReason};
 
 /// The number of flows of a level whose use is a metric.
 const SHOWN_FLOWS: usize = 10;
 
 impl FlowControlMetrics {
     /// Writes the metrics of all levels.
-    pub(crate) fn write(&self, levels: &[Arc<Level>], fair_fraction: f64, now: Duration, out: &mut Exposition) {
+    pub(crate) fn write(&self, levels: &[Arc<Level>], fair_fraction: f64, now: Moment, out: &mut Exposition) {
         let help = "Fair fraction of server's concurrency to allocate to each priority level that can use it";
         gauge(out, "apiserver_flowcontrol_seat_fair_frac", help).value(&[], fair_fraction);
         let help = "Observations, at the end of every nanosecond, of the number of requests (as a fraction of the \
                     relevant limit) waiting or in regular stage of execution";
         let name = "apiserver_flowcontrol_read_vs_write_current_requests";
         for (kind, gauges) in ["readOnly", "mutating"].into_iter().zip(&self.kinds) {
-            let gauges = gauges.lock();
-            for (phase, gauge) in [("waiting", &gauges.waiting), ("executing", &gauges.executing)] {
-                timing(out, name, help, &[("phase", phase), ("request_kind", kind)], &gauge.histogram, now);
+            let KindGauges { waiting, executing } = &mut *gauges.lock();
+            for (phase, gauge) in [("waiting", waiting), ("executing", executing)] {
+                timing(out, name, help, &[("phase", phase), ("request_kind", kind)], gauge, now);
             }
         }
         for level in levels {
@@ -43,7 +44,7 @@ impl FlowControlMetrics {
     }
 }
 
-fn write_level(name: &str, state: &LevelState, now: Duration, out: &mut Exposition) {
+fn write_level(name: &str, state: &mut LevelState, now: Moment, out: &mut Exposition) {
     let LevelState { queues, limits, demand, target, gauges, .. } = state;
     let labels = [("priority_level", name)];
     let values = [
@@ -87,7 +88,7 @@ fn write_level(name: &str, state: &LevelState, now: Duration, out: &mut Expositi
     let help = "Nominal number of execution seats configured for each priority level";
     let mut nominal = out.family("apiserver_flowcontrol_nominal_limit_seats", Kind::Gauge, Stability::Beta, help);
     nominal.value(&labels, limits.nominal as f64);
-    write_last_dispatch(name, state, out);
+    write_last_dispatch(name, queues, out);
     let help = "Number of times the queueset's progress meter jumped backward";
     for (success, count) in ["false", "true"].into_iter().zip(queues.epoch_advances()).filter(|(_, count)| *count > 0) {
         let labels = [("priority_level", name), ("success", success)];
@@ -97,22 +98,22 @@ fn write_level(name: &str, state: &LevelState, now: Duration, out: &mut Expositi
     let help = "Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but \
                 only initial stage for WATCHes)";
     let labels = [("phase", "executing"), ("priority_level", name)];
-    timing(out, utilization, help, &labels, &gauges.seats.histogram, now);
+    timing(out, utilization, help, &labels, &mut gauges.seats, now);
     let utilization = "apiserver_flowcontrol_priority_level_request_utilization";
     let help = "Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant \
                 limit) waiting or in any stage of execution (but only initial stage for WATCHes)";
-    timing(out, utilization, help, &labels, &gauges.executing.histogram, now);
+    timing(out, utilization, help, &labels, &mut gauges.executing, now);
     let labels = [("phase", "waiting"), ("priority_level", name)];
-    timing(out, utilization, help, &labels, &gauges.waiting.histogram, now);
+    timing(out, utilization, help, &labels, &mut gauges.waiting, now);
     let help = "Observations, at the end of every nanosecond, of (the number of seats each priority level could use) / \
                 (nominal number of seats for that level)";
     let labels = [("priority_level", name)];
-    timing(out, "apiserver_flowcontrol_demand_seats", help, &labels, &gauges.demand.histogram, now);
-    write_flows(name, state, out);
+    timing(out, "apiserver_flowcontrol_demand_seats", help, &labels, &mut gauges.demand, now);
+    write_flows(name, queues, out);
 }
 
-fn write_last_dispatch(name: &str, state: &LevelState, out: &mut Exposition) {
-    let Some(last) = state.queues.last_dispatch() else { return };
+fn write_last_dispatch(name: &str, queues: &QueueSet, out: &mut Exposition) {
+    let Some(last) = queues.last_dispatch() else { return };
     let labels = [("priority_level", name)];
     gauge(out, "apiserver_flowcontrol_dispatch_r", "R(time of last dispatch)").value(&labels, last.r.as_f64());
     let help = "S(most recently dispatched request)";
@@ -137,15 +138,15 @@ fn write_last_dispatch(name: &str, state: &LevelState, out: &mut Exposition) {
 }
 
 /// Writes the use of seats of the flows of a level that have taken most. Upstream has no such metric.
-fn write_flows(name: &str, state: &LevelState, out: &mut Exposition) {
-    let mut flows: Vec<&FlowUse> = state.queues.flow_uses().filter(|flow| flow.executed > 0).collect();
-    flows.sort_unstable_by(|one, other| other.actual.total_cmp(&one.actual));
+fn write_flows(name: &str, queues: &QueueSet, out: &mut Exposition) {
+    let mut flows: Vec<&FlowUse> = queues.flow_uses().filter(|flow| flow.executed > 0).collect();
+    flows.sort_unstable_by(|one, other| other.actual.cmp(&one.actual));
     let help = "Seat-seconds that the flow has taken, for the flows of each priority level that have taken most.";
     for flow in flows.into_iter().take(SHOWN_FLOWS) {
         let labels =
-            [("priority_level", name), ("flow_schema", &flow.flow_schema), ("flow_distinguisher", &flow.distinguisher)];
+            [("priority_level", name), ("flow_schema", &flow.schema.name), ("flow_distinguisher", &flow.distinguisher)];
         let mut family = counter(out, "pintle_flowcontrol_flow_seat_seconds_total", Stability::Alpha, help);
-        family.value(&labels, flow.actual);
+        family.value(&labels, flow.actual.as_f64());
     }
 }
 
@@ -275,9 +276,9 @@ fn timing(
     name: &'static str,
     help: &str,
     labels: &[(&'static str, &str)],
-    histogram: &TimingHistogram,
-    now: Duration,
+    gauge: &mut RatioGauge,
+    now: Moment,
 ) {
     let help = format!("EXPERIMENTAL: [ALPHA] {help}");
-    out.family(name, Kind::Histogram, Stability::None, &help).timing_histogram(labels, histogram, now);
+    out.family(name, Kind::Histogram, Stability::None, &help).timing_histogram(labels, gauge.histogram(now));
 }

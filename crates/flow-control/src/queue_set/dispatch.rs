@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::{ESTIMATED_SERVICE, LimitResponse, Phase, QueueSet, RequestId};
-use crate::SeatSeconds;
+use super::{ESTIMATED_SERVICE, LimitResponse, Phase, Queue, QueueSet, RequestId};
+use crate::{Moment, SeatSeconds};
 
 /// The amount by which the progress meter is set back before it overflows.
 const DECREMENT: SeatSeconds = SeatSeconds::MAX.divided_by(2);
@@ -26,10 +26,23 @@ pub(crate) struct LastDispatch {
     pub(crate) discounted: [SeatSeconds; 2],
 }
 
+impl LastDispatch {
+    /// The readings if requests wait in one queue only.
+    pub(super) fn of_single_queue(r: SeatSeconds, queue: &Queue) -> Self {
+        let start = queue.next_dispatch_r;
+        Self { r, start, bounds: [start; 2], discounted: [start.minus(in_progress(queue)); 2] }
+    }
+}
+
+/// The work that is expected of the requests of a queue that are executed.
+fn in_progress(queue: &Queue) -> SeatSeconds {
+    SeatSeconds::of_nanoseconds(queue.seats_in_use as u64, ESTIMATED_SERVICE)
+}
+
 impl QueueSet {
     /// Lets the time pass: releases the seats of requests whose additional latency has ended, and moves the progress
     /// meter.
-    pub fn advance(&mut self, now: Duration) {
+    pub fn advance(&mut self, now: Moment) {
         while let Some(Reverse((due, id))) = self.lingering.peek().copied()
             && due <= now
         {
@@ -42,14 +55,18 @@ impl QueueSet {
     }
 
     /// Moves the progress meter to the time, as if the state had not changed since the last call.
-    fn sync(&mut self, now: Duration) {
-        // Callers may read the clock before they wait for a lock.
-        let Some(elapsed) = now.checked_sub(self.synced) else { return };
-        self.synced = now;
-        if self.active_queues == 0 || elapsed.is_zero() {
+    fn sync(&mut self, now: Moment) {
+        // Callers may read the clock before they wait for a lock, so the time may go back.
+        let elapsed = now.nanoseconds_since(self.synced);
+        self.synced = self.synced.max(now);
+        if self.active_queues == 0 {
             return;
         }
-        self.current_r = self.current_r.plus(SeatSeconds::of(self.virtual_time_rate(), elapsed));
+        let progress = match self.active_queues {
+            1 => SeatSeconds::of_nanoseconds(self.usable_seats() as u64, elapsed as i64),
+            _ => SeatSeconds::of_part(self.virtual_time_rate(), elapsed),
+        };
+        self.current_r = self.current_r.plus(progress);
         if self.current_r >= HIGH {
             self.advance_epoch();
         }
@@ -57,11 +74,12 @@ impl QueueSet {
 
     /// The seat-seconds that each active queue is given in a second.
     pub(super) fn virtual_time_rate(&self) -> f64 {
-        let requested = self.queued_seats_in_use + self.seats_waiting;
-        match self.active_queues {
-            0 => 0.0,
-            active => requested.min(self.concurrency_limit) as f64 / active as f64,
-        }
+        if self.active_queues == 0 { 0.0 } else { self.usable_seats() as f64 / self.active_queues as f64 }
+    }
+
+    /// The seats that the requests of all queues could use now.
+    pub(super) fn usable_seats(&self) -> usize {
+        (self.queued_seats_in_use + self.seats_waiting).min(self.concurrency_limit)
     }
 
     /// Sets the progress meter and all its readings back.
@@ -98,9 +116,10 @@ impl QueueSet {
             request.schema.no_accommodation.inc();
             return false;
         }
-        self.begin_execution(index, id);
-        self.next_robin = index + 1;
         self.last_dispatch = Some(readings);
+        let (total_work, max_seats) = (request.total_work, request.max_seats());
+        self.dequeue(index, 0, total_work, max_seats);
+        self.execute(index, id);
         true
     }
 
@@ -115,8 +134,8 @@ impl QueueSet {
             let Some(queue) = self.queues.get(*index) else { continue };
             let Some(oldest) = queue.waiting.front().and_then(|id| self.requests.get(*id)) else { continue };
             let start = queue.next_dispatch_r;
-            let in_progress = SeatSeconds::of(queue.seats_in_use as f64, ESTIMATED_SERVICE);
-            for (range, reading) in [(&mut bounds, start), (&mut discounted, start.minus(in_progress))] {
+            let discounted_start = start.minus(in_progress(queue));
+            for (range, reading) in [(&mut bounds, start), (&mut discounted, discounted_start)] {
                 *range = [range[0].min(reading), range[1].max(reading)];
             }
             let end = start.plus(oldest.total_work);
@@ -129,10 +148,9 @@ impl QueueSet {
         Some((index, LastDispatch { r: self.current_r, start, bounds, discounted }))
     }
 
-    fn begin_execution(&mut self, index: usize, id: RequestId) {
-        let Some(request) = self.requests.get(id) else { return };
-        let (total_work, waiting_seats) = (request.total_work, request.max_seats());
-        self.dequeue(index, 0, total_work, waiting_seats);
+    /// Begins the execution of a request that was taken out of its queue.
+    pub(super) fn execute(&mut self, index: usize, id: RequestId) {
+        self.next_robin = index + 1;
         let Some(request) = self.requests.get_mut(id) else { return };
         request.phase = Phase::Executing;
         request.started = self.synced;
@@ -142,7 +160,7 @@ impl QueueSet {
             request.estimate.final_seats = limit;
             request.estimate.additional_latency = request.final_work.time_at(limit as f64);
         }
-        let max_seats = request.max_seats();
+        let (max_seats, total_work) = (request.max_seats(), request.total_work);
         self.count_execution(max_seats);
         self.queued_seats_in_use += max_seats;
         if let Some(queue) = self.queues.get_mut(index) {
@@ -180,9 +198,16 @@ impl QueueSet {
     }
 
     /// Charges work beyond the estimate of a request: to its queue while that is active, otherwise to its flow. An idle
-    /// queue starts anew with its next request, which may be of another flow. `rate` and `active_queues` are the state
-    /// before the request ended.
-    pub(super) fn charge(&mut self, id: RequestId, index: usize, extra: SeatSeconds, rate: f64, active_queues: usize) {
+    /// queue starts anew with its next request, which may be of another flow. `seats` and `active_queues` are the usable
+    /// seats and the active queues before the request ended.
+    pub(super) fn charge(
+        &mut self,
+        id: RequestId,
+        index: usize,
+        extra: SeatSeconds,
+        seats: usize,
+        active_queues: usize,
+    ) {
         if extra == SeatSeconds::ZERO || !self.charges_actual_cost {
             return;
         }
@@ -190,7 +215,8 @@ impl QueueSet {
         let Some(queue) = self.queues.get_mut(index) else { return };
         let reading = if queue.is_active() { queue.next_dispatch_r } else { self.flows.charged_to(&request.flow) };
         let reading = reading.max(self.current_r);
-        let limit = self.current_r.plus(SeatSeconds::of(rate, MAX_CHARGED_TIME));
+        let active_queues = active_queues.max(1) as u64;
+        let limit = self.current_r.plus(SeatSeconds::of(seats as u64, MAX_CHARGED_TIME).divided_by(active_queues));
         let charged = extra.min(limit.saturating_minus(reading));
         if queue.is_active() {
             queue.next_dispatch_r = reading.plus(charged);
@@ -199,6 +225,6 @@ impl QueueSet {
         }
         // The level has given this work beside the work of its seats. Without this step, all queues would move away from
         // the progress meter, and a new flow would be preferred.
-        self.current_r = self.current_r.plus(charged.divided_by(active_queues.max(1) as u64));
+        self.current_r = self.current_r.plus(charged.divided_by(active_queues));
     }
 }

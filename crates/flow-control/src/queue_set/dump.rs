@@ -1,12 +1,10 @@
 //! The state of a queue set as plain data (upstream: `util/flowcontrol/debug`).
 
-use std::time::Duration;
-
 use pintle_value::Str;
 
 use super::requests::Request;
 use super::{Phase, QueueSet};
-use crate::{SeatSeconds, WorkEstimate};
+use crate::{Moment, SeatSeconds, WorkEstimate};
 
 /// The state of a queue set.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +48,9 @@ pub struct RequestDump {
     /// The user or the namespace, or empty.
     pub distinguisher: Str,
     /// The time of the arrival.
-    pub arrived: Duration,
+    pub arrived: Moment,
     /// The start of the execution; `None` if the request waits.
-    pub started: Option<Duration>,
+    pub started: Option<Moment>,
     /// The estimated work.
     pub estimate: WorkEstimate,
     /// The user and the target, as columns of the dump of requests.
@@ -69,7 +67,7 @@ impl QueueSet {
             arrived: request.arrived,
             started: (request.phase != Phase::Waiting).then_some(request.started),
             estimate: request.estimate,
-            details: request.details.clone(),
+            details: request.details.columns(),
         };
         let mut queues: Vec<_> = self
             .queues

@@ -2,47 +2,49 @@
 //! number of flows. A new flow replaces a flow without requests that was not used recently.
 
 use std::hash::BuildHasher;
-use std::time::Duration;
+use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use pintle_value::Str;
 
-use crate::SeatSeconds;
+use crate::metrics::SchemaSeries;
 use crate::shuffle_sharding::flow_hash;
+use crate::{Moment, SeatSeconds};
 
 /// The maximum number of flows of a priority level in its table.
 pub const MAX_FLOWS: usize = 1024;
 
 /// The use of seats by a flow.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct FlowUse {
-    /// The name of the flow's schema.
-    pub flow_schema: Str,
+    /// The schema of the flow.
+    pub schema: Arc<SchemaSeries>,
     /// The user or the namespace, or empty.
     pub distinguisher: Str,
     /// The number of requests that were executed.
     pub executed: u64,
     /// The number of requests that were rejected.
     pub rejected: u64,
-    /// The seat-seconds that the requests occupied by their estimates.
-    pub estimated: f64,
-    /// The seat-seconds that the requests have really taken.
-    pub actual: f64,
+    /// The work of the requests by their estimates.
+    pub estimated: SeatSeconds,
+    /// The work that the requests have really taken.
+    pub actual: SeatSeconds,
     /// The time of the latest request.
-    pub latest: Duration,
+    pub latest: Moment,
 }
 
 /// The flow of a request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum RequestFlow {
     /// A flow of the table.
     Listed(usize),
     /// A flow for which the table has no room, by its distinguisher.
-    Unlisted(Str),
+    Unlisted(Box<str>),
 }
 
 #[derive(Debug)]
 struct Flow {
+    /// The hash of upstream, which chooses the queues.
     hash: u64,
     usage: FlowUse,
     /// The number of requests of the flow in the queue set.
@@ -64,37 +66,44 @@ pub(super) struct FlowTable {
     next: usize,
 }
 
+/// The key of a flow in the table. A schema has the same series as long as the server runs.
+fn key(hasher: &DefaultHashBuilder, schema: &Arc<SchemaSeries>, distinguisher: &str) -> u64 {
+    hasher.hash_one((Arc::as_ptr(schema).addr(), distinguisher))
+}
+
 impl FlowTable {
-    /// Begins a request of a flow. Returns the flow and its hash. `hash` is computed from the names if it is `None`.
-    pub(super) fn begin(
-        &mut self,
-        flow_schema: &str,
-        distinguisher: &str,
-        hash: Option<u64>,
-        now: Duration,
-    ) -> (RequestFlow, u64) {
-        let key = self.hasher.hash_one((flow_schema, distinguisher));
-        let is_same = |flow: &Flow| flow.usage.distinguisher == distinguisher && flow.usage.flow_schema == flow_schema;
-        if let Some(&at) = self.index.find(key, |&at| self.flows.get(at).is_some_and(is_same))
-            && let Some(flow) = self.flows.get_mut(at)
+    /// Begins a request of a flow. Returns the flow and its hash.
+    pub(super) fn begin(&mut self, schema: &Arc<SchemaSeries>, distinguisher: &str, now: Moment) -> (RequestFlow, u64) {
+        let Self { flows, index, hasher, .. } = self;
+        let key_of_flow = key(hasher, schema, distinguisher);
+        let is_same =
+            |flow: &Flow| Arc::ptr_eq(&flow.usage.schema, schema) && flow.usage.distinguisher == distinguisher;
+        if let Some(&at) = index.find(key_of_flow, |&at| flows.get(at).is_some_and(is_same))
+            && let Some(flow) = flows.get_mut(at)
         {
             self.idle -= usize::from(flow.requests == 0);
             flow.requests += 1;
             flow.is_recent = true;
             flow.usage.latest = now;
-            return (RequestFlow::Listed(at), hash.unwrap_or(flow.hash));
+            return (RequestFlow::Listed(at), flow.hash);
         }
-        let hash = hash.unwrap_or_else(|| flow_hash(flow_schema, distinguisher));
+        let hash = flow_hash(&schema.name, distinguisher);
         let usage = FlowUse {
-            flow_schema: flow_schema.into(),
+            schema: schema.clone(),
             distinguisher: distinguisher.into(),
+            executed: 0,
+            rejected: 0,
+            estimated: SeatSeconds::ZERO,
+            actual: SeatSeconds::ZERO,
             latest: now,
-            ..FlowUse::default()
         };
         let flow = Flow { hash, usage, requests: 1, is_recent: true, charged_to: SeatSeconds::ZERO };
         let Some(at) = self.insert(flow) else { return (RequestFlow::Unlisted(distinguisher.into()), hash) };
         let Self { flows, index, hasher, .. } = self;
-        index.insert_unique(key, at, |&at| flows.get(at).map_or(0, |flow| key_of(hasher, flow)));
+        let rehash = |&at: &usize| {
+            flows.get(at).map_or(0, |flow: &Flow| key(hasher, &flow.usage.schema, &flow.usage.distinguisher))
+        };
+        index.insert_unique(key_of_flow, at, rehash);
         (RequestFlow::Listed(at), hash)
     }
 
@@ -113,7 +122,7 @@ impl FlowTable {
             self.next = (at + 1) % MAX_FLOWS;
             let old = self.flows.get_mut(at)?;
             if old.requests == 0 && !std::mem::take(&mut old.is_recent) {
-                let old_key = key_of(&self.hasher, old);
+                let old_key = key(&self.hasher, &old.usage.schema, &old.usage.distinguisher);
                 if let Ok(entry) = self.index.find_entry(old_key, |&other| other == at) {
                     entry.remove();
                 }
@@ -133,11 +142,12 @@ impl FlowTable {
         }
     }
 
+    fn get(&self, flow: &RequestFlow) -> Option<&Flow> {
+        if let RequestFlow::Listed(at) = flow { self.flows.get(*at) } else { None }
+    }
+
     fn get_mut(&mut self, flow: &RequestFlow) -> Option<&mut Flow> {
-        match flow {
-            RequestFlow::Listed(at) => self.flows.get_mut(*at),
-            RequestFlow::Unlisted(_) => None,
-        }
+        if let RequestFlow::Listed(at) = flow { self.flows.get_mut(*at) } else { None }
     }
 
     pub(super) fn usage_mut(&mut self, flow: &RequestFlow) -> Option<&mut FlowUse> {
@@ -153,10 +163,7 @@ impl FlowTable {
 
     /// The virtual time of a flow, which is zero unless the flow was charged.
     pub(super) fn charged_to(&self, flow: &RequestFlow) -> SeatSeconds {
-        match flow {
-            RequestFlow::Listed(at) => self.flows.get(*at).map_or(SeatSeconds::ZERO, |flow| flow.charged_to),
-            RequestFlow::Unlisted(_) => SeatSeconds::ZERO,
-        }
+        self.get(flow).map_or(SeatSeconds::ZERO, |flow| flow.charged_to)
     }
 
     /// Sets the virtual time of a flow.
@@ -178,21 +185,15 @@ impl FlowTable {
     }
 }
 
-fn key_of(hasher: &DefaultHashBuilder, flow: &Flow) -> u64 {
-    hasher.hash_one((flow.usage.flow_schema.as_str(), flow.usage.distinguisher.as_str()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn begin(table: &mut FlowTable, user: &str) -> RequestFlow {
-        table.begin("s", user, Some(7), Duration::ZERO).0
-    }
-
     #[test]
     fn the_table_is_bounded_and_keeps_flows_with_requests() {
         let mut table = FlowTable::default();
+        let schema = Arc::new(SchemaSeries::new("s"));
+        let begin = |table: &mut FlowTable, user: &str| table.begin(&schema, user, Moment::START).0;
         let held = begin(&mut table, "held");
         for user in 0..3 * MAX_FLOWS {
             let flow = begin(&mut table, &user.to_string());

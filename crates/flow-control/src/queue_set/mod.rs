@@ -1,5 +1,5 @@
 //! Fair queuing of the requests of a priority level (upstream: `fairqueuing/queueset`). A [`QueueSet`] is a state machine:
-//! its methods get the time, as a duration since any fixed moment, and never wait.
+//! its methods get the time and never wait.
 //!
 //! A progress meter R counts the seat-seconds that each active queue has been given. Each queue has a reading of R at
 //! which its next request is dispatched in the virtual world. The next request is the request that would end first there.
@@ -16,23 +16,21 @@ mod requests;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
 
 use crate::metrics::SchemaSeries;
-use crate::seat_seconds::nanoseconds;
-use crate::shuffle_sharding::{Dealer, MAX_HAND};
-use crate::{SeatSeconds, WorkEstimate};
+use crate::shuffle_sharding::Dealer;
+use crate::{Moment, RequestAttributes, RequestDetails, SeatSeconds, WorkEstimate};
 
 pub(crate) use dispatch::LastDispatch;
 pub use dump::{QueueDump, QueueSetDump, RequestDump};
-use flows::FlowTable;
+use flows::{FlowTable, RequestFlow};
 pub use flows::{FlowUse, MAX_FLOWS};
+use requests::{Details, Request, Requests};
 pub use requests::{Phase, RequestId};
-use requests::{Request, Requests};
 
-/// The time that a request is expected to take, as an initial guess.
-const ESTIMATED_SERVICE: Duration = Duration::from_millis(3);
+/// The time that a request is expected to take, as an initial guess, in nanoseconds.
+const ESTIMATED_SERVICE: i64 = 3_000_000;
 
 /// The response of a priority level to requests beyond its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +84,6 @@ pub struct Arrival<'r> {
     pub hash: Option<u64>,
     /// The estimated work.
     pub estimate: WorkEstimate,
-    /// The user and the target, as columns of the dump of requests.
-    pub details: Box<str>,
 }
 
 #[derive(Debug, Default)]
@@ -126,12 +122,12 @@ pub struct QueueSet {
     requests: Requests,
     flows: FlowTable,
     /// The requests that still occupy their seats, by the time at which they give them back.
-    lingering: BinaryHeap<Reverse<(Duration, RequestId)>>,
+    lingering: BinaryHeap<Reverse<(Moment, RequestId)>>,
     /// The requests whose execution has begun since the last call of `take_dispatched`.
     dispatched: Vec<RequestId>,
     current_r: SeatSeconds,
     /// The time up to which `current_r` is computed.
-    synced: Duration,
+    synced: Moment,
     /// The index of the queue at which the search for the next request begins.
     next_robin: usize,
     waiting: usize,
@@ -160,7 +156,7 @@ struct Totals {
 impl QueueSet {
     /// An empty queue set.
     #[must_use]
-    pub fn new(limit_response: LimitResponse, concurrency_limit: usize, now: Duration) -> Self {
+    pub fn new(limit_response: LimitResponse, concurrency_limit: usize, now: Moment) -> Self {
         let mut queue_set = Self {
             limit_response,
             charges_actual_cost: false,
@@ -198,7 +194,7 @@ impl QueueSet {
     }
 
     /// Changes the configuration. Requests that wait keep their queues.
-    pub fn configure(&mut self, now: Duration, limit_response: LimitResponse, concurrency_limit: usize) {
+    pub fn configure(&mut self, now: Moment, limit_response: LimitResponse, concurrency_limit: usize) {
         self.advance(now);
         // Queues beyond the configured number are removed when they are empty.
         if let LimitResponse::Queue { dealer, queue_length_limit } = limit_response {
@@ -214,124 +210,146 @@ impl QueueSet {
     ///
     /// # Errors
     /// The request is rejected.
-    pub fn start(&mut self, now: Duration, arrival: Arrival<'_>) -> Result<RequestId, RejectReason> {
+    pub fn start(&mut self, now: Moment, arrival: Arrival<'_>) -> Result<RequestId, RejectReason> {
         self.advance(now);
-        let Arrival { schema, distinguisher, hash, estimate, details } = arrival;
-        let (flow, hash) = self.flows.begin(&schema.name, distinguisher, hash, now);
-        let final_work = SeatSeconds::of(estimate.final_seats as f64, estimate.additional_latency);
+        let Arrival { schema, distinguisher, hash, estimate } = arrival;
+        let (flow, hash_of_names) = self.flows.begin(&schema, distinguisher, now);
+        let max_seats = estimate.seats_in_use();
+        let queue = match self.place_of(hash.unwrap_or(hash_of_names), max_seats) {
+            Ok(queue) => queue,
+            Err(reason) => {
+                self.count_rejected(&schema, &flow, reason);
+                self.flows.end(&flow);
+                return Err(reason);
+            }
+        };
+        let final_work = SeatSeconds::of(estimate.final_seats, estimate.additional_latency);
+        let total_work = SeatSeconds::of_nanoseconds(estimate.initial_seats, ESTIMATED_SERVICE).plus(final_work);
         self.arrived += 1;
-        let request = Request {
-            phase: Phase::Waiting,
+        let id = self.requests.insert(Request {
+            phase: if queue.is_none() { Phase::Executing } else { Phase::Waiting },
             schema,
             flow,
-            queue: None,
+            queue,
             estimate,
-            total_work: SeatSeconds::of(estimate.initial_seats as f64, ESTIMATED_SERVICE).plus(final_work),
+            total_work,
             final_work,
             arrived: now,
             arrival_r: self.current_r,
             started: now,
             sequence: self.arrived,
-            details,
-        };
-        let LimitResponse::Queue { dealer, queue_length_limit } = self.limit_response else {
-            if !self.accommodates(request.max_seats()) {
-                return Err(self.reject(request, RejectReason::ConcurrencyLimit));
-            }
-            self.count_execution(request.max_seats());
-            return Ok(self.requests.insert(Request { phase: Phase::Executing, ..request }));
-        };
-        let chosen = self.choose_queue(&dealer.deal(hash), dealer.hand_size());
-        if self.seats_in_use >= self.concurrency_limit
-            && self.queues.get(chosen).is_none_or(|queue| queue.waiting.len() >= queue_length_limit)
-        {
-            return Err(self.reject(request, RejectReason::QueueFull));
+            details: Details::Unknown,
+        });
+        match queue {
+            Some(index) => self.enter(index, id, total_work, max_seats),
+            None => self.count_execution(max_seats),
         }
-        let id = self.enqueue(request, chosen);
-        self.dispatch_as_much_as_possible();
         Ok(id)
     }
 
-    /// Chooses the queue of a hand with the least work. The rotation of hands removes the bias of flows whose hands
-    /// overlap.
-    fn choose_queue(&mut self, hand: &[usize; MAX_HAND], hand_size: usize) -> usize {
-        let hand = &hand[..hand_size];
-        let (before, after) = hand.split_at(self.enqueued % hand_size);
-        self.enqueued += 1;
-        let work = |index: &&usize| self.queues.get(**index).map_or(SeatSeconds::MAX, |queue| queue.waiting_work);
-        // The first of several minima is found.
-        after.iter().chain(before).min_by_key(work).copied().unwrap_or_default()
+    /// The queue for a request. `None` if the request is executed without a queue.
+    fn place_of(&mut self, hash: u64, max_seats: usize) -> Result<Option<usize>, RejectReason> {
+        let LimitResponse::Queue { dealer, queue_length_limit } = self.limit_response else {
+            return if self.accommodates(max_seats) { Ok(None) } else { Err(RejectReason::ConcurrencyLimit) };
+        };
+        let index = self.choose_queue(dealer, hash);
+        let length = self.queues.get(index).map_or(usize::MAX, |queue| queue.waiting.len());
+        if self.seats_in_use >= self.concurrency_limit && length >= queue_length_limit {
+            return Err(RejectReason::QueueFull);
+        }
+        Ok(Some(index))
     }
 
-    fn enqueue(&mut self, request: Request, index: usize) -> RequestId {
-        let charged_to = self.flows.charged_to(&request.flow);
-        let (max_seats, total_work) = (request.max_seats(), request.total_work);
-        let schema = request.schema.clone();
-        let id = self.requests.insert(Request { queue: Some(index), ..request });
-        let Some(queue) = self.queues.get_mut(index) else { return id };
+    /// Puts a request into its queue, and executes the requests that can be executed now.
+    fn enter(&mut self, index: usize, id: RequestId, total_work: SeatSeconds, max_seats: usize) {
+        let executes_now =
+            self.waiting == 0 && self.seats_in_use < self.concurrency_limit && self.accommodates(max_seats);
+        let Some(request) = self.requests.get(id) else { return };
+        let Some(queue) = self.queues.get_mut(index) else { return };
         if !queue.is_active() {
             queue.next_dispatch_r = self.current_r;
             self.active_queues += 1;
         }
-        queue.next_dispatch_r = queue.next_dispatch_r.max(charged_to);
+        queue.next_dispatch_r = queue.next_dispatch_r.max(self.flows.charged_to(&request.flow));
+        if queue.waiting.is_empty() {
+            queue.next_dispatch_r = queue.next_dispatch_r.max(self.current_r);
+        }
+        request.schema.queue_length.observe_bytes(queue.waiting.len() as u64 + 1);
+        if executes_now {
+            // Nothing else waits, so no other queue is a candidate.
+            self.last_dispatch = Some(LastDispatch::of_single_queue(self.current_r, queue));
+            self.execute(index, id);
+            return;
+        }
         if queue.waiting.is_empty() {
             let at = self.waiting_queues.partition_point(|waiting| *waiting < index);
             self.waiting_queues.insert(at, index);
         }
         queue.waiting.push_back(id);
         queue.waiting_work = queue.waiting_work.plus(total_work);
-        schema.queue_length.observe_bytes(queue.waiting.len() as u64);
         self.waiting += 1;
         self.seats_waiting += max_seats;
-        self.bound_next_dispatch(index);
-        id
+        self.dispatch_as_much_as_possible();
     }
 
-    fn reject(&mut self, request: Request, reason: RejectReason) -> RejectReason {
-        if let Some(usage) = self.flows.usage_mut(&request.flow) {
+    /// Chooses the queue of a hand with the least work. The rotation of hands removes the bias of flows whose hands
+    /// overlap.
+    fn choose_queue(&mut self, dealer: Dealer, hash: u64) -> usize {
+        let first = self.enqueued % dealer.hand_size();
+        self.enqueued += 1;
+        if self.waiting == 0 {
+            return dealer.card(hash, first);
+        }
+        let hand = dealer.deal(hash);
+        let (before, after) = hand[..dealer.hand_size()].split_at(first);
+        let work = |index: &&usize| self.queues.get(**index).map_or(SeatSeconds::MAX, |queue| queue.waiting_work);
+        // The first of several minima is found.
+        after.iter().chain(before).min_by_key(work).copied().unwrap_or_default()
+    }
+
+    fn count_rejected(&mut self, schema: &SchemaSeries, flow: &RequestFlow, reason: RejectReason) {
+        if let Some(usage) = self.flows.usage_mut(flow) {
             usage.rejected += 1;
         }
-        self.flows.end(&request.flow);
-        request.schema.rejected[reason as usize].inc();
+        schema.rejected[reason as usize].inc();
         self.totals.rejected += 1;
-        reason
     }
 
     /// Ends the execution of a request. It keeps its seats for its additional latency. `cost` is the work that the
     /// request has really taken, if it is known.
-    pub fn finish(&mut self, now: Duration, id: RequestId, cost: Option<SeatSeconds>) {
+    pub fn finish(&mut self, now: Moment, id: RequestId, cost: Option<SeatSeconds>) {
         self.advance(now);
-        let (rate, active_queues) = (self.virtual_time_rate(), self.active_queues);
+        let (seats, active_queues) = (self.usable_seats(), self.active_queues);
         let Some(request) = self.requests.get_mut(id).filter(|request| request.phase == Phase::Executing) else {
             return;
         };
         request.phase = Phase::Lingering;
-        let took = nanoseconds(now.saturating_sub(request.started));
-        let initial_seats = request.estimate.initial_seats as f64;
+        let took = now.nanoseconds_since(request.started) as i64;
+        let initial_seats = request.estimate.initial_seats;
         let estimated = SeatSeconds::of_nanoseconds(initial_seats, took).plus(request.final_work);
         let additional_latency = request.estimate.additional_latency;
         let queue = request.queue;
         if let Some(usage) = self.flows.usage_mut(&request.flow) {
             usage.executed += 1;
-            usage.estimated += estimated.as_f64();
-            usage.actual += cost.unwrap_or(estimated).as_f64();
+            usage.estimated = usage.estimated.plus(estimated);
+            usage.actual = usage.actual.plus(cost.unwrap_or(estimated));
         }
         self.executing -= 1;
         if let Some(index) = queue
             && let Some(queue) = self.queues.get_mut(index)
         {
             queue.executing -= 1;
-            let unused = SeatSeconds::of_nanoseconds(initial_seats, nanoseconds(ESTIMATED_SERVICE) - took);
+            let unused = SeatSeconds::of_nanoseconds(initial_seats, ESTIMATED_SERVICE - took);
             queue.next_dispatch_r = queue.next_dispatch_r.minus(unused);
             if !queue.is_active() {
                 self.active_queues -= 1;
             }
             self.bound_next_dispatch(index);
             let extra = cost.unwrap_or_default().saturating_minus(estimated);
-            self.charge(id, index, extra, rate, active_queues);
+            self.charge(id, index, extra, seats, active_queues);
         }
-        if additional_latency > Duration::ZERO {
-            self.lingering.push(Reverse((now.saturating_add(additional_latency), id)));
+        if !additional_latency.is_zero() {
+            self.lingering.push(Reverse((now.plus(additional_latency), id)));
         } else {
             self.release(id);
         }
@@ -340,11 +358,12 @@ impl QueueSet {
 
     /// Gives the seats of a request back. Removes its queue if there are too many.
     fn release(&mut self, id: RequestId) {
-        let Some(request) = self.requests.remove(id) else { return };
+        let Some(request) = self.requests.get(id) else { return };
         self.flows.end(&request.flow);
-        let max_seats = request.max_seats();
+        let (max_seats, queue) = (request.max_seats(), request.queue);
+        self.requests.discard(id);
         self.seats_in_use -= max_seats;
-        let Some(index) = request.queue else { return };
+        let Some(index) = queue else { return };
         let Some(queue) = self.queues.get_mut(index) else { return };
         queue.seats_in_use -= max_seats;
         self.queued_seats_in_use -= max_seats;
@@ -377,29 +396,30 @@ impl QueueSet {
 
     /// Removes a request that waits, because it has waited too long or its client has gone. Returns false if the request
     /// does not wait.
-    pub fn cancel(&mut self, now: Duration, id: RequestId) -> bool {
+    pub fn cancel(&mut self, now: Moment, id: RequestId) -> bool {
         self.advance(now);
-        if self.phase(id) != Some(Phase::Waiting) {
+        let Some(request) = self.requests.get(id).filter(|request| request.phase == Phase::Waiting) else {
             return false;
-        }
-        let Some(request) = self.requests.remove(id) else { return false };
+        };
+        let (sequence, total_work, max_seats) = (request.sequence, request.total_work, request.max_seats());
         if let Some(index) = request.queue
             && let Some(queue) = self.queues.get(index)
+            && let Ok(at) = queue.waiting.binary_search_by_key(&sequence, |id| self.sequence(*id))
         {
-            let sequence = |id: &RequestId| self.requests.get(*id).map_or(request.sequence, |other| other.sequence);
-            if let Ok(at) = queue.waiting.binary_search_by_key(&request.sequence, sequence) {
-                self.dequeue(index, at, request.total_work, request.max_seats());
-                if let Some(queue) = self.queues.get(index)
-                    && !queue.is_active()
-                {
-                    self.active_queues -= 1;
-                }
-                self.bound_next_dispatch(index);
-            }
+            self.dequeue(index, at, total_work, max_seats);
+            self.active_queues -= usize::from(self.queues.get(index).is_some_and(|queue| !queue.is_active()));
+            self.bound_next_dispatch(index);
         }
-        self.totals.cancelled += 1;
-        self.reject(request, RejectReason::TimeOut);
+        if let Some(request) = self.requests.remove(id) {
+            self.totals.cancelled += 1;
+            self.count_rejected(&request.schema, &request.flow, RejectReason::TimeOut);
+            self.flows.end(&request.flow);
+        }
         true
+    }
+
+    fn sequence(&self, id: RequestId) -> u64 {
+        self.requests.get(id).map_or(0, |request| request.sequence)
     }
 
     /// Takes a request out of its queue.
@@ -416,9 +436,23 @@ impl QueueSet {
         self.seats_waiting -= max_seats;
     }
 
+    /// Keeps the user and the target of a request for dumps, if the request waits.
+    pub(crate) fn describe_waiting(&mut self, id: RequestId, attributes: &RequestAttributes<'_>) {
+        if let Some(request) = self.requests.get_mut(id).filter(|request| request.phase == Phase::Waiting) {
+            request.details = Details::Text(attributes.columns());
+        }
+    }
+
+    /// Keeps a request for dumps.
+    pub(crate) fn describe(&mut self, id: RequestId, details: Weak<dyn RequestDetails>) {
+        if let Some(request) = self.requests.get_mut(id) {
+            request.details = Details::Request(details);
+        }
+    }
+
     /// The time at which the next request gives its seats back.
     #[must_use]
-    pub fn next_release(&self) -> Option<Duration> {
+    pub fn next_release(&self) -> Option<Moment> {
         self.lingering.peek().map(|Reverse((due, _))| *due)
     }
 

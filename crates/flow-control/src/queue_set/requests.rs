@@ -1,11 +1,11 @@
 //! The requests of a queue set, by their ids.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
 
 use super::flows::RequestFlow;
+use crate::matching::{RequestAttributes, RequestDetails};
 use crate::metrics::SchemaSeries;
-use crate::{SeatSeconds, WorkEstimate};
+use crate::{Moment, SeatSeconds, WorkEstimate};
 
 /// A request in a queue set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,21 +38,44 @@ pub(super) struct Request {
     pub(super) total_work: SeatSeconds,
     /// The estimated work after the execution.
     pub(super) final_work: SeatSeconds,
-    pub(super) arrived: Duration,
+    pub(super) arrived: Moment,
     /// The reading of the progress meter at the arrival.
     pub(super) arrival_r: SeatSeconds,
     /// The start of the execution.
-    pub(super) started: Duration,
+    pub(super) started: Moment,
     /// The number of requests before this request.
     pub(super) sequence: u64,
-    /// The user and the target, as columns of the dump of requests.
-    pub(super) details: Box<str>,
+    pub(super) details: Details,
+}
+
+/// The user and the target of a request, for dumps.
+#[derive(Debug, Default)]
+pub(super) enum Details {
+    #[default]
+    Unknown,
+    /// The columns of the dump.
+    Text(Box<str>),
+    /// The request, as long as it exists.
+    Request(Weak<dyn RequestDetails>),
+}
+
+impl Details {
+    /// The columns of the dump.
+    pub(super) fn columns(&self) -> Box<str> {
+        match self {
+            Details::Unknown => RequestAttributes::default().columns(),
+            Details::Text(text) => text.clone(),
+            Details::Request(request) => match request.upgrade() {
+                Some(request) => request.attributes().columns(),
+                None => RequestAttributes::default().columns(),
+            },
+        }
+    }
 }
 
 impl Request {
     pub(super) fn max_seats(&self) -> usize {
-        // A sum of all requests cannot overflow.
-        self.estimate.max_seats().min(u64::from(u32::MAX)) as usize
+        self.estimate.seats_in_use()
     }
 }
 
@@ -90,11 +113,18 @@ impl Requests {
     }
 
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Request> {
-        let place = self.places.get_mut(id.place).filter(|place| place.generation == id.generation)?;
-        let request = place.request.take()?;
-        place.generation += 1;
-        self.free.push(id.place);
-        Some(request)
+        let request = self.places.get_mut(id.place).filter(|place| place.generation == id.generation)?.request.take();
+        self.discard(id);
+        request
+    }
+
+    /// Removes a request without moving it.
+    pub(super) fn discard(&mut self, id: RequestId) {
+        if let Some(place) = self.places.get_mut(id.place).filter(|place| place.generation == id.generation) {
+            place.request = None;
+            place.generation += 1;
+            self.free.push(id.place);
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Request> {

@@ -1,10 +1,9 @@
 //! Tests of the queue set under a simulated clock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::*;
-
-const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn queue(queues: usize, hand_size: usize, queue_length_limit: usize) -> LimitResponse {
     LimitResponse::Queue { dealer: Dealer::new(queues, hand_size).expect("valid sizes"), queue_length_limit }
@@ -14,8 +13,8 @@ fn seats(initial_seats: u64, final_seats: u64, milliseconds: u64) -> WorkEstimat
     WorkEstimate { initial_seats, final_seats, additional_latency: Duration::from_millis(milliseconds) }
 }
 
-fn at(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
+fn at(milliseconds: u64) -> Moment {
+    Moment::from_nanoseconds(milliseconds * 1_000_000)
 }
 
 /// A queue set whose flows have the hash of their names, or the hash that is their name.
@@ -26,18 +25,12 @@ struct Subject {
 
 impl Subject {
     fn new(limit_response: LimitResponse, limit: usize) -> Self {
-        let queues = QueueSet::new(limit_response, limit, Duration::ZERO);
+        let queues = QueueSet::new(limit_response, limit, Moment::START);
         Self { queues, series: Arc::new(SchemaSeries::new("s")) }
     }
 
     fn start(&mut self, milliseconds: u64, flow: &str, estimate: WorkEstimate) -> Result<RequestId, RejectReason> {
-        let arrival = Arrival {
-            schema: self.series.clone(),
-            distinguisher: flow,
-            hash: flow.parse().ok(),
-            estimate,
-            details: "".into(),
-        };
+        let arrival = Arrival { schema: self.series.clone(), distinguisher: flow, hash: flow.parse().ok(), estimate };
         let result = self.queues.start(at(milliseconds), arrival);
         self.check_sums();
         result
@@ -253,14 +246,14 @@ fn the_progress_meter_is_set_back_before_it_overflows() {
     let mut queues = Subject::new(queue(2, 1, 10), 1000);
     queues.started(0, "0", seats(1000, 0, 0));
     let waiting = queues.started(1, "1", seats(1000, 0, 0));
-    let years = Duration::from_secs(10 * 365 * 24 * 3600);
-    queues.queues.advance(years / 2);
+    let year = 365 * 24 * 3600 * 1000;
+    queues.queues.advance(at(5 * year));
     let before = queues.queues.current_r();
-    queues.queues.advance(years);
+    queues.queues.advance(at(10 * year));
     // The readings of the requests are too old to be set back.
     assert_eq!(queues.queues.epoch_advances(), [1, 0]);
     assert!(queues.queues.current_r() < before);
-    assert!(queues.queues.cancel(years, waiting));
+    assert!(queues.queues.cancel(at(10 * year), waiting));
     queues.check_sums();
 }
 
@@ -314,7 +307,7 @@ fn random_requests_keep_the_sums() {
             }
             5..9 if !requests.is_empty() => {
                 let id = requests.swap_remove(next(requests.len() as u64) as usize);
-                let cost = SeatSeconds::of(next(100) as f64, MILLISECOND);
+                let cost = SeatSeconds::of_nanoseconds(next(100), 1_000_000);
                 match queues.queues.phase(id) {
                     Some(Phase::Executing) => queues.queues.finish(at(now), id, Some(cost)),
                     _ => drop(queues.queues.cancel(at(now), id)),

@@ -43,6 +43,11 @@ impl WorkEstimate {
     pub fn max_seats(&self) -> u64 {
         self.initial_seats.max(self.final_seats)
     }
+
+    /// The seats of the request in a sum of all requests, which cannot overflow.
+    pub(crate) fn seats_in_use(&self) -> usize {
+        self.max_seats().min(u64::from(u32::MAX)) as usize
+    }
 }
 
 /// The minimum number of seats of any request.

@@ -19,7 +19,7 @@ pub fn mutating_estimate(watches: u64, max_seats: u64) -> WorkEstimate {
         return WorkEstimate::default();
     }
     let seats = watches.div_ceil(WATCHES_PER_SEAT);
-    let work = SeatSeconds::of(seats as f64, TIME_OF_EVENT);
+    let work = SeatSeconds::of(seats, TIME_OF_EVENT);
     // A request that is narrow and long blocks fewer seats before it begins than a wide and short request.
     let final_seats = seats.min(limit_seats(max_seats, MAXIMUM_MUTATING_SEATS));
     WorkEstimate { final_seats, additional_latency: work.time_at(final_seats as f64), ..WorkEstimate::default() }
