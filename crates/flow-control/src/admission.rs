@@ -1,5 +1,5 @@
-//! Requests from their classification to their end: a request waits for its seats, holds them as an [`Execution`], and
-//! gives them back when that is dropped.
+//! Requests from their classification to their end. A request waits for its seats and holds them as an [`Execution`].
+//! Dropping that gives them back.
 
 use std::fmt;
 use std::future::Future;
@@ -23,6 +23,8 @@ use crate::{Moment, SeatSeconds};
 
 /// The maximum time that a request waits.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+/// The maximum work of one charge, in seat-seconds. A sum of charges cannot overflow.
+const MAX_CHARGE: f64 = 1e6;
 /// A request waits for at most this part of its time.
 const PART_OF_TIMEOUT: u32 = 4;
 
@@ -320,7 +322,8 @@ impl Execution {
     /// Adds work that the request has really taken, in seat-seconds. Work beyond the estimate delays later requests of
     /// the flow.
     pub fn charge(&self, seat_seconds: f64) {
-        self.cost.fetch_add(SeatSeconds::from_f64(seat_seconds).units(), Ordering::Relaxed);
+        let work = SeatSeconds::from_f64(seat_seconds.min(MAX_CHARGE));
+        self.cost.fetch_add(work.units(), Ordering::Relaxed);
     }
 
     /// Shows the user and the target of a request in dumps. A request that has waited is known without this.

@@ -272,11 +272,16 @@ fn digest(
         let limits = spec.seat_limits(options.server_concurrency_limit, shares);
         let new = || Arc::new(Level::new(&spec, limits, options.charges_actual_cost, shared.schedule.clone(), now));
         let level = old.get(&spec.name).map_or_else(new, |old| old.level.clone());
-        level.update(now, |state| {
+        let is_useless = level.update(now, |state| {
             state.limits = limits;
             state.limit_response = spec.limit_response;
             state.is_quiescing = quiescing.contains(&spec.name);
+            state.is_useless()
         });
+        // Its last request may have ended before the level was told.
+        if is_useless {
+            shared.drained.notify_one();
+        }
         ConfiguredLevel { spec, level }
     };
     let catch_all = level(catch_all);

@@ -1,12 +1,15 @@
 //! The texts of `/debug/api_priority_and_fairness` (upstream: `apf_controller_debug.go`): tables whose columns end with
 //! commas.
 
-use pintle_value::time::Duration as GoDuration;
-use pintle_value::time::Time;
+use std::cmp::Reverse;
+
+use pintle_value::Str;
+use pintle_value::time::{Duration as GoDuration, Time};
 
 use crate::Moment;
 use crate::controller::{FlowController, Shared};
-use crate::queue_set::{FlowUse, RequestDump};
+use crate::level::Level;
+use crate::queue_set::{FlowUse, QueueSetDump, RequestDump};
 use crate::seat_seconds::nanoseconds;
 
 /// The minimum width of a column.
@@ -30,6 +33,15 @@ const REQUEST_COLUMNS: [&str; 10] = [
 const DETAIL_COLUMNS: &str = "UserName,\tVerb,\tAPIPath,\tNamespace,\tName,\tAPIVersion,\tResource,\tSubResource";
 
 impl FlowController {
+    /// The present state of a level.
+    fn dump(&self, level: &Level) -> QueueSetDump {
+        let now = self.shared().now();
+        level.update(now, |state| {
+            state.queues.advance(now);
+            state.queues.dump()
+        })
+    }
+
     /// The text of `dump_priority_levels`: a line for each level.
     #[must_use]
     pub fn dump_priority_levels(&self) -> String {
@@ -46,8 +58,9 @@ impl FlowController {
             "CancelledRequests",
         ]);
         for level in self.levels() {
-            let (dump, is_idle, is_quiescing) =
-                level.read(|state| (state.queues.dump(), state.queues.is_idle(), state.is_quiescing));
+            let dump = self.dump(&level);
+            let is_idle = dump.waiting == 0 && dump.executing == 0;
+            let is_quiescing = level.read(|state| state.is_quiescing);
             let active = dump.queues.iter().filter(|queue| !queue.waiting.is_empty()).count();
             table.add([
                 level.name.to_string(),
@@ -81,7 +94,7 @@ impl FlowController {
             "TotalWorkSum",
         ]);
         for level in self.levels() {
-            let dump = level.read(|state| state.queues.dump());
+            let dump = self.dump(&level);
             for (index, queue) in dump.queues.iter().enumerate() {
                 let initial: u64 = queue.waiting.iter().map(|request| request.estimate.initial_seats).sum();
                 let max: u64 = queue.waiting.iter().map(|request| request.estimate.max_seats()).sum();
@@ -111,7 +124,7 @@ impl FlowController {
         }
         let mut table = Table::new(&headers);
         for level in self.levels() {
-            let dump = level.read(|state| state.queues.dump());
+            let dump = self.dump(&level);
             let mut add = |queue: Option<usize>, place: Option<usize>, request: &RequestDump| {
                 let index = |index: Option<usize>| index.map_or("-1".to_owned(), |index| index.to_string());
                 let mut cells = vec![level.name.to_string()];
@@ -146,17 +159,14 @@ impl FlowController {
             "ActualSeatSeconds",
             "LatestRequest",
         ]);
-        let levels = self.levels();
-        let flows = |level| crate::level::Level::read(level, |state| state.queues.flow_uses().cloned().collect());
-        let mut all: Vec<(&str, FlowUse)> = Vec::new();
-        for level in &levels {
-            let flows: Vec<FlowUse> = flows(level);
-            all.extend(flows.into_iter().map(|flow| (level.name.as_str(), flow)));
+        let mut flows: Vec<(Str, FlowUse)> = Vec::new();
+        for level in self.levels() {
+            level.read(|state| flows.extend(state.queues.flow_uses().map(|flow| (level.name.clone(), flow.clone()))));
         }
-        all.sort_by(|(_, one), (_, other)| other.actual.cmp(&one.actual));
-        for (level, flow) in all {
+        flows.sort_by_key(|(_, flow)| Reverse(flow.actual));
+        for (level, flow) in flows {
             table.add([
-                level.to_owned(),
+                level.to_string(),
                 flow.schema.name.to_string(),
                 flow.distinguisher.to_string(),
                 flow.executed.to_string(),
@@ -192,8 +202,8 @@ fn wall_time(shared: &Shared, now: Moment) -> String {
     Time { seconds, nanos: time.subsec_nanos() }.rfc3339_nano()
 }
 
-/// A table as Go's `text/tabwriter` aligns it: each cell but the last of a row ends with a comma, and is as wide as its
-/// column.
+/// A table as Go's `text/tabwriter` aligns it. Each cell is as wide as its column. Each cell but the last of a row ends
+/// with a comma.
 struct Table {
     rows: Vec<Vec<String>>,
 }

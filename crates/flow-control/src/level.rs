@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use hashbrown::HashMap;
-use pintle_locks::Mutex;
+use pintle_locks::{Mutex, MutexGuard};
 use pintle_value::Str;
 use tokio::sync::Notify;
 
@@ -101,14 +101,24 @@ impl Level {
     pub(crate) fn update<T>(&self, now: Moment, operation: impl FnOnce(&mut LevelState) -> T) -> T {
         let mut state = self.state.lock();
         let result = operation(&mut state);
-        let wakers = state.settle(now);
-        let due = if state.queues.waiting() > 0 { state.queues.next_release() } else { None };
+        state.record(now);
+        if state.queues.waiting() > 0 || !state.wakers.is_empty() {
+            self.wake(state);
+        }
+        result
+    }
+
+    /// Wakes the requests that were dispatched, and schedules the next release of seats.
+    #[inline(never)]
+    fn wake(&self, mut state: MutexGuard<'_, LevelState>) {
+        let LevelState { queues, wakers, .. } = &mut *state;
+        let dispatched: Vec<_> = queues.take_dispatched().filter_map(|id| wakers.remove(&id)).collect();
+        let due = if queues.waiting() > 0 { queues.next_release() } else { None };
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        dispatched.into_iter().for_each(Waker::wake);
         if let Some(due) = due {
             self.schedule.bring_forward(due);
         }
-        result
     }
 
     /// Reads the state.
@@ -128,18 +138,16 @@ impl Level {
 }
 
 impl LevelState {
-    /// Records the state in the gauges. Returns the wakers of the requests that were dispatched.
-    fn settle(&mut self, now: Moment) -> Vec<Waker> {
+    /// Records the state in the gauges.
+    fn record(&mut self, now: Moment) {
         let Self { queues, gauges, wakers, .. } = self;
         gauges.waiting.set(queues.waiting(), now);
         gauges.executing.set(queues.executing(), now);
         gauges.seats.set(queues.seats_in_use(), now);
         gauges.demand.set(queues.seat_demand(), now);
-        let dispatched = queues.take_dispatched();
         if wakers.is_empty() {
-            return Vec::new();
+            queues.clear_dispatched();
         }
-        dispatched.filter_map(|id| wakers.remove(&id)).collect()
     }
 
     /// Sets the limit of seats and the limit response.

@@ -220,7 +220,7 @@ fn path_matches(path: &str, url: &str) -> bool {
 /// The flow schemas by their subjects.
 #[derive(Debug, Default)]
 pub(crate) struct MatchIndex {
-    everybody: SubjectRules,
+    everybody: Option<SubjectRules>,
     users: ByName<SubjectRules>,
     groups: ByName<SubjectRules>,
     /// By namespace.
@@ -248,7 +248,7 @@ impl MatchIndex {
 
     fn of_subject(&mut self, subject: &Subject) -> &mut SubjectRules {
         match subject {
-            Subject::User(name) | Subject::Group(name) if name == "*" => &mut self.everybody,
+            Subject::User(name) | Subject::Group(name) if name == "*" => self.everybody.get_or_insert_default(),
             Subject::User(name) => self.users.get_or_insert(name),
             Subject::Group(name) => self.groups.get_or_insert(name),
             Subject::ServiceAccount { namespace, name } if name == "*" => {
@@ -262,7 +262,7 @@ impl MatchIndex {
 
     /// The place of the first schema that matches a request.
     pub(crate) fn find(&self, request: &RequestAttributes<'_>) -> Option<usize> {
-        let mut best = self.everybody.find(request, usize::MAX);
+        let mut best = self.everybody.as_ref().map_or(usize::MAX, |rules| rules.find(request, usize::MAX));
         if let Some(rules) = self.users.get(request.user) {
             best = rules.find(request, best);
         }

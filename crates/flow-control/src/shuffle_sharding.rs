@@ -53,33 +53,20 @@ impl Dealer {
 
     /// Deals the hand of a hash: different numbers below the number of queues. The rest of the array is zero.
     #[must_use]
-    pub fn deal(self, hash: u64) -> [usize; MAX_HAND] {
-        let digits = self.digits(hash, self.hand);
-        let mut hand = [0; MAX_HAND];
-        (0..self.hand).for_each(|at| hand[at] = card(&digits, at));
-        hand
-    }
-
-    /// Deals one card of the hand of a hash.
-    pub(crate) fn card(self, hash: u64, at: usize) -> usize {
-        card(&self.digits(hash, at + 1), at)
-    }
-
-    /// The digits of the hash that choose the cards, each among the cards that the cards before have left.
-    fn digits(self, mut hash: u64, count: usize) -> [usize; MAX_HAND] {
+    pub fn deal(self, mut hash: u64) -> [usize; MAX_HAND] {
+        // A digit of the hash chooses a card among the cards that the cards before have left.
         let mut digits = [0; MAX_HAND];
-        for (at, digit) in digits.iter_mut().enumerate().take(count) {
+        for (at, digit) in digits.iter_mut().enumerate().take(self.hand) {
             let left = (self.deck - at) as u64;
             *digit = (hash % left) as usize;
             hash /= left;
         }
-        digits
+        let mut hand = digits;
+        for (at, card) in hand.iter_mut().enumerate().take(self.hand) {
+            digits[..at].iter().rev().for_each(|before| *card += usize::from(*card >= *before));
+        }
+        hand
     }
-}
-
-/// The card of a digit. The digit counts the cards that are left.
-fn card(digits: &[usize; MAX_HAND], at: usize) -> usize {
-    digits[..at].iter().rev().fold(digits[at], |card, before| card + usize::from(card >= *before))
 }
 
 /// The hash of a flow, from the names of its schema and its distinguisher.
@@ -108,6 +95,21 @@ mod tests {
         check(5, 6, "handSize 6 is greater than deckSize 5");
         check(MAX_DECK + 1, 1, "deckSize 67108865 is impractically large");
         check(1024, 7, "required entropy bits of deckSize 1024 and handSize 7 is greater than 60");
+    }
+
+    #[test]
+    fn hashes_and_hands_are_those_of_upstream() {
+        let check = |schema: &str, user: &str, hash: u64, hands: [&[usize]; 3]| {
+            assert_eq!(flow_hash(schema, user), hash);
+            for ((deck, size), hand) in [(128, 6), (16, 4), (7, 7)].into_iter().zip(hands) {
+                let dealer = Dealer::new(deck, size).expect("valid sizes");
+                assert_eq!(&dealer.deal(hash)[..size], hand);
+            }
+        };
+        let hands: [&[usize]; 3] = [&[55, 62, 126, 125, 105, 1], &[7, 14, 0, 3], &[5, 0, 1, 3, 4, 6, 2]];
+        check("global-default", "alice", 17_644_606_172_554_983_095, hands);
+        let hands: [&[usize]; 3] = [&[40, 98, 19, 93, 75, 70], &[8, 3, 4, 15], &[6, 2, 4, 5, 0, 1, 3]];
+        check("s", "", 708_724_544_354_296_616, hands);
     }
 
     #[test]

@@ -202,6 +202,47 @@ async fn waiting_requests_get_the_seats_of_requests_that_linger() {
     running.abort();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_requests_at_once_are_all_executed() {
+    let controller = controller(6);
+    let level = level("l", 100, 0, r#"{"type":"Queue","queuing":{"queues":4,"handSize":2,"queueLengthLimit":1000}}"#);
+    controller.configure(&[schema("s", "l", "jane")], &[level]);
+    let running = tokio::spawn({
+        let controller = controller.clone();
+        async move { controller.run().await }
+    });
+    let latency = Duration::from_millis(1);
+    let clients = (0..50).map(|client| {
+        let controller = controller.clone();
+        let estimate =
+            WorkEstimate { initial_seats: 1 + client % 3, final_seats: client % 2, additional_latency: latency };
+        tokio::spawn(async move {
+            for round in 0..20 {
+                let admission = admit(&controller, "jane", estimate, Duration::from_secs(60));
+                if (client + round) % 5 == 0 {
+                    // A client that goes away at once.
+                    let _ = tokio::time::timeout(Duration::from_micros(100), admission).await;
+                    continue;
+                }
+                let execution = admission.await.expect("the request is not rejected");
+                tokio::task::yield_now().await;
+                drop(execution);
+            }
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        client.await.expect("a client");
+    }
+    let seats =
+        || controller.levels().iter().map(|level| level.read(|state| state.queues.seats_in_use())).sum::<usize>();
+    while seats() > 0 {
+        sleep(latency).await;
+        controller.advance();
+    }
+    assert!(row(&controller, "l").starts_with("l,0,true,false,0,0,"), "{}", row(&controller, "l"));
+    running.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_is_estimated_by_verb() {
     let controller = controller(600);

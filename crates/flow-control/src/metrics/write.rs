@@ -1,6 +1,7 @@
 //! Writes the metrics, under upstream's names, labels and help texts. Metrics that upstream hides because they are
 //! deprecated are left out.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -140,7 +141,7 @@ fn write_last_dispatch(name: &str, queues: &QueueSet, out: &mut Exposition) {
 /// Writes the use of seats of the flows of a level that have taken most. Upstream has no such metric.
 fn write_flows(name: &str, queues: &QueueSet, out: &mut Exposition) {
     let mut flows: Vec<&FlowUse> = queues.flow_uses().filter(|flow| flow.executed > 0).collect();
-    flows.sort_unstable_by(|one, other| other.actual.cmp(&one.actual));
+    flows.sort_unstable_by_key(|flow| Reverse(flow.actual));
     let help = "Seat-seconds that the flow has taken, for the flows of each priority level that have taken most.";
     for flow in flows.into_iter().take(SHOWN_FLOWS) {
         let labels =

@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use pintle_value::Str;
 
 use crate::metrics::SchemaSeries;
-use crate::shuffle_sharding::flow_hash;
+use crate::shuffle_sharding::{Dealer, MAX_HAND, flow_hash};
 use crate::{Moment, SeatSeconds};
 
 /// The maximum number of flows of a priority level in its table.
@@ -51,8 +51,18 @@ struct Flow {
     requests: usize,
     /// True if a request has begun since the last search for a flow to replace.
     is_recent: bool,
+    /// The queues of the flow, as of the last request.
+    hand: Option<Hand>,
     /// The reading of the progress meter up to which the flow has taken more than its requests were estimated.
     charged_to: SeatSeconds,
+}
+
+/// The cards of a hash.
+#[derive(Debug)]
+struct Hand {
+    dealer: Dealer,
+    hash: u64,
+    cards: [usize; MAX_HAND],
 }
 
 #[derive(Debug, Default)]
@@ -97,7 +107,7 @@ impl FlowTable {
             actual: SeatSeconds::ZERO,
             latest: now,
         };
-        let flow = Flow { hash, usage, requests: 1, is_recent: true, charged_to: SeatSeconds::ZERO };
+        let flow = Flow { hash, usage, requests: 1, is_recent: true, hand: None, charged_to: SeatSeconds::ZERO };
         let Some(at) = self.insert(flow) else { return (RequestFlow::Unlisted(distinguisher.into()), hash) };
         let Self { flows, index, hasher, .. } = self;
         let rehash = |&at: &usize| {
@@ -159,6 +169,13 @@ impl FlowTable {
             RequestFlow::Listed(at) => self.flows.get(*at).map_or("", |flow| &flow.usage.distinguisher),
             RequestFlow::Unlisted(distinguisher) => distinguisher,
         }
+    }
+
+    /// A card of the hand of a flow.
+    pub(super) fn card(&mut self, flow: &RequestFlow, dealer: Dealer, hash: u64, at: usize) -> usize {
+        let Some(flow) = self.get_mut(flow) else { return dealer.deal(hash)[at] };
+        let hand = flow.hand.take().filter(|hand| (hand.dealer, hand.hash) == (dealer, hash));
+        flow.hand.insert(hand.unwrap_or_else(|| Hand { dealer, hash, cards: dealer.deal(hash) })).cards[at]
     }
 
     /// The virtual time of a flow, which is zero unless the flow was charged.

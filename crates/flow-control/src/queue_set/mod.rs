@@ -215,7 +215,7 @@ impl QueueSet {
         let Arrival { schema, distinguisher, hash, estimate } = arrival;
         let (flow, hash_of_names) = self.flows.begin(&schema, distinguisher, now);
         let max_seats = estimate.seats_in_use();
-        let queue = match self.place_of(hash.unwrap_or(hash_of_names), max_seats) {
+        let queue = match self.place_of(&flow, hash.unwrap_or(hash_of_names), max_seats) {
             Ok(queue) => queue,
             Err(reason) => {
                 self.count_rejected(&schema, &flow, reason);
@@ -248,11 +248,11 @@ impl QueueSet {
     }
 
     /// The queue for a request. `None` if the request is executed without a queue.
-    fn place_of(&mut self, hash: u64, max_seats: usize) -> Result<Option<usize>, RejectReason> {
+    fn place_of(&mut self, flow: &RequestFlow, hash: u64, max_seats: usize) -> Result<Option<usize>, RejectReason> {
         let LimitResponse::Queue { dealer, queue_length_limit } = self.limit_response else {
             return if self.accommodates(max_seats) { Ok(None) } else { Err(RejectReason::ConcurrencyLimit) };
         };
-        let index = self.choose_queue(dealer, hash);
+        let index = self.choose_queue(flow, dealer, hash);
         let length = self.queues.get(index).map_or(usize::MAX, |queue| queue.waiting.len());
         if self.seats_in_use >= self.concurrency_limit && length >= queue_length_limit {
             return Err(RejectReason::QueueFull);
@@ -294,11 +294,11 @@ impl QueueSet {
 
     /// Chooses the queue of a hand with the least work. The rotation of hands removes the bias of flows whose hands
     /// overlap.
-    fn choose_queue(&mut self, dealer: Dealer, hash: u64) -> usize {
+    fn choose_queue(&mut self, flow: &RequestFlow, dealer: Dealer, hash: u64) -> usize {
         let first = self.enqueued % dealer.hand_size();
         self.enqueued += 1;
         if self.waiting == 0 {
-            return dealer.card(hash, first);
+            return self.flows.card(flow, dealer, hash, first);
         }
         let hand = dealer.deal(hash);
         let (before, after) = hand[..dealer.hand_size()].split_at(first);
@@ -459,6 +459,11 @@ impl QueueSet {
     /// Takes the requests whose execution has begun since the last call, in their order.
     pub fn take_dispatched(&mut self) -> std::vec::Drain<'_, RequestId> {
         self.dispatched.drain(..)
+    }
+
+    /// Forgets the requests whose execution has begun.
+    pub(crate) fn clear_dispatched(&mut self) {
+        self.dispatched.clear();
     }
 
     /// The phase of a request; `None` if it has ended.
