@@ -31,6 +31,7 @@ use crate::request::audit::RequestAudit;
 use crate::request::audit_id::audit_id;
 use crate::request::body_budget::{HeldBody, TooManyBytes};
 use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
+use crate::request::flow::Flow;
 use crate::request::in_flight::InFlightRequest;
 use crate::request::info::RequestInfo;
 use crate::request::negotiate::EndpointRestrictions;
@@ -90,6 +91,8 @@ pub(crate) struct RequestContext {
     pub(crate) audit_id: OnceLock<HeaderValue>,
     /// The audit of the request; `None` if it has no events.
     pub(crate) audit: Option<Arc<RequestAudit>>,
+    /// The flow of the request; `None` if flow control has not classified it.
+    pub(crate) flow: Option<Arc<Flow>>,
     pub(crate) recorder: Recorder,
     /// The request's objects that were already converted to other versions.
     pub(crate) conversions: Arc<MemoizedConversions>,

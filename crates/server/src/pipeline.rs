@@ -1,8 +1,9 @@
-//! The handler chain of every request: CORS -> request info -> deadline -> authentication -> impersonation -> requests
-//! in flight -> authorization -> handler -> response. Errors become a `Status` in one place.
+//! The handler chain of every request: CORS -> request info -> deadline -> authentication -> impersonation -> flow
+//! control or requests in flight -> authorization -> handler -> response. Errors become a `Status` in one place.
 
 mod admit;
 mod answer;
+mod flow_control;
 mod request_end;
 
 use std::pin::pin;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use http::header::{CACHE_CONTROL, HeaderValue, WARNING};
 use http::{HeaderMap, Method, StatusCode, Version};
 use hyper::body::Incoming;
+use pintle_flow_control::FlowControlOptions;
 
 use self::admit::{Arrival, Sender};
 use self::answer::{Answer, answer};
@@ -40,6 +42,11 @@ pub struct RequestLimits {
     /// Maximum number of bytes of request bodies that are held at the same time; further bodies are refused. It should
     /// be several times the maximum of one body, which is 3 MiB.
     pub max_body_bytes_in_flight: usize,
+    /// True if priority levels share the sum of both maximums (`--enable-priority-and-fairness`). Then requests wait in
+    /// queues, and the two maximums do not apply themselves.
+    pub priority_and_fairness: bool,
+    /// True if work beyond the estimates delays later requests of the same flow (`--flow-control-actual-cost`).
+    pub charges_actual_cost: bool,
 }
 
 impl Default for RequestLimits {
@@ -50,6 +57,8 @@ impl Default for RequestLimits {
             max_requests_in_flight: 400,
             max_mutating_requests_in_flight: 200,
             max_body_bytes_in_flight: Self::body_bytes_in_flight(None),
+            priority_and_fairness: true,
+            charges_actual_cost: true,
         }
     }
 }
@@ -60,6 +69,14 @@ impl RequestLimits {
     #[must_use]
     pub fn body_bytes_in_flight(memory_limit: Option<u64>) -> usize {
         body_budget::default_limit(memory_limit)
+    }
+
+    /// The options of flow control; `None` if it is off.
+    pub(crate) fn flow_control(&self) -> Option<FlowControlOptions> {
+        self.priority_and_fairness.then(|| FlowControlOptions {
+            server_concurrency_limit: self.max_requests_in_flight.saturating_add(self.max_mutating_requests_in_flight),
+            charges_actual_cost: self.charges_actual_cost,
+        })
     }
 }
 
@@ -112,6 +129,9 @@ pub(crate) async fn handle(
     // As in upstream, clients without credentials do not keep HTTP/2 connections, which are prone to abuse.
     let is_last = sender.is_unauthenticated && arrival.cluster.settings.limits_unauthenticated_http2;
     let request = arrival.into_context(sender, in_flight, body, chain.observers.parts());
+    if let Some(flow) = &request.flow {
+        flow.describe(&request);
+    }
     let unanswered = Unanswered::new(&request, &chain.observers);
     let mut answer = pin!(answer(&request, chain, refusal)).await;
     if is_last {
@@ -134,6 +154,9 @@ fn complete(request: &RequestContext, origin: Option<HeaderValue>, response: &mu
         response.extensions_mut().insert(ResponseDeadline(deadline));
     }
     set_common_headers(request.audit_id().clone(), origin, response);
+    if let Some(flow) = &request.flow {
+        flow.set_headers(response.headers_mut());
+    }
     for warning in request.recorder.headers() {
         response.headers_mut().append(WARNING, warning);
     }

@@ -30,7 +30,7 @@ use crate::cluster::flags::Flags;
 use crate::cluster::{
     AggregationOptions, Cluster, Component, Indexers, KubeletOptions, Lifecycle, Limits, MemoryBudget, Outbound,
     OverrideStorage, RECORD_PREFIXES, ServedKinds, ServiceAccountConfig, Settings, StorageMetrics, StorageOverride,
-    Stores, TreeEncoder, start_memory_task,
+    Stores, TreeEncoder, start_flow_control, start_memory_task,
 };
 use crate::controllers::{ControllerOptions, RunningControllers, start_crds};
 use crate::egress::EgressSelector;
@@ -262,8 +262,9 @@ impl ApiServer {
             Lifecycle::new(config.recovery, running.election.clone(), storage_versions),
             config.clock,
         );
-        let cluster = Arc::new(cluster.with_audit(config.audit));
+        let cluster = Arc::new(cluster.with_audit(config.audit).with_flow_control(config.limits.flow_control()));
         start_memory_task(&cluster);
+        start_flow_control(&cluster);
         let webhooks = AdmissionWebhooks::load(&cluster, &plugins).map_err(|(name, error)| {
             ClusterError::Admission(ConfigurationError::UnreadablePlugin { name, error: error.to_string() })
         })?;

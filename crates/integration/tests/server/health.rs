@@ -29,6 +29,7 @@ const CHECKS: &[(&str, bool)] = &[
     ("poststarthook/start-apiserver-admission-initializer", false),
     ("poststarthook/generic-apiserver-start-informers", false),
     ("poststarthook/priority-and-fairness-config-consumer", false),
+    ("poststarthook/priority-and-fairness-filter", false),
     ("poststarthook/start-apiextensions-informers", false),
     ("poststarthook/start-apiextensions-controllers", false),
     ("poststarthook/crd-informer-synced", false),

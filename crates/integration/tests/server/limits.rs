@@ -64,7 +64,11 @@ fn a_body_that_does_not_arrive_in_time_is_answered_with_a_timeout() {
 #[test]
 fn requests_beyond_the_limit_are_refused_except_those_of_administrators() {
     run(async {
-        let limits = RequestLimits { max_mutating_requests_in_flight: 1, ..RequestLimits::default() };
+        let limits = RequestLimits {
+            max_mutating_requests_in_flight: 1,
+            priority_and_fairness: false,
+            ..RequestLimits::default()
+        };
         let access = AccessOptions { tokens: Some("secret,user,1".to_owned()), ..AccessOptions::default() };
         let cluster = Cluster::with_options(Options { limits, access, ..Options::default() }).await;
         let create = async |name: &str| {

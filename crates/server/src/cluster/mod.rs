@@ -6,6 +6,7 @@ mod contended_keys;
 pub(crate) mod conversion_cache;
 mod corrupt;
 pub(crate) mod flags;
+mod flow_control;
 mod followed;
 mod front_proxy;
 mod indexers;
@@ -38,6 +39,7 @@ use pintle_auth::node::NodeAuthorizer;
 use pintle_auth::rbac::RbacIndex;
 use pintle_cache::WatchCache;
 use pintle_catalog::ResourceFacts;
+use pintle_flow_control::FlowControlOptions;
 use pintle_gates::Gates;
 use pintle_locks::{Mutex, RwLock};
 use pintle_registry::{ApiError, GroupResource, Registry, Resource, StrategyContext};
@@ -51,6 +53,7 @@ pub(crate) use self::aggregation::{
     ApiService, RemoteApi, RemoteDiscovery, RemoteOpenApi, RemoteV2, RemoteV3, RemoteVersion,
 };
 pub(crate) use self::contended_keys::Turn;
+pub(crate) use self::flow_control::{FLOW_CONTROL_TASK, FlowControl, start_flow_control};
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
 pub use self::front_proxy::{AggregationOptions, FrontProxyCertificate};
 pub(crate) use self::indexers::{Indexers, built_in_decode_error, custom_decode_error};
@@ -106,6 +109,8 @@ pub struct Cluster {
     remote_openapi: RwLock<Arc<RemoteOpenApi>>,
     /// Records who requests what; `None` if nothing is recorded.
     pub(crate) audit: Option<Arc<Auditor>>,
+    /// Lets requests wait for their turns; `None` if only the number of requests in flight is limited.
+    pub(crate) flow_control: Option<FlowControl>,
     /// Background tasks, the election of a leader, and the end of the server.
     pub(crate) lifecycle: Lifecycle,
     /// The admission plugins; empty until the server has loaded them.
@@ -144,6 +149,7 @@ impl Cluster {
             remote_changed: watch::Sender::new(()),
             remote_openapi: RwLock::default(),
             audit: None,
+            flow_control: None,
             lifecycle,
             admission: RwLock::default(),
             clock,
@@ -155,6 +161,11 @@ impl Cluster {
     /// Records requests, if there is an auditor.
     pub(crate) fn with_audit(self, audit: Option<Arc<Auditor>>) -> Self {
         Self { audit, ..self }
+    }
+
+    /// Lets requests wait for their turns, if there are options of flow control.
+    pub(crate) fn with_flow_control(self, options: Option<FlowControlOptions>) -> Self {
+        Self { flow_control: options.map(FlowControl::new), ..self }
     }
 
     /// The feature gates.

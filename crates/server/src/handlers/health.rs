@@ -16,7 +16,7 @@ use pintle_value::field::quote;
 
 use super::version;
 use crate::aggregation::{REMOTE_DISCOVERY_TASK, REMOTE_OPENAPI_TASK};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, FLOW_CONTROL_TASK};
 use crate::context::RequestContext;
 use crate::http::{Response, text};
 use crate::represent::json_response;
@@ -72,6 +72,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/start-apiserver-admission-initializer", false, Probe::State(|_| Ok(()))),
     ("poststarthook/generic-apiserver-start-informers", false, Probe::State(|_| Ok(()))),
     ("poststarthook/priority-and-fairness-config-consumer", false, Probe::Task(FLOW_CONTROL_STATUS_TASK)),
+    ("poststarthook/priority-and-fairness-filter", false, Probe::Task(FLOW_CONTROL_TASK)),
     ("poststarthook/start-apiextensions-informers", false, Probe::State(|_| Ok(()))),
     ("poststarthook/start-apiextensions-controllers", false, Probe::Task(CRDS_TASK)),
     ("poststarthook/crd-informer-synced", false, Probe::Task(CRDS_TASK)),

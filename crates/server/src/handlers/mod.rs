@@ -4,6 +4,7 @@ mod built_in;
 mod custom_resource;
 mod discovery;
 mod documents;
+mod flow_control;
 pub(crate) mod health;
 mod metrics;
 mod openapi;
@@ -48,6 +49,9 @@ pub(crate) async fn route(request: &Arc<RequestContext>, documents: &Documents) 
         return Ok(response);
     }
     if let Some(response) = health::respond(request) {
+        return Ok(response);
+    }
+    if let Some(response) = flow_control::respond(request) {
         return Ok(response);
     }
     if let Some(response) = zpages::respond(request, || discovery::indexed_paths(&request.cluster)) {

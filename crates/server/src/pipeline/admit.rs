@@ -18,6 +18,7 @@ use pintle_value::time::Time;
 use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
+use super::flow_control::FlowRequest;
 use super::request_end::AnsweredBy;
 use crate::access::{AccessControl, AuthenticationFailure, attempted_authentication, attributes, forbidden_error};
 use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster};
@@ -26,6 +27,7 @@ use crate::http::Peer;
 use crate::request::audit::{self, AuditStages, AuditedRequest, RequestAudit};
 use crate::request::audit_id::audit_id;
 use crate::request::deadline::{DeadlineExceeded, RequestDeadline};
+use crate::request::flow::Flow;
 use crate::request::in_flight::{InFlightLimits, InFlightRequest, TooManyInFlight};
 use crate::request::info::RequestInfo;
 use crate::request::log_limit::{LogLimit, Shortened};
@@ -43,7 +45,9 @@ pub(super) enum Refusal {
     AuthorizationFailed(String),
     /// An audit event could not be recorded, and nothing may go unrecorded.
     AuditFailed,
-    TooManyInFlight,
+    /// Too many requests are in flight, or flow control has rejected the request. The client may try again after this
+    /// number of seconds.
+    TooManyRequests(u64),
     DeadlineExceeded,
 }
 
@@ -53,7 +57,7 @@ impl Refusal {
             Refusal::Error(_) | Refusal::Forbidden(_) | Refusal::AuthorizationFailed(_) | Refusal::AuditFailed => {
                 AnsweredBy::AccessControl
             }
-            Refusal::TooManyInFlight => AnsweredBy::InFlightLimit,
+            Refusal::TooManyRequests(_) => AnsweredBy::InFlightLimit,
             Refusal::DeadlineExceeded => AnsweredBy::Deadline,
         }
     }
@@ -67,7 +71,7 @@ impl From<DeadlineExceeded> for Refusal {
 
 impl From<TooManyInFlight> for Refusal {
     fn from(_: TooManyInFlight) -> Self {
-        Self::TooManyInFlight
+        Self::TooManyRequests(1)
     }
 }
 
@@ -83,6 +87,8 @@ pub(super) struct Sender {
     pub(super) websocket_protocols: Option<Str>,
     /// The audit of the request; `None` if it has no events.
     pub(super) audit: Option<Arc<RequestAudit>>,
+    /// The flow of the request; `None` if flow control has not classified it.
+    pub(super) flow: Option<Arc<Flow>>,
 }
 
 fn is_anonymous(user: &UserInfo) -> bool {
@@ -99,6 +105,7 @@ pub(super) struct Arrival {
     pub(super) info: RequestInfo,
     recorder: Recorder,
     deadline: Result<RequestDeadline, ApiError>,
+    request_timeout: Duration,
     audit_id: OnceLock<HeaderValue>,
     /// The time of the request in audit events, if the server makes any.
     received: Option<Time>,
@@ -119,7 +126,7 @@ impl Arrival {
         let deadline = RequestDeadline::of(&info, &query, started, request_timeout);
         let received = cluster.audit.as_ref().map(|_| audit::now());
         let audit_id = OnceLock::new();
-        Self { cluster, access, peer, parts, query, info, recorder, deadline, audit_id, received }
+        Self { cluster, access, peer, parts, query, info, recorder, deadline, request_timeout, audit_id, received }
     }
 
     /// Begins the audit of the request. The policy decides about it. `user` is `None` if the user is not known.
@@ -196,14 +203,15 @@ impl Arrival {
             sender.audit = self.begin_audit_of_refused(|| error.to_string());
             Refusal::Error(error)
         })?;
-        let filtered = pin!(self.filter(in_flight, sender));
+        let filtered = pin!(self.filter(in_flight, deadline, sender));
         deadline.run(filtered).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
     }
 
     async fn filter(
         &self,
         in_flight: &InFlightLimits,
-        Sender { user, is_unauthenticated, websocket_protocols, audit }: &mut Sender,
+        deadline: RequestDeadline,
+        Sender { user, is_unauthenticated, websocket_protocols, audit, flow }: &mut Sender,
     ) -> Result<InFlightRequest, Refusal> {
         let Self { cluster, access, peer, info, query, recorder, .. } = self;
         let headers = &self.parts.headers;
@@ -247,7 +255,17 @@ impl Arrival {
             }
             *user = impersonated.user;
         }
-        let in_flight = in_flight.begin(info, user)?;
+        let in_flight = match &cluster.flow_control {
+            Some(flow_control) => {
+                let (request_timeout, started) = (self.request_timeout, Instant::from_std(recorder.trace.started()));
+                let request = FlowRequest { cluster, info, query, user, started, deadline, request_timeout };
+                if !request.wait(flow_control, flow).await?.is_zero() {
+                    authorization_started = recorder.trace.step(Step::Admitted);
+                }
+                InFlightRequest::default()
+            }
+            None => in_flight.begin(info, user)?,
+        };
         let verb = &info.verb;
         let authorization = access.decide(user, info, query, verb).await;
         let authorized_at = recorder.trace.step(Step::Authorized);
@@ -306,6 +324,7 @@ impl Arrival {
             long_running: Mutex::default(),
             audit_id,
             audit: sender.audit,
+            flow: sender.flow,
             recorder,
             conversions: Arc::default(),
             observed,

@@ -37,7 +37,7 @@ pub(super) async fn answer(request: &Arc<RequestContext>, chain: &HandlerChain, 
             match request.deadline.run(catch_panic(pin!(call_handler(request, chain, &mut interference)))).await {
                 // The handler has noticed the deadline first.
                 Ok(Ok(Err(_))) if request.is_body_late() => refused(Refusal::DeadlineExceeded),
-                Ok(Ok(Err(_))) if request.is_body_refused() => refused(Refusal::TooManyInFlight),
+                Ok(Ok(Err(_))) if request.is_body_refused() => refused(Refusal::TooManyRequests(1)),
                 Ok(handled) => (AnsweredBy::Handler, handled_response(request, handled, &mut panic)),
                 Err(exceeded) => refused(exceeded.into()),
             }
@@ -107,10 +107,10 @@ pub(super) fn refuse(request: &RequestContext, refusal: Refusal) -> Response {
             internal_error(request, &error)
         }
         Refusal::AuditFailed => internal_error(request, "failed to store audit event"),
-        Refusal::TooManyInFlight => {
+        Refusal::TooManyRequests(retry_after) => {
             let message = "Too many requests, please try again later.";
             let mut response = plain_error(StatusCode::TOO_MANY_REQUESTS, message);
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response.headers_mut().insert(RETRY_AFTER, retry_after.into());
             response
         }
         Refusal::DeadlineExceeded => {

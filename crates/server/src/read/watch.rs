@@ -17,6 +17,7 @@ use crate::context::RequestContext;
 use crate::conversion::Selection;
 use crate::http::{Body, BodySender, Chunk, Response};
 use crate::represent::ResponseFormat;
+use crate::request::flow::Seats;
 use crate::request::negotiate::Transform;
 use crate::request::observed::{Interruption, Interruptions, interrupted};
 use crate::request::query::{ListOptions, revision_parameter};
@@ -79,6 +80,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         _sharded: sharded,
         metrics: request.cluster.metrics.watch(resource),
         interruptions: request.observed.as_ref().and_then(|observed| observed.take_interruptions()),
+        seats: request.flow.as_ref().and_then(|flow| flow.take_seats()),
     };
     // Existing objects are sent if the client asks for them. In the legacy way, they are also sent if the client sends
     // no resourceVersion or "0".
@@ -244,6 +246,8 @@ struct WatchStream {
     _sharded: Option<GaugeGuard<CollectionSeries>>,
     /// The interruptions of the watch by the observers of the request.
     interruptions: Option<Interruptions>,
+    /// The seats of the watch until its initial state is sent, and the watch as writes count it.
+    seats: Option<Seats>,
 }
 
 impl WatchStream {
@@ -269,6 +273,9 @@ impl WatchStream {
                 self.metrics.record_event(frame.len());
                 self.send(frame).await?;
             }
+        }
+        if let Some(seats) = &mut self.seats {
+            seats.execution = None;
         }
         loop {
             tokio::select! {

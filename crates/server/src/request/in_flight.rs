@@ -16,7 +16,7 @@ pub(crate) struct InFlightLimits {
 }
 
 /// A request in flight. Dropping this ends it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct InFlightRequest(
     #[expect(dead_code, reason = "held until it is dropped")] Option<OwnedSemaphorePermit>,
 );

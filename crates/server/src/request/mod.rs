@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod audit_id;
 pub(crate) mod body_budget;
 pub(crate) mod deadline;
+pub(crate) mod flow;
 pub(crate) mod in_flight;
 pub(crate) mod info;
 pub(crate) mod log_limit;

@@ -12,6 +12,8 @@ pub(crate) enum Step {
     /// The first audit event is recorded.
     AuditRecorded,
     Impersonated,
+    /// Flow control has let the request wait.
+    Admitted,
     Authorized,
     BodyReceived,
     Decoded,
@@ -25,10 +27,11 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    const ALL: [Step; 10] = [
+    const ALL: [Step; 11] = [
         Step::Authenticated,
         Step::AuditRecorded,
         Step::Impersonated,
+        Step::Admitted,
         Step::Authorized,
         Step::BodyReceived,
         Step::Decoded,
@@ -43,6 +46,7 @@ impl Step {
             Step::Authenticated => "authentication",
             Step::AuditRecorded => "audit",
             Step::Impersonated => "impersonation",
+            Step::Admitted => "priority and fairness",
             Step::Authorized => "authorization",
             Step::BodyReceived => "request body received",
             Step::Decoded => "decoding",
@@ -58,6 +62,7 @@ impl Step {
         match self {
             Step::Authenticated => Some("apiserver.latency.k8s.io/authentication"),
             Step::Impersonated => Some("apiserver.latency.k8s.io/impersonation"),
+            Step::Admitted => Some("apiserver.latency.k8s.io/apf-queue-wait"),
             Step::Authorized => Some("apiserver.latency.k8s.io/authorization"),
             Step::Stored => Some("apiserver.latency.k8s.io/etcd"),
             Step::AuditRecorded

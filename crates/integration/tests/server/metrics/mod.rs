@@ -393,7 +393,11 @@ fn requests_whose_client_goes_away_are_counted_as_terminated() {
 #[test]
 fn requests_that_limits_end_are_counted_as_terminated() {
     run(async {
-        let limits = RequestLimits { max_mutating_requests_in_flight: 1, ..RequestLimits::default() };
+        let limits = RequestLimits {
+            max_mutating_requests_in_flight: 1,
+            priority_and_fairness: false,
+            ..RequestLimits::default()
+        };
         let access = AccessOptions { tokens: Some("secret,user,1".to_owned()), ..AccessOptions::default() };
         let cluster = Cluster::with_options(Options { limits, access, ..Options::default() }).await;
         let terminated = "apiserver_request_terminations_total{verb=POST,resource=configmaps,scope=resource,code";

@@ -7,6 +7,7 @@ mod authentication_flags;
 mod authorization_flags;
 mod etcd_flags;
 mod flag_values;
+mod flow_control_flags;
 mod kubelet_flags;
 mod service_account_flags;
 mod service_flags;
@@ -40,6 +41,7 @@ use self::authorization_flags::AuthorizationFlags;
 use self::etcd_flags::EtcdFlags;
 pub(crate) use self::etcd_flags::EtcdStoreFlags;
 pub(crate) use self::flag_values::ServeCommand;
+use self::flow_control_flags::FlowControlFlags;
 use self::kubelet_flags::KubeletFlags;
 use self::service_account_flags::ServiceAccountFlags;
 use self::service_flags::ServiceFlags;
@@ -168,13 +170,8 @@ pub(crate) struct Serve {
     /// the parameter "timeout".
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = parse_positive_duration)]
     request_timeout: Duration,
-    /// Maximum number of requests in flight that only read, such as gets and lists; further ones are rejected. 0 for no
-    /// limit.
-    #[arg(long, value_name = "N", default_value_t = 400)]
-    max_requests_inflight: usize,
-    /// Maximum number of requests in flight that write; further ones are rejected. 0 for no limit.
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    max_mutating_requests_inflight: usize,
+    #[command(flatten)]
+    flow_control: FlowControlFlags,
     /// Maximum number of streams that a client may have on one HTTP/2 connection. 0 selects the default of 100.
     #[arg(long, value_name = "N", default_value_t = 0)]
     http2_max_streams_per_connection: u32,
@@ -430,12 +427,11 @@ impl Serve {
             memory: memory_limit.map(|limit| MemoryBudget { limit, usage: Arc::new(ResidentMemory) }),
             storage_metrics: self.etcd.storage_metrics(),
             min_request_timeout: Duration::from_secs(self.min_request_timeout.into()),
-            limits: RequestLimits {
+            limits: self.flow_control.set(RequestLimits {
                 request_timeout: self.request_timeout,
-                max_requests_in_flight: self.max_requests_inflight,
-                max_mutating_requests_in_flight: self.max_mutating_requests_inflight,
                 max_body_bytes_in_flight: RequestLimits::body_bytes_in_flight(memory_limit),
-            },
+                ..RequestLimits::default()
+            })?,
             listener: ListenerOptions {
                 max_streams: match self.http2_max_streams_per_connection {
                     0 => ListenerOptions::default().max_streams,

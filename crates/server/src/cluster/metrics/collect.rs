@@ -33,6 +33,9 @@ impl Cluster {
             Some(audit) => audit.metrics().write(&mut out),
             None => AuditMetrics::default().write(&mut out),
         }
+        if let Some(flow_control) = &self.flow_control {
+            flow_control.last().write_metrics(&mut out);
+        }
         let admission = self.admission();
         admission.write_metrics(&mut out);
         admission.work_queues().for_each(|queue| write_work_queue(queue, &mut out));

@@ -1,0 +1,173 @@
+//! API Priority and Fairness: which requests wait, which are rejected, and what clients and operators see of it.
+
+use pintle::Options;
+use pintle_integration::{Cluster, Response, eventually, run};
+use pintle_server::RequestLimits;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+const GROUP: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DUMPS: &str = "/debug/api_priority_and_fairness";
+const BODY: &str = r#"{"metadata":{"generateName":"a"}}"#;
+
+/// Starts a cluster in which the requests of the user `noisy` are at the level `narrow`, which has one seat.
+async fn start(limit_response: serde_json::Value) -> Cluster {
+    let limits =
+        RequestLimits { max_requests_in_flight: 30, max_mutating_requests_in_flight: 0, ..RequestLimits::default() };
+    let cluster = Cluster::with_options(Options { limits, flow_control: true, ..Options::default() }).await;
+    let level = json!({
+        "metadata": { "name": "narrow" },
+        "spec": {
+            "type": "Limited",
+            "limited": { "nominalConcurrencyShares": 1, "lendablePercent": 0, "borrowingLimitPercent": 0, "limitResponse": limit_response },
+        },
+    });
+    let schema = json!({
+        "metadata": { "name": "noisy" },
+        "spec": {
+            "priorityLevelConfiguration": { "name": "narrow" },
+            "matchingPrecedence": 50,
+            "distinguisherMethod": { "type": "ByUser" },
+            "rules": [{
+                "subjects": [{ "kind": "User", "user": { "name": "noisy" } }],
+                "resourceRules": [{
+                    "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true,
+                }],
+            }],
+        },
+    });
+    let _ = cluster.post(&format!("{GROUP}/prioritylevelconfigurations"), &level.to_string()).await.expect(201);
+    let _ = cluster.post(&format!("{GROUP}/flowschemas"), &schema.to_string()).await.expect(201);
+    cluster
+}
+
+/// Gets the ConfigMaps as a user.
+async fn list_as(cluster: &Cluster, user: &str) -> Response {
+    let request = cluster.request("GET", MAPS).header("Impersonate-User", user);
+    request.header("Impersonate-Group", "system:authenticated").send().await
+}
+
+/// Begins a create as `noisy` whose body is not sent yet. It has the only seat of its level.
+async fn hold_seat(cluster: &Cluster) -> impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin {
+    let mut socket = cluster.connect().await;
+    let head = format!(
+        "POST {MAPS} HTTP/1.1\r\nhost: x\r\nimpersonate-user: noisy\r\nimpersonate-group: system:authenticated\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        BODY.len()
+    );
+    socket.write_all(head.as_bytes()).await.expect("the head is sent");
+    let dump = format!("{DUMPS}/dump_requests?includeRequestDetails=1");
+    eventually("the create has its seat", || async { cluster.get(&dump).await.text().contains("narrow") }).await;
+    socket
+}
+
+/// Sends the body of a create, and reads the head of its response.
+async fn release_seat(mut socket: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin) {
+    socket.write_all(BODY.as_bytes()).await.expect("the body is sent");
+    let mut response = Vec::new();
+    while !response.windows(4).any(|end| end == b"\r\n\r\n") {
+        assert_ne!(socket.read_buf(&mut response).await.expect("a response"), 0);
+    }
+    let response = String::from_utf8_lossy(&response);
+    assert!(response.starts_with("HTTP/1.1 201 "), "{response}");
+}
+
+#[test]
+fn a_level_without_queues_rejects_requests_beyond_its_seats() {
+    run(async {
+        let cluster = start(json!({ "type": "Reject" })).await;
+        let level = cluster.get(&format!("{GROUP}/prioritylevelconfigurations/narrow")).await.expect(200).json();
+        let schema = cluster.get(&format!("{GROUP}/flowschemas/noisy")).await.expect(200).json();
+        let allowed = list_as(&cluster, "noisy").await.expect(200);
+        let socket = hold_seat(&cluster).await;
+        let rejected = list_as(&cluster, "noisy").await.expect(429);
+        assert_eq!(rejected.text(), "Too many requests, please try again later.\n");
+        assert_eq!(rejected.header("content-type"), "text/plain; charset=utf-8");
+        assert_eq!((rejected.header("retry-after"), rejected.header("x-content-type-options")), ("1", "nosniff"));
+        for response in [&allowed, &rejected] {
+            assert_eq!(response.header("x-kubernetes-pf-flowschema-uid"), schema["metadata"]["uid"]);
+            assert_eq!(response.header("x-kubernetes-pf-prioritylevel-uid"), level["metadata"]["uid"]);
+        }
+        // Others have their own levels.
+        let _ = list_as(&cluster, "quiet").await.expect(200);
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        let count = "apiserver_flowcontrol_rejected_requests_total{flow_schema=\"noisy\",priority_level=\"narrow\",\
+                     reason=\"concurrency-limit\"} 1\n";
+        assert!(metrics.contains(count), "{metrics}");
+        release_seat(socket).await;
+        eventually("the seat is free", || async { list_as(&cluster, "noisy").await.status == 200 }).await;
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn requests_wait_in_queues_for_a_quarter_of_their_time() {
+    run(async {
+        let queuing = json!({ "queues": 4, "handSize": 1, "queueLengthLimit": 1 });
+        let cluster = start(json!({ "type": "Queue", "queuing": queuing })).await;
+        let socket = hold_seat(&cluster).await;
+        let request = cluster.request("GET", &format!("{MAPS}?timeout=400ms")).header("Impersonate-User", "noisy");
+        let rejected = request.header("Impersonate-Group", "system:authenticated").send().await.expect(429);
+        assert_eq!(rejected.header("retry-after"), "1");
+        let dump = async |name: &str| cluster.get(&format!("{DUMPS}/{name}")).await.expect(200).text();
+        let (waited, ()) = tokio::join!(list_as(&cluster, "noisy"), async {
+            let level = || async { dump("dump_priority_levels").await };
+            eventually("the list waits", || async {
+                let levels = level().await;
+                let narrow = levels.lines().find(|line| line.starts_with("narrow,")).expect("a line").to_owned();
+                narrow.split(',').nth(4).expect("a column").trim() == "1"
+            })
+            .await;
+            // The queue has room for one request.
+            let _ = list_as(&cluster, "noisy").await.expect(429);
+            release_seat(socket).await;
+        });
+        let _ = waited.expect(200);
+        assert!(dump("dump_queues").await.contains("narrow,"));
+        assert!(dump("dump_flows").await.contains("noisy"));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn a_watch_gives_its_seat_back_after_its_initial_events() {
+    run(async {
+        let cluster = start(json!({ "type": "Reject" })).await;
+        let watch = cluster.request("GET", &format!("{MAPS}?watch=1")).header("Impersonate-User", "noisy");
+        let watch = watch.header("Impersonate-Group", "system:authenticated").watch().await;
+        eventually("the seat is free", || async { list_as(&cluster, "noisy").await.status == 200 }).await;
+        drop(watch);
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn requests_of_administrators_never_wait() {
+    run(async {
+        let cluster = start(json!({ "type": "Reject" })).await;
+        // The mandatory schema applies before its object exists. Then the header is empty.
+        eventually("the response has the uid of the schema", || async {
+            let exempt = cluster.get(&format!("{GROUP}/flowschemas/exempt")).await.expect(200);
+            exempt.header("x-kubernetes-pf-flowschema-uid") == exempt.json()["metadata"]["uid"]
+        })
+        .await;
+        let lists = (0..20).map(|_| cluster.get(MAPS));
+        for list in futures_util::future::join_all(lists).await {
+            let _ = list.expect(200);
+        }
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn without_flow_control_there_are_no_dumps_and_no_headers() {
+    run(async {
+        let limits = RequestLimits { priority_and_fairness: false, ..RequestLimits::default() };
+        let cluster = Cluster::with_options(Options { limits, ..Options::default() }).await;
+        let _ = cluster.get(&format!("{DUMPS}/dump_requests")).await.expect(404);
+        let list = cluster.get(MAPS).await.expect(200);
+        assert!(!list.headers.contains_key("x-kubernetes-pf-flowschema-uid"));
+        cluster.stop().await;
+    });
+}

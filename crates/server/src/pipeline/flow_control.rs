@@ -1,0 +1,135 @@
+//! API Priority and Fairness: a request waits until its priority level has seats for it (upstream:
+//! `server/filters/priority-and-fairness.go`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_auth::UserInfo;
+use pintle_cache::KeyRange;
+use pintle_flow_control::{ListOptions, ObjectStats, RequestAttributes, RequestDetails, WatchTarget, wait_limit};
+use pintle_registry::GroupResource;
+use pintle_selector::FieldSelector;
+use tokio::time::Instant;
+
+use super::admit::Refusal;
+use crate::cluster::{Cluster, FlowControl};
+use crate::context::RequestContext;
+use crate::request::deadline::RequestDeadline;
+use crate::request::flow::{Flow, Seats};
+use crate::request::info::RequestInfo;
+use crate::request::query::Query;
+
+/// Requests without a deadline of their own wait for this part of the time that other requests have.
+const PART_OF_REQUEST_TIMEOUT: u32 = 4;
+/// The number of objects whose sizes stand for all objects of a resource.
+const SAMPLED_OBJECTS: usize = 16;
+
+/// A request that flow control may let wait.
+pub(super) struct FlowRequest<'r> {
+    pub(super) cluster: &'r Cluster,
+    pub(super) info: &'r RequestInfo,
+    pub(super) query: &'r Query,
+    pub(super) user: &'r UserInfo,
+    pub(super) started: Instant,
+    pub(super) deadline: RequestDeadline,
+    pub(super) request_timeout: Duration,
+}
+
+impl FlowRequest<'_> {
+    /// Waits until the request has its seats. Returns how long it has waited. Sets `flow` as soon as the request is classified. Long-running requests
+    /// other than watches are not limited.
+    ///
+    /// # Errors
+    /// The request is rejected.
+    pub(super) async fn wait(
+        &self,
+        flow_control: &FlowControl,
+        flow: &mut Option<Arc<Flow>>,
+    ) -> Result<Duration, Refusal> {
+        let Self { cluster, info, query, user, .. } = self;
+        let is_watch = info.verb == "watch";
+        if info.is_long_running() && !is_watch {
+            return Ok(Duration::ZERO);
+        }
+        let controller = flow_control.current(cluster);
+        let attributes = request_attributes(user, info);
+        let class = controller.classify(&attributes);
+        let flow = flow.insert(Arc::new(Flow::new(&class)));
+        let estimate = controller.estimate(&class, || (list_options(info, query), object_stats(cluster, info)));
+        let execution = controller.admit(&class, estimate, self.wait_limit()).await;
+        let execution = execution.map_err(|rejection| Refusal::TooManyRequests(rejection.retry_after))?;
+        let waited = execution.waited();
+        let watch = is_watch.then(|| {
+            let target = WatchTarget {
+                group: &info.group,
+                resource: &info.resource,
+                namespace: &info.namespace,
+                name: &info.name,
+            };
+            controller.watches().track(&target, selected_node(info, query).as_deref())
+        });
+        flow.begin(Seats { execution: Some(execution), _watch: watch.flatten() });
+        Ok(waited)
+    }
+
+    /// The maximum time for which the request waits from now on.
+    fn wait_limit(&self) -> Duration {
+        let timeout = self.deadline.instant().map(|deadline| deadline.saturating_duration_since(self.started));
+        wait_limit(timeout, self.request_timeout / PART_OF_REQUEST_TIMEOUT).saturating_sub(self.started.elapsed())
+    }
+}
+
+fn request_attributes<'r>(user: &'r UserInfo, info: &'r RequestInfo) -> RequestAttributes<'r> {
+    RequestAttributes {
+        user: &user.name,
+        groups: &user.groups,
+        verb: &info.verb,
+        is_resource: info.is_resource,
+        group: &info.group,
+        version: &info.version,
+        resource: &info.resource,
+        subresource: &info.subresource,
+        namespace: &info.namespace,
+        name: &info.name,
+        path: &info.path,
+    }
+}
+
+impl RequestDetails for RequestContext {
+    fn attributes(&self) -> RequestAttributes<'_> {
+        request_attributes(&self.user, &self.info)
+    }
+}
+
+/// The options of a list or watch; `None` if a number among them cannot be read.
+fn list_options<'r>(info: &RequestInfo, query: &'r Query) -> Option<ListOptions<'r>> {
+    let text = |name| query.get(name).unwrap_or_default();
+    let number = |name| if text(name).is_empty() { Some(0) } else { text(name).parse::<i64>().ok() };
+    number("timeoutSeconds")?;
+    Some(ListOptions {
+        limit: u64::try_from(number("limit")?).unwrap_or_default(),
+        continue_token: text("continue"),
+        resource_version: text("resourceVersion"),
+        resource_version_match: text("resourceVersionMatch"),
+        has_selector: !text("labelSelector").is_empty() || !text("fieldSelector").is_empty(),
+        send_initial_events: query.flag("sendInitialEvents"),
+        is_of_one_object: !info.name.is_empty(),
+    })
+}
+
+/// The number of the objects of a resource and their average size; `None` for a resource that this server does not
+/// store. As in upstream, these are the objects of all namespaces.
+fn object_stats(cluster: &Cluster, info: &RequestInfo) -> Option<ObjectStats> {
+    let hub = cluster.hub_of(&GroupResource::new(&*info.group, &*info.resource)).ok()?;
+    let watch_cache = cluster.watch_cache(&hub).ok()?;
+    let sizes: Vec<_> =
+        watch_cache.objects(KeyRange::All).take(SAMPLED_OBJECTS).map(|object| object.json.len() as u64).collect();
+    let average_bytes = sizes.iter().sum::<u64>().checked_div(sizes.len() as u64).unwrap_or_default();
+    Some(ObjectStats { count: watch_cache.len() as u64, average_bytes })
+}
+
+/// The node whose pods a watch selects.
+fn selected_node(info: &RequestInfo, query: &Query) -> Option<String> {
+    let selector = query.get("fieldSelector").filter(|selector| info.resource == "pods" && !selector.is_empty())?;
+    FieldSelector::parse(selector).ok()?.required_value("spec.nodeName").map(str::to_owned)
+}
