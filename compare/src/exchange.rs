@@ -16,8 +16,17 @@ use crate::normal::Symbols;
 use crate::sequence::Request;
 use crate::server::{Servers, Side};
 
-/// Headers that say nothing about the answer, or that vary with the length of varying values in the body.
-const IGNORED_HEADERS: &[&str] = &[AUDIT_ID, "content-length", "date", "connection", "transfer-encoding"];
+/// Headers that say nothing about the answer, or that vary with the length of varying values in the body. The Go API server
+/// has no flow control.
+const IGNORED_HEADERS: &[&str] = &[
+    AUDIT_ID,
+    "content-length",
+    "date",
+    "connection",
+    "transfer-encoding",
+    "x-kubernetes-pf-flowschema-uid",
+    "x-kubernetes-pf-prioritylevel-uid",
+];
 const ACCEPT_ENCODING: &str = "accept-encoding";
 /// How long to wait for the events of a watch.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);

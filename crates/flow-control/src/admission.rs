@@ -100,8 +100,8 @@ pub struct Rejection {
 }
 
 impl FlowController {
-    /// The estimated work of a request. `list` returns the options of a list or a watch, or `None` if they cannot be
-    /// read, and the objects of its resource, or `None` for objects of another API server.
+    /// The estimated work of a request. `list` returns the options of a list or a watch and the objects of its resource.
+    /// The options are `None` if they cannot be read. The objects are `None` if another API server has them.
     pub fn estimate<'r>(
         &self,
         class: &Class<'_>,

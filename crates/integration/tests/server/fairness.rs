@@ -1,4 +1,4 @@
-//! API Priority and Fairness: which requests wait, which are rejected, and what clients and operators see of it.
+//! API Priority and Fairness: requests that wait, requests that are rejected, and dumps.
 
 use pintle::Options;
 use pintle_integration::{Cluster, Response, eventually, run};

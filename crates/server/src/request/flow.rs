@@ -17,7 +17,7 @@ pub(crate) struct Flow {
     seats: Mutex<Option<Seats>>,
 }
 
-/// What a request holds while it is executed. Dropping this gives it back.
+/// The seats of a request while it is executed. Dropping this gives them back.
 #[derive(Debug)]
 pub(crate) struct Seats {
     /// The seats. A watch gives them back when its initial events are sent.
