@@ -326,6 +326,12 @@ impl Execution {
         self.cost.fetch_add(work.units(), Ordering::Relaxed);
     }
 
+    /// Adds processor time of the request. A server whose seats are all occupied gives each seat an equal part of its
+    /// processors, so a second stands for the seats of one processor.
+    pub fn charge_processor_time(&self, took: Duration) {
+        self.charge(took.as_secs_f64() * self.request.schema.shared.seats_per_processor);
+    }
+
     /// Shows the user and the target of a request in dumps. A request that has waited is known without this.
     pub fn describe<R: RequestDetails + 'static>(&self, request: &Arc<R>) {
         let Admitted { schema, id, .. } = &self.request;

@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     /// The wall time of the start, since the Unix epoch.
     started_at: Duration,
     schedule: Arc<Schedule>,
+    /// The seats of the server for each of its processors.
+    pub(crate) seats_per_processor: f64,
     pub(crate) metrics: FlowControlMetrics,
     /// Notified when a level that is to be removed has no more requests.
     pub(crate) drained: Notify,
@@ -115,10 +117,12 @@ impl FlowController {
     /// A controller with the mandatory schemas and levels.
     #[must_use]
     pub fn new(options: FlowControlOptions) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let shared = Arc::new(Shared {
             started: Instant::now(),
             started_at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             schedule: Arc::new(Schedule::new()),
+            seats_per_processor: options.server_concurrency_limit as f64 / processors as f64,
             metrics: FlowControlMetrics::new(Moment::START),
             drained: Notify::new(),
         });

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::access::{AccessControl, forbidden_error};
 use crate::cluster::{Cluster, RecordedRequest, RequestSeries};
 use crate::conversion::MemoizedConversions;
-use crate::http::ConnectionGuard;
+use crate::http::{BodyOwner, ConnectionGuard};
 use crate::objects::encode::{Shape, json};
 use crate::request::audit::RequestAudit;
 use crate::request::audit_id::audit_id;
@@ -98,6 +98,20 @@ pub(crate) struct RequestContext {
     pub(crate) conversions: Arc<MemoizedConversions>,
     /// The data that observers get later; `None` if the server has no observers.
     pub(crate) observed: Option<Box<ObservedParts>>,
+}
+
+impl BodyOwner for Arc<RequestContext> {
+    fn produced(&self, took: Duration) {
+        if let Some(flow) = &self.flow {
+            flow.charge(took);
+        }
+    }
+
+    fn is_unread(&self) {
+        if let Some(flow) = &self.flow {
+            flow.release();
+        }
+    }
 }
 
 impl Drop for RequestContext {

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
+use super::expiring_source::BodyOwner;
 use super::observed_body::{BodyObserver, ObservedBody};
 use super::pull_body::{BodySource, CpuPermits, PullBody};
 use super::push_body::{BodySender, PushBody};
@@ -61,11 +62,11 @@ impl Body {
     }
 
     /// Ends a body at a deadline with an error, if a source or writer produces it while it is sent. So a client that
-    /// does not read cannot keep the body's data in memory. `held` is kept until the body ends. The connection takes
+    /// does not read cannot keep the body's data in memory. `owner` is kept until the body ends. The connection takes
     /// complete bytes at once; see [`ResponseDeadline`](super::ResponseDeadline).
-    pub(crate) fn limit(&mut self, deadline: Instant, held: impl Send + 'static) {
+    pub(crate) fn limit(&mut self, deadline: Instant, owner: impl BodyOwner) {
         if let Body::Pull(body) = self {
-            body.limit(deadline, held);
+            body.limit(deadline, owner);
         }
     }
 

@@ -1,15 +1,29 @@
-//! A source of a body. It ends at a deadline, even if the client does not read.
+//! A source of a body. It ends at a deadline, even if the client does not read. The request of the body learns what the
+//! source costs, and whether its client reads.
 
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_locks::Mutex;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::BodySource;
+
+/// How long a client may read nothing until the request learns it.
+const UNREAD_TIME: Duration = Duration::from_secs(1);
+
+/// The request of a body. It is held until the body ends.
+pub(crate) trait BodyOwner: Send + 'static {
+    /// A part of the body was produced in this time.
+    fn produced(&self, took: Duration);
+
+    /// The client has read nothing for a second. The request needs no processor meanwhile.
+    fn is_unread(&self);
+}
 
 /// A source that is dropped at a deadline. A connection whose client does not read polls for no chunk, so nothing else
 /// would drop the source.
@@ -18,20 +32,30 @@ pub(super) struct ExpiringSource<H> {
     timer: AbortHandle,
 }
 
-/// A source, and a value that is held until the source is dropped.
+/// A source, and its request, which is held until the source is dropped.
 struct HoldingSource<H> {
     source: Box<dyn BodySource>,
-    _held: H,
+    owner: H,
+    /// The number of calls for the next chunk.
+    polls: usize,
     /// The waker of the connection, while the connection waits for the source.
     waiting: Option<Waker>,
 }
 
-impl<H: Send + 'static> ExpiringSource<H> {
-    pub(super) fn new(source: Box<dyn BodySource>, deadline: Instant, held: H) -> Self {
-        let source = Arc::new(Mutex::new(Some(HoldingSource { source, _held: held, waiting: None })));
+impl<H: BodyOwner> ExpiringSource<H> {
+    pub(super) fn new(source: Box<dyn BodySource>, deadline: Instant, owner: H) -> Self {
+        let source = Arc::new(Mutex::new(Some(HoldingSource { source, owner, polls: 0, waiting: None })));
         let expiring = source.clone();
         let timer = tokio::spawn(async move {
-            sleep_until(deadline).await;
+            let mut polls = 0;
+            while timeout_at(deadline, sleep(UNREAD_TIME)).await.is_ok() {
+                let source = expiring.lock();
+                let Some(holding) = &*source else { return };
+                if holding.polls == polls && holding.waiting.is_none() {
+                    holding.owner.is_unread();
+                }
+                polls = holding.polls;
+            }
             let expired = expiring.lock().take();
             if let Some(waiting) = expired.and_then(|expired| expired.waiting) {
                 waiting.wake();
@@ -41,11 +65,14 @@ impl<H: Send + 'static> ExpiringSource<H> {
     }
 }
 
-impl<H: Send> BodySource for ExpiringSource<H> {
+impl<H: BodyOwner> BodySource for ExpiringSource<H> {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         match &mut *self.source.lock() {
             Some(holding) => {
+                holding.polls += 1;
+                let started = Instant::now();
                 let polled = holding.source.poll_next(cx);
+                holding.owner.produced(started.elapsed());
                 holding.waiting = polled.is_pending().then(|| cx.waker().clone());
                 polled
             }
@@ -70,9 +97,26 @@ impl<H> Drop for ExpiringSource<H> {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::time::Duration;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    /// Counts the calls.
+    #[derive(Default)]
+    struct Calls {
+        produced: AtomicUsize,
+        unread: AtomicUsize,
+    }
+
+    impl BodyOwner for Arc<Calls> {
+        fn produced(&self, _: Duration) {
+            self.produced.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn is_unread(&self) {
+            self.unread.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 
     /// Sends chunks without end.
     struct Endless;
@@ -95,19 +139,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_waits_for_a_source_is_told_at_the_deadline() {
         let deadline = Instant::now() + Duration::from_secs(60);
-        let mut source = ExpiringSource::new(Box::new(Pending), deadline, ());
+        let mut source = ExpiringSource::new(Box::new(Pending), deadline, Arc::<Calls>::default());
         let next = tokio::time::timeout(Duration::from_secs(61), poll_fn(|cx| source.poll_next(cx)));
         assert!(matches!(next.await, Ok(Some(Err(_)))));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_a_source_holds_is_released_at_the_deadline() {
-        let held = Arc::new(());
+        let held = Arc::<Calls>::default();
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut source = ExpiringSource::new(Box::new(Endless), deadline, held.clone());
         assert!(matches!(poll_fn(|cx| source.poll_next(cx)).await, Some(Ok(_))));
         assert_eq!(Arc::strong_count(&held), 2);
         // The client does not read.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        let calls = [&held.produced, &held.unread].map(|calls| calls.load(Ordering::Relaxed));
+        // The first second had the first chunk.
+        assert_eq!(calls, [1, 1]);
         tokio::time::sleep(Duration::from_secs(61)).await;
         assert_eq!(Arc::strong_count(&held), 1);
         let Some(Err(error)) = poll_fn(|cx| source.poll_next(cx)).await else { panic!("no error") };

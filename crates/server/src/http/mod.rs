@@ -35,6 +35,7 @@ pub(crate) use connection::ConnectionGuard;
 pub(crate) use connection::random_share;
 pub(crate) use content::serve_content;
 pub use cors::Cors;
+pub(crate) use expiring_source::BodyOwner;
 pub use listener::{Handler, Listener, ListenerOptions, Peer};
 pub use observed_body::{BodyEnd, BodyObserver, ObservedBody};
 pub(crate) use open_body::{LastResponse, ResponseDeadline};

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::expiring_source::ExpiringSource;
+use super::expiring_source::{BodyOwner, ExpiringSource};
 
 /// Produces a body chunk by chunk. Each call does a bounded amount of work.
 pub trait BodySource: Send {
@@ -81,11 +81,11 @@ impl PullBody {
         Box::new(ChainedSource { first, rest: Some(source) })
     }
 
-    /// Ends the body with an error at a deadline, and keeps `held` until the body ends.
-    pub(super) fn limit(&mut self, deadline: Instant, held: impl Send + 'static) {
+    /// Ends the body with an error at a deadline, and keeps `owner` until the body ends.
+    pub(super) fn limit(&mut self, deadline: Instant, owner: impl BodyOwner) {
         let ended: Box<dyn BodySource> = Box::new(ChainedSource { first: None, rest: None });
         let rest = std::mem::replace(&mut self.source, ended);
-        self.source = Box::new(ExpiringSource::new(rest, deadline, held));
+        self.source = Box::new(ExpiringSource::new(rest, deadline, owner));
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {

@@ -1,6 +1,7 @@
 //! The flow schema of a request, its seats, and its watch, as long as the request has them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pintle_flow_control::{Class, Execution, RequestDetails, TrackedWatch};
@@ -46,6 +47,20 @@ impl Flow {
     pub(crate) fn describe<R: RequestDetails + 'static>(&self, request: &Arc<R>) {
         if let Some(execution) = self.seats.lock().as_ref().and_then(|seats| seats.execution.as_ref()) {
             execution.describe(request);
+        }
+    }
+
+    /// Charges the flow for the processor time of a part of the request.
+    pub(crate) fn charge(&self, took: Duration) {
+        if let Some(execution) = self.seats.lock().as_ref().and_then(|seats| seats.execution.as_ref()) {
+            execution.charge_processor_time(took);
+        }
+    }
+
+    /// Gives the seats back before the end of the request.
+    pub(crate) fn release(&self) {
+        if let Some(seats) = &mut *self.seats.lock() {
+            seats.execution = None;
         }
     }
 

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use crate::context::RequestContext;
 use crate::http::PermitFuture;
@@ -41,6 +42,11 @@ impl<W: Future> Future for LargeWrite<W> {
         // The permit is released when the write has to wait, or has ended.
         let _permit = ready!(permit.as_mut().poll(context));
         *pending_permit = None;
-        tokio::task::block_in_place(|| write.as_mut().poll(context))
+        let started = Instant::now();
+        let polled = tokio::task::block_in_place(|| write.as_mut().poll(context));
+        if let Some(flow) = &request.flow {
+            flow.charge(started.elapsed());
+        }
+        polled
     }
 }
