@@ -59,6 +59,8 @@ impl Sink for Union {
             let mut success = true;
             for sink in &self.0 {
                 success &= sink.process(events).await;
+                // The log does not wait for the webhook.
+                sink.flush();
             }
             success
         })

@@ -326,8 +326,8 @@ impl Execution {
         self.cost.fetch_add(work.units(), Ordering::Relaxed);
     }
 
-    /// Adds processor time of the request. A server whose seats are all occupied gives each seat an equal part of its
-    /// processors, so a second stands for the seats of one processor.
+    /// Adds processor time of the request. A second stands for the seats of one processor, because seats share the
+    /// processors of a server that is full.
     pub fn charge_processor_time(&self, took: Duration) {
         self.charge(took.as_secs_f64() * self.request.schema.shared.seats_per_processor);
     }

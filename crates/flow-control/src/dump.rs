@@ -130,7 +130,7 @@ impl FlowController {
                 let mut cells = vec![level.name.to_string()];
                 cells.extend(request_cells(self.shared(), request, index(queue), index(place)));
                 if details {
-                    cells.extend(request.details.split(",\t").map(str::to_owned));
+                    cells.extend(request.details.columns().split(",\t").map(str::to_owned));
                 }
                 table.add(cells);
             };

@@ -11,7 +11,7 @@ const TABLE: usize = 4096;
 
 /// A gauge. A change only adds to the time of the old number; the histogram is computed when it is read.
 #[derive(Debug)]
-pub(crate) struct RatioGauge {
+pub struct RatioGauge {
     value: usize,
     /// The time since which the number is not counted.
     since: Moment,
@@ -26,7 +26,9 @@ pub(crate) struct RatioGauge {
 }
 
 impl RatioGauge {
-    pub(crate) fn new(bounds: &'static [f64], now: Moment) -> Self {
+    /// A gauge of zero. `bounds` are the buckets of its relation to its limit.
+    #[must_use]
+    pub fn new(bounds: &'static [f64], now: Moment) -> Self {
         Self {
             value: 0,
             since: now,
@@ -39,7 +41,7 @@ impl RatioGauge {
     }
 
     /// Sets the number from now on.
-    pub(crate) fn set(&mut self, value: usize, now: Moment) {
+    pub fn set(&mut self, value: usize, now: Moment) {
         if value != self.value {
             self.count(now);
             self.value = value;
@@ -106,7 +108,7 @@ impl RatioGauge {
     }
 
     /// Ends the period of the number and begins the next period.
-    pub(crate) fn next_period(&mut self, now: Moment) -> DemandOfPeriod {
+    pub fn next_period(&mut self, now: Moment) -> DemandOfPeriod {
         self.flush(now);
         let [seconds, integral, integral_of_square] = std::mem::take(&mut self.period);
         let highest = std::mem::replace(&mut self.highest, self.value);

@@ -57,12 +57,13 @@ pub use borrowing::{BorrowedSeats, LevelDemand, borrow_seats};
 pub use controller::{FlowControlOptions, FlowController};
 pub use demand::{DemandOfPeriod, SeatDemand};
 pub use flow_schema::DanglingCondition;
+pub use gauge::RatioGauge;
 pub use matching::{RequestAttributes, RequestDetails};
 pub use metrics::SchemaSeries;
 pub use moment::Moment;
 pub use queue_set::{
-    Arrival, FlowUse, LimitResponse, MAX_FLOWS, Phase, QueueDump, QueueSet, QueueSetDump, RejectReason, RequestDump,
-    RequestId,
+    Arrival, Details, FlowUse, LimitResponse, MAX_FLOWS, Phase, QueueDump, QueueSet, QueueSetDump, RejectReason,
+    RequestDump, RequestId,
 };
 pub use seat_seconds::SeatSeconds;
 pub use shuffle_sharding::{Dealer, flow_hash};

@@ -106,12 +106,6 @@ impl BodyOwner for Arc<RequestContext> {
             flow.charge(took);
         }
     }
-
-    fn is_unread(&self) {
-        if let Some(flow) = &self.flow {
-            flow.release();
-        }
-    }
 }
 
 impl Drop for RequestContext {

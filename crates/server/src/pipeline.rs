@@ -30,6 +30,9 @@ use crate::request::audit_id::{AUDIT_ID, audit_id};
 use crate::request::body_budget;
 use crate::request::in_flight::InFlightLimits;
 
+/// Maximum number of seats that priority levels share. Upstream's flags have 32 bits there.
+const MAX_SEATS: usize = i32::MAX as usize;
+
 /// The limits of the duration and the number of requests.
 #[derive(Clone, Debug)]
 pub struct RequestLimits {
@@ -74,7 +77,10 @@ impl RequestLimits {
     /// The options of flow control; `None` if it is off.
     pub(crate) fn flow_control(&self) -> Option<FlowControlOptions> {
         self.priority_and_fairness.then(|| FlowControlOptions {
-            server_concurrency_limit: self.max_requests_in_flight.saturating_add(self.max_mutating_requests_in_flight),
+            server_concurrency_limit: self
+                .max_requests_in_flight
+                .saturating_add(self.max_mutating_requests_in_flight)
+                .min(MAX_SEATS),
             charges_actual_cost: self.charges_actual_cost,
         })
     }
@@ -137,6 +143,9 @@ pub(crate) async fn handle(
     if is_last {
         answer.response.extensions_mut().insert(LastResponse);
     }
+    if let Some(flow) = request.flow.as_ref().filter(|_| answer.by != AnsweredBy::Deadline) {
+        flow.set_headers(answer.response.headers_mut());
+    }
     complete(&request, origin, &mut answer.response);
     if let Some(audit) = &request.audit {
         match &answer.panic {
@@ -154,9 +163,6 @@ fn complete(request: &RequestContext, origin: Option<HeaderValue>, response: &mu
         response.extensions_mut().insert(ResponseDeadline(deadline));
     }
     set_common_headers(request.audit_id().clone(), origin, response);
-    if let Some(flow) = &request.flow {
-        flow.set_headers(response.headers_mut());
-    }
     for warning in request.recorder.headers() {
         response.headers_mut().append(WARNING, warning);
     }

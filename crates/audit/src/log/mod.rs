@@ -155,10 +155,13 @@ impl Sink for LogSink {
         if text.is_empty() {
             return 0;
         }
-        let written = output.write(&text);
-        drop(output);
-        if let Err(error) = written {
-            self.metrics.record_failure(PLUGIN, &error, &events);
+        if output.write(&text).is_err() {
+            // Some of the lines may still find room.
+            for (line, event) in text.split_inclusive(|byte| *byte == b'\n').zip(&events) {
+                if let Err(error) = output.write(line) {
+                    self.metrics.record_failure(PLUGIN, &error, std::slice::from_ref(event));
+                }
+            }
         }
         events.len()
     }

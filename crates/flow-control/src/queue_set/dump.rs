@@ -2,12 +2,12 @@
 
 use pintle_value::Str;
 
-use super::requests::Request;
+use super::requests::{Details, Request};
 use super::{Phase, QueueSet};
 use crate::{Moment, SeatSeconds, WorkEstimate};
 
 /// The state of a queue set.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct QueueSetDump {
     /// The queues by their indexes.
     pub queues: Vec<QueueDump>,
@@ -26,7 +26,7 @@ pub struct QueueSetDump {
 }
 
 /// The state of a queue.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct QueueDump {
     /// The requests that wait, in the order of their arrival.
     pub waiting: Vec<RequestDump>,
@@ -41,7 +41,7 @@ pub struct QueueDump {
 }
 
 /// The state of a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct RequestDump {
     /// The name of the flow schema.
     pub flow_schema: Str,
@@ -53,8 +53,8 @@ pub struct RequestDump {
     pub started: Option<Moment>,
     /// The estimated work.
     pub estimate: WorkEstimate,
-    /// The user and the target, as columns of the dump of requests.
-    pub details: Box<str>,
+    /// The user and the target.
+    pub details: Details,
 }
 
 impl QueueSet {
@@ -67,7 +67,7 @@ impl QueueSet {
             arrived: request.arrived,
             started: (request.phase != Phase::Waiting).then_some(request.started),
             estimate: request.estimate,
-            details: request.details.columns(),
+            details: request.details.clone(),
         };
         let mut queues: Vec<_> = self
             .queues

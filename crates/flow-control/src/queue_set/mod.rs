@@ -26,8 +26,8 @@ pub(crate) use dispatch::LastDispatch;
 pub use dump::{QueueDump, QueueSetDump, RequestDump};
 use flows::{FlowTable, RequestFlow};
 pub use flows::{FlowUse, MAX_FLOWS};
-use requests::{Details, Request, Requests};
-pub use requests::{Phase, RequestId};
+pub use requests::{Details, Phase, RequestId};
+use requests::{Request, Requests};
 
 /// The time that a request is expected to take, as an initial guess, in nanoseconds.
 const ESTIMATED_SERVICE: i64 = 3_000_000;
@@ -270,9 +270,9 @@ impl QueueSet {
             queue.next_dispatch_r = self.current_r;
             self.active_queues += 1;
         }
-        queue.next_dispatch_r = queue.next_dispatch_r.max(self.flows.charged_to(&request.flow));
         if queue.waiting.is_empty() {
-            queue.next_dispatch_r = queue.next_dispatch_r.max(self.current_r);
+            // Otherwise the head of the queue may be of another flow, which does not pay for this one.
+            queue.next_dispatch_r = queue.next_dispatch_r.max(self.flows.charged_to(&request.flow)).max(self.current_r);
         }
         request.schema.queue_length.observe_bytes(queue.waiting.len() as u64 + 1);
         if executes_now {

@@ -49,8 +49,9 @@ pub(super) struct Request {
 }
 
 /// The user and the target of a request, for dumps.
-#[derive(Debug, Default)]
-pub(super) enum Details {
+#[derive(Clone, Debug, Default)]
+pub enum Details {
+    /// Nothing is known.
     #[default]
     Unknown,
     /// The columns of the dump.
@@ -60,8 +61,9 @@ pub(super) enum Details {
 }
 
 impl Details {
-    /// The columns of the dump.
-    pub(super) fn columns(&self) -> Box<str> {
+    /// The columns of the dump. Dropping the request may end it, so no lock of its level may be held.
+    #[must_use]
+    pub fn columns(&self) -> Box<str> {
         match self {
             Details::Unknown => RequestAttributes::default().columns(),
             Details::Text(text) => text.clone(),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_flow_control::{
-    Arrival, Dealer, Integrator, LimitResponse, Phase, QueueSet, RequestId, SchemaSeries, SeatSeconds, WorkEstimate,
+    Arrival, Dealer, LimitResponse, Moment, Phase, QueueSet, RatioGauge, RequestId, SchemaSeries, SeatSeconds,
+    WorkEstimate,
 };
 
 use crate::{is_near, recorded};
@@ -16,13 +17,13 @@ struct Replay {
     limit: usize,
     /// The work that each request really takes.
     cost: SeatSeconds,
-    now: Duration,
+    now: Moment,
     hashes: Vec<u64>,
     /// The requests by their numbers; `None` for rejected requests.
     requests: Vec<Option<RequestId>>,
     estimates: Vec<WorkEstimate>,
     schema: Arc<SchemaSeries>,
-    demand: Integrator,
+    demand: RatioGauge,
     /// The seats of upstream that wait although no request waits for them. If upstream lowers the final seats of a request
     /// at its dispatch, then it counts only the remaining seats as no longer waiting.
     leaked: usize,
@@ -31,25 +32,25 @@ struct Replay {
 impl Replay {
     fn new(config: &[i64], charges_actual_cost: bool) -> Self {
         let limit = config[3] as usize;
-        let mut set = QueueSet::new(limit_response(config), limit, Duration::ZERO);
+        let mut set = QueueSet::new(limit_response(config), limit, Moment::START);
         set.charge_actual_cost(charges_actual_cost);
         Self {
             set,
             limit,
             cost: if charges_actual_cost { SeatSeconds::ZERO } else { SeatSeconds::MAX },
-            now: Duration::ZERO,
+            now: Moment::START,
             hashes: Vec::new(),
             requests: Vec::new(),
             estimates: Vec::new(),
             schema: Arc::new(SchemaSeries::new("schema")),
-            demand: Integrator::new(Duration::ZERO),
+            demand: RatioGauge::new(&[1.0], Moment::START),
             leaked: 0,
         }
     }
 
     /// Does an operation and returns its line.
     fn operation(&mut self, letter: &str, numbers: &[i64]) -> String {
-        self.now += Duration::from_nanos(numbers[0] as u64);
+        self.now = self.now.plus(Duration::from_nanos(numbers[0] as u64));
         let mut line = letter.to_owned();
         let given = match letter {
             "d" => &numbers[..1],
@@ -82,7 +83,7 @@ impl Replay {
             _ => self.write_dump(&mut line),
         }
         self.write_dispatched(&mut line);
-        self.demand.set((self.set.seat_demand() + self.leaked) as f64, self.now);
+        self.demand.set(self.set.seat_demand() + self.leaked, self.now);
         line
     }
 
@@ -102,7 +103,6 @@ impl Replay {
             distinguisher: &flow.to_string(),
             hash: Some(self.hashes[flow]),
             estimate,
-            details: "".into(),
         };
         self.estimates.push(estimate);
         match self.set.start(self.now, arrival) {
@@ -238,7 +238,7 @@ fn replay(simulation: &str, charges_actual_cost: bool) {
             "demand" => {
                 let found = replay.demand.next_period(replay.now);
                 let expected: Vec<f64> = words[1..].iter().map(|word| word.parse().expect("a number")).collect();
-                let found = [found.average, found.deviation, found.highest];
+                let found = [found.average, found.deviation, found.highest as f64];
                 let is_equal = found.iter().zip(&expected).all(|(one, other)| is_near(*one, *other));
                 assert!(is_equal, "{name}: demand {found:?} instead of {expected:?}");
             }

@@ -1,5 +1,5 @@
 //! A source of a body. It ends at a deadline, even if the client does not read. The request of the body learns what the
-//! source costs, and whether its client reads.
+//! source costs.
 
 use std::io;
 use std::sync::Arc;
@@ -9,20 +9,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use pintle_locks::Mutex;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::BodySource;
-
-/// How long a client may read nothing until the request learns it.
-const UNREAD_TIME: Duration = Duration::from_secs(1);
 
 /// The request of a body. It is held until the body ends.
 pub(crate) trait BodyOwner: Send + 'static {
     /// A part of the body was produced in this time.
     fn produced(&self, took: Duration);
-
-    /// The client has read nothing for a second. The request needs no processor meanwhile.
-    fn is_unread(&self);
 }
 
 /// A source that is dropped at a deadline. A connection whose client does not read polls for no chunk, so nothing else
@@ -36,26 +30,16 @@ pub(super) struct ExpiringSource<H> {
 struct HoldingSource<H> {
     source: Box<dyn BodySource>,
     owner: H,
-    /// The number of calls for the next chunk.
-    polls: usize,
     /// The waker of the connection, while the connection waits for the source.
     waiting: Option<Waker>,
 }
 
 impl<H: BodyOwner> ExpiringSource<H> {
     pub(super) fn new(source: Box<dyn BodySource>, deadline: Instant, owner: H) -> Self {
-        let source = Arc::new(Mutex::new(Some(HoldingSource { source, owner, polls: 0, waiting: None })));
+        let source = Arc::new(Mutex::new(Some(HoldingSource { source, owner, waiting: None })));
         let expiring = source.clone();
         let timer = tokio::spawn(async move {
-            let mut polls = 0;
-            while timeout_at(deadline, sleep(UNREAD_TIME)).await.is_ok() {
-                let source = expiring.lock();
-                let Some(holding) = &*source else { return };
-                if holding.polls == polls && holding.waiting.is_none() {
-                    holding.owner.is_unread();
-                }
-                polls = holding.polls;
-            }
+            sleep_until(deadline).await;
             let expired = expiring.lock().take();
             if let Some(waiting) = expired.and_then(|expired| expired.waiting) {
                 waiting.wake();
@@ -69,7 +53,6 @@ impl<H: BodyOwner> BodySource for ExpiringSource<H> {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         match &mut *self.source.lock() {
             Some(holding) => {
-                holding.polls += 1;
                 let started = Instant::now();
                 let polled = holding.source.poll_next(cx);
                 holding.owner.produced(started.elapsed());
@@ -101,20 +84,10 @@ mod tests {
 
     use super::*;
 
-    /// Counts the calls.
-    #[derive(Default)]
-    struct Calls {
-        produced: AtomicUsize,
-        unread: AtomicUsize,
-    }
-
-    impl BodyOwner for Arc<Calls> {
+    /// Counts the parts.
+    impl BodyOwner for Arc<AtomicUsize> {
         fn produced(&self, _: Duration) {
-            self.produced.fetch_add(1, Ordering::Relaxed);
-        }
-
-        fn is_unread(&self) {
-            self.unread.fetch_add(1, Ordering::Relaxed);
+            self.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -139,24 +112,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_waits_for_a_source_is_told_at_the_deadline() {
         let deadline = Instant::now() + Duration::from_secs(60);
-        let mut source = ExpiringSource::new(Box::new(Pending), deadline, Arc::<Calls>::default());
+        let mut source = ExpiringSource::new(Box::new(Pending), deadline, Arc::<AtomicUsize>::default());
         let next = tokio::time::timeout(Duration::from_secs(61), poll_fn(|cx| source.poll_next(cx)));
         assert!(matches!(next.await, Ok(Some(Err(_)))));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_a_source_holds_is_released_at_the_deadline() {
-        let held = Arc::<Calls>::default();
+        let held = Arc::<AtomicUsize>::default();
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut source = ExpiringSource::new(Box::new(Endless), deadline, held.clone());
         assert!(matches!(poll_fn(|cx| source.poll_next(cx)).await, Some(Ok(_))));
         assert_eq!(Arc::strong_count(&held), 2);
         // The client does not read.
-        tokio::time::sleep(Duration::from_millis(2500)).await;
-        let calls = [&held.produced, &held.unread].map(|calls| calls.load(Ordering::Relaxed));
-        // The first second had the first chunk.
-        assert_eq!(calls, [1, 1]);
         tokio::time::sleep(Duration::from_secs(61)).await;
+        assert_eq!(held.load(Ordering::Relaxed), 1);
         assert_eq!(Arc::strong_count(&held), 1);
         let Some(Err(error)) = poll_fn(|cx| source.poll_next(cx)).await else { panic!("no error") };
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);

@@ -57,13 +57,6 @@ impl Flow {
         }
     }
 
-    /// Gives the seats back before the end of the request.
-    pub(crate) fn release(&self) {
-        if let Some(seats) = &mut *self.seats.lock() {
-            seats.execution = None;
-        }
-    }
-
     /// Takes the seats, for the part of a watch that outlives the request.
     pub(crate) fn take_seats(&self) -> Option<Seats> {
         self.seats.lock().take()
