@@ -21,8 +21,8 @@ pub struct RatioGauge {
     histogram: TimingHistogram,
     /// The highest number of the period.
     highest: usize,
-    /// The sums of the period: seconds, the integral of the number, the integral of its square.
-    period: [f64; 3],
+    /// The sums of the period: nanoseconds, the integral of the number, the integral of its square.
+    period: [u128; 3],
 }
 
 impl RatioGauge {
@@ -36,7 +36,7 @@ impl RatioGauge {
             limit: 1.0,
             histogram: TimingHistogram::new(bounds),
             highest: 0,
-            period: [0.0; 3],
+            period: [0; 3],
         }
     }
 
@@ -76,10 +76,12 @@ impl RatioGauge {
     }
 
     fn record(&mut self, value: usize, nanoseconds: u64) {
-        let (value, seconds) = (value as f64, nanoseconds as f64 / 1e9);
-        self.histogram.add(value / self.limit, nanoseconds);
-        let terms = [seconds, value * seconds, value * value * seconds];
-        self.period.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
+        self.histogram.add(value as f64 / self.limit, nanoseconds);
+        let (value, nanoseconds) = (value as u128, u128::from(nanoseconds));
+        let integral = value.saturating_mul(nanoseconds);
+        for (sum, term) in self.period.iter_mut().zip([nanoseconds, integral, value.saturating_mul(integral)]) {
+            *sum = sum.saturating_add(term);
+        }
     }
 
     /// Records the number up to now.
@@ -110,12 +112,16 @@ impl RatioGauge {
     /// Ends the period of the number and begins the next period.
     pub fn next_period(&mut self, now: Moment) -> DemandOfPeriod {
         self.flush(now);
-        let [seconds, integral, integral_of_square] = std::mem::take(&mut self.period);
+        let [time, integral, integral_of_square] = std::mem::take(&mut self.period);
         let highest = std::mem::replace(&mut self.highest, self.value);
-        let average = integral / seconds;
-        // Rounding may make the variance of a constant number negative.
-        let variance = (integral_of_square / seconds - average * average).max(0.0);
-        DemandOfPeriod { seconds, average, deviation: variance.sqrt(), highest }
+        let nanoseconds = time as f64;
+        let average = integral as f64 / nanoseconds;
+        // With whole numbers, the variance of a constant number is zero.
+        let variance = match (integral_of_square.checked_mul(time), integral.checked_mul(integral)) {
+            (Some(of_squares), Some(square)) => of_squares.saturating_sub(square) as f64 / (nanoseconds * nanoseconds),
+            _ => (integral_of_square as f64 / nanoseconds - average * average).max(0.0),
+        };
+        DemandOfPeriod { seconds: nanoseconds / 1e9, average, deviation: variance.sqrt(), highest }
     }
 }
 

@@ -9,6 +9,9 @@ const SCALE: u64 = 100_000_000;
 /// The nanoseconds of one unit at one seat.
 const NANOSECONDS: i64 = 1_000_000_000 / SCALE as i64;
 
+/// The numbers up to which upstream's floating-point numbers are exact. Beyond, the result is rounded as upstream does.
+const EXACT: u64 = 1 << 53;
+
 /// A number of seat-seconds in fixed-point representation. As in upstream, arithmetic wraps around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeatSeconds(u64);
@@ -21,8 +24,11 @@ impl SeatSeconds {
 
     /// The work of `seats` seats in a number of nanoseconds, which may be negative.
     #[must_use]
-    pub const fn of_nanoseconds(seats: u64, nanoseconds: i64) -> Self {
+    pub fn of_nanoseconds(seats: u64, nanoseconds: i64) -> Self {
         let work = (seats as i64).saturating_mul(nanoseconds);
+        if work.unsigned_abs() > EXACT {
+            return Self((seats as f64 * nanoseconds as f64 / NANOSECONDS as f64).round() as i64 as u64);
+        }
         let half = if work < 0 { -NANOSECONDS / 2 } else { NANOSECONDS / 2 };
         Self((work.saturating_add(half) / NANOSECONDS) as u64)
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_flow_control::{FlowControlOptions, FlowController, RequestAttributes, WorkEstimate};
+use pintle_flow_control::{FlowControlOptions, FlowController, RequestAttributes, RequestDetails, WorkEstimate};
 use pintle_metrics::Exposition;
-use pintle_value::Value;
 use pintle_value::time::Time;
+use pintle_value::{Str, Value};
 use tokio::task::JoinHandle;
 
 use crate::matching::{attributes, groups};
@@ -113,11 +113,26 @@ impl Replay {
             let groups = groups(&request);
             let attributes = attributes(&request, &groups);
             let class = controller.classify(&attributes);
-            if let Ok(_execution) = controller.admit(&class, estimate, Duration::MAX).await {
+            if let Ok(execution) = controller.admit(&class, estimate, Duration::MAX).await {
+                let details = Arc::new(Details { request: request.clone(), groups: groups.clone() });
+                execution.describe(&details);
                 std::future::pending::<()>().await;
+                drop((execution, details));
             }
         }));
         tokio::task::yield_now().await;
+    }
+}
+
+/// A request as dumps show it.
+struct Details {
+    request: serde_json::Value,
+    groups: Vec<Str>,
+}
+
+impl RequestDetails for Details {
+    fn attributes(&self) -> RequestAttributes<'_> {
+        attributes(&self.request, &self.groups)
     }
 }
 
