@@ -97,6 +97,8 @@ impl RatioGauge {
 
     /// Sets the limit from now on.
     pub(crate) fn set_limit(&mut self, limit: usize, now: Moment) {
+        // Without queues, no request can wait.
+        let limit = limit.max(1);
         if limit as f64 != self.limit {
             self.flush(now);
             self.limit = limit as f64;

@@ -132,7 +132,8 @@ impl Server {
     /// See [`StartError`].
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let runtime = OwnRuntime::start(options.worker_threads).map_err(StartError::Runtime)?;
-        match runtime.run(start::start(options)).await {
+        // The future is large and would be moved several times, on the stack of the caller.
+        match runtime.run(Box::pin(start::start(options))).await {
             Some(parts) => Ok(parts?.into_server(runtime)),
             None => Err(StartError::Runtime(io::Error::other("the runtime ended while the server started"))),
         }
