@@ -107,7 +107,7 @@ fn requests_wait_in_queues_for_a_quarter_of_their_time() {
         let queuing = json!({ "queues": 4, "handSize": 1, "queueLengthLimit": 1 });
         let cluster = start(json!({ "type": "Queue", "queuing": queuing })).await;
         let socket = hold_seat(&cluster).await;
-        let request = cluster.request("GET", &format!("{MAPS}?timeout=400ms")).header("Impersonate-User", "noisy");
+        let request = cluster.request("GET", &format!("{MAPS}?timeout=4s")).header("Impersonate-User", "noisy");
         let rejected = request.header("Impersonate-Group", "system:authenticated").send().await.expect(429);
         assert_eq!(rejected.header("retry-after"), "1");
         let dump = async |name: &str| cluster.get(&format!("{DUMPS}/{name}")).await.expect(200).text();
