@@ -14,9 +14,9 @@ pub(crate) struct FlowControlFlags {
     #[arg(long, value_name = "N", default_value_t = 200)]
     max_mutating_requests_inflight: usize,
     /// Whether requests wait in the queues of priority levels, which share the requests in flight. FlowSchemas assign
-    /// requests to levels.
+    /// requests to levels. Off by default until floods of large lists are handled better.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        default_value_t = true, action = ArgAction::Set)]
+        default_value_t = false, action = ArgAction::Set)]
     enable_priority_and_fairness: bool,
     /// Whether work beyond the estimate of a request delays later requests of its flow. Otherwise, requests are
     /// scheduled exactly as kube-apiserver does it.
