@@ -6,7 +6,7 @@
 //!
 //! - `requests`: the requests by their ids.
 //! - `flows`: the flows and their use of seats.
-//! - `dispatch`: which request is executed next, and the virtual time.
+//! - `dispatch`: the choice of the next request, and the virtual time.
 //! - `dump`: the state as plain data.
 
 mod dispatch;
