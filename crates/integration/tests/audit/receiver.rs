@@ -16,6 +16,8 @@ pub(crate) enum Behaviour {
     Close,
     /// Takes the events, and does not answer before another behaviour is set.
     Hang,
+    /// Takes the events and never answers.
+    NeverAnswer,
 }
 
 /// A running webhook.
@@ -86,6 +88,7 @@ impl State {
                 headers: String::new(),
                 body: SentBody::Verbatim { bytes: Vec::new(), is_whole: false },
             },
+            Behaviour::NeverAnswer => std::future::pending().await,
             Behaviour::Hang => unreachable!("it waits for another behaviour"),
         }
     }

@@ -207,7 +207,7 @@ fn a_request_whose_client_leaves_has_its_last_event() {
         for (calls_before, verb) in [(0, "create"), (1, "watch")] {
             let taken = receiver.events().len();
             receiver.set_next(&vec![Behaviour::Answer(200); calls_before]);
-            receiver.set(Behaviour::Hang);
+            receiver.set(Behaviour::NeverAnswer);
             let client = cluster.clone();
             let asking = tokio::spawn(async move {
                 match verb {
