@@ -78,6 +78,7 @@ const ACCEPTED: &[Accepted] = &[
         remove: |pintle, go| {
             for text in [pintle, go] {
                 *text = text.replace(" (Client.Timeout exceeded while awaiting headers)", "");
+                *text = text.replace("net/http: request canceled", "context deadline exceeded");
             }
         },
     },
