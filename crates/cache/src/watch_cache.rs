@@ -88,6 +88,8 @@ pub struct ObjectPage {
 pub struct WatchCacheStats {
     /// The current number of objects.
     pub objects: usize,
+    /// The sum of the sizes of the objects as JSON.
+    pub object_bytes: u64,
     /// The number of events in the log.
     pub events: usize,
     /// The number of changes that were received since the start.
@@ -110,6 +112,8 @@ struct WatchCacheState {
     /// its log began.
     readable_from: u64,
     live_objects: usize,
+    /// The sum of the sizes of the live objects as JSON.
+    live_bytes: u64,
     corrupt: CorruptObjects,
     /// The last revision at which an object became corrupt or ceased to be corrupt.
     last_corruption_change: u64,
@@ -187,7 +191,7 @@ impl WatchCacheState {
     ) -> (Key, Option<Arc<Object>>, Option<Arc<Object>>) {
         let Some(versions) = self.versions.get_mut(&key) else {
             let object = object.map(Arc::new);
-            self.live_objects += usize::from(object.is_some());
+            self.count(None, object.as_deref());
             self.versions.insert(ObjectVersions::new(key.clone(), (revision, object.clone())));
             return (key, object, None);
         };
@@ -195,13 +199,16 @@ impl WatchCacheState {
         // All versions of an object share one key.
         let key = versions.shared_key().clone();
         let object = object.map(|object| Arc::new(Object { key: key.clone(), ..object }));
-        match (previous.is_some(), object.is_some()) {
-            (true, false) => self.live_objects -= 1,
-            (false, true) => self.live_objects += 1,
-            _ => {}
-        }
         versions.push((revision, object.clone()));
+        self.count(previous.as_deref(), object.as_deref());
         (key, object, previous)
+    }
+
+    /// Counts an object that replaces another one.
+    fn count(&mut self, previous: Option<&Object>, object: Option<&Object>) {
+        let bytes = |object: Option<&Object>| object.map_or(0, |object| object.json.len() as u64);
+        self.live_objects = self.live_objects + usize::from(object.is_some()) - usize::from(previous.is_some());
+        self.live_bytes = self.live_bytes + bytes(object) - bytes(previous);
     }
 
     /// Runs the indexer again for the objects of the events in the log. The versions must already be indexed again.
@@ -471,6 +478,7 @@ impl WatchCache {
         let state = self.state.read();
         WatchCacheStats {
             objects: state.live_objects,
+            object_bytes: state.live_bytes,
             events: state.events.len(),
             received: state.received,
             dispatched: state.dispatched,
@@ -618,8 +626,10 @@ impl WatchCache {
                 }
                 NewState::Deleted => continue,
             };
-            if state.versions.insert(ObjectVersions::new(key, (revision, Some(object)))).is_none() {
-                state.live_objects += 1;
+            state.count(None, Some(&object));
+            let replaced = state.versions.insert(ObjectVersions::new(key, (revision, Some(object))));
+            if let Some(replaced) = replaced {
+                state.count(replaced.newest_object().map(|object| &**object), None);
             }
         }
     }
@@ -725,5 +735,22 @@ mod tests {
         assert!(watcher.pending().is_ok_and(|events| events.is_empty()));
         watch_cache.append(vec![change("a", 4, false), change("b", 5, true)]);
         assert_eq!(watcher.pending().expect_err("the watcher stops"), TooOld { oldest: 5 });
+    }
+
+    #[test]
+    fn the_live_objects_and_their_sizes_are_summed() {
+        let change = |key: &str, revision, size: Option<usize>| {
+            let object = |size| Object::new(key.into(), revision, "x".repeat(size).into(), ObjectIndex::default());
+            let new_state = size.map_or(NewState::Deleted, |size| NewState::Object(object(size)));
+            PendingChange { key: key.into(), revision, new_state }
+        };
+        let watch_cache = Arc::new(WatchCache::new("things".into(), 1));
+        let sums = || (watch_cache.stats().objects, watch_cache.stats().object_bytes);
+        watch_cache.insert_initial([change("a", 1, Some(1000)), change("b", 1, Some(100))]);
+        assert_eq!(sums(), (2, 1100));
+        watch_cache.append(vec![change("a", 2, Some(10)), change("c", 3, Some(1))]);
+        assert_eq!(sums(), (3, 111));
+        watch_cache.append(vec![change("a", 4, None), change("c", 5, None), change("c", 6, Some(7))]);
+        assert_eq!(sums(), (2, 107));
     }
 }

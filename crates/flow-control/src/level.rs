@@ -83,6 +83,7 @@ impl Level {
     ) -> Self {
         let mut queues = QueueSet::new(spec.limit_response, limits.initial(), now);
         queues.charge_actual_cost(charges_actual_cost);
+        queues.keep_seats_free(charges_actual_cost);
         let state = LevelState {
             queues,
             limit_response: spec.limit_response,

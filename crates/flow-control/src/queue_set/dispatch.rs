@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::{ESTIMATED_SERVICE, LimitResponse, Phase, Queue, QueueSet, RequestId};
+use super::{ESTIMATED_SERVICE, LimitResponse, Phase, Queue, QueueSet, Request, RequestId};
 use crate::{Moment, SeatSeconds};
 
 /// The amount by which the progress meter is set back before it overflows.
@@ -12,6 +12,10 @@ const DECREMENT: SeatSeconds = SeatSeconds::MAX.divided_by(2);
 const HIGH: SeatSeconds = DECREMENT.plus(DECREMENT.divided_by(2));
 /// The time by which work beyond the estimates delays a queue at most, at the present rate of the progress meter.
 const MAX_CHARGED_TIME: Duration = Duration::from_secs(5);
+
+/// The seats that a flow may hold for each seat that is free. A single flow gets 8/9 of the seats of a level, ten flows
+/// get 80/81 of them.
+const SEATS_FOR_A_FREE_SEAT: usize = 8;
 
 /// The readings of the progress meter at a dispatch, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -124,7 +128,7 @@ impl QueueSet {
     }
 
     /// The queue whose oldest request would end first in the virtual world. Of equal queues, the first after the queue
-    /// of the last dispatch is chosen.
+    /// of the last dispatch is chosen. Queues whose oldest request has to leave seats free are passed over.
     fn next_queue(&self) -> Option<(usize, LastDispatch)> {
         let first = self.waiting_queues.partition_point(|index| *index < self.next_robin);
         let (before, after) = self.waiting_queues.split_at(first);
@@ -133,6 +137,9 @@ impl QueueSet {
         for index in after.iter().chain(before) {
             let Some(queue) = self.queues.get(*index) else { continue };
             let Some(oldest) = queue.waiting.front().and_then(|id| self.requests.get(*id)) else { continue };
+            if !self.leaves_seats_free(oldest) {
+                continue;
+            }
             let start = queue.next_dispatch_r;
             let discounted_start = start.minus(in_progress(queue));
             for (range, reading) in [(&mut bounds, start), (&mut discounted, discounted_start)] {
@@ -161,7 +168,7 @@ impl QueueSet {
             request.estimate.additional_latency = request.final_work.time_at(limit as f64);
         }
         let (max_seats, total_work) = (request.max_seats(), request.total_work);
-        self.count_execution(max_seats);
+        self.count_execution(id);
         self.queued_seats_in_use += max_seats;
         if let Some(queue) = self.queues.get_mut(index) {
             queue.executing += 1;
@@ -172,7 +179,12 @@ impl QueueSet {
         self.dispatched.push(id);
     }
 
-    pub(super) fn count_execution(&mut self, max_seats: usize) {
+    pub(super) fn count_execution(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get(id) else { return };
+        let max_seats = request.max_seats();
+        if let Some(usage) = self.flows.usage_mut(&request.flow) {
+            usage.seats_in_use += max_seats;
+        }
         self.executing += 1;
         self.seats_in_use += max_seats;
         self.totals.dispatched += 1;
@@ -185,6 +197,18 @@ impl QueueSet {
             _ if seats > self.concurrency_limit => self.executing == 0,
             _ => self.seats_in_use + seats <= self.concurrency_limit,
         }
+    }
+
+    /// Whether enough seats stay free for other flows if the request is executed now (the scheme of dynamic thresholds of
+    /// Choudhury and Hahne, which network switches use for their shared buffers). The only request of a flow always does.
+    pub(super) fn leaves_seats_free(&self, request: &Request) -> bool {
+        let held = self.flows.seats_in_use(&request.flow);
+        if held == 0 || !self.keeps_seats_free {
+            return true;
+        }
+        let seats = request.max_seats();
+        let free = self.concurrency_limit.saturating_sub(self.seats_in_use + seats);
+        free >= (held + seats) / SEATS_FOR_A_FREE_SEAT
     }
 
     /// Lets no request begin before its arrival in the virtual world. Otherwise a queue that cannot use all its seats

@@ -29,6 +29,8 @@ pub struct FlowUse {
     pub estimated: SeatSeconds,
     /// The work that the requests have really taken.
     pub actual: SeatSeconds,
+    /// The seats of the requests that are executed or linger.
+    pub seats_in_use: usize,
     /// The time of the latest request.
     pub latest: Moment,
 }
@@ -105,6 +107,7 @@ impl FlowTable {
             rejected: 0,
             estimated: SeatSeconds::ZERO,
             actual: SeatSeconds::ZERO,
+            seats_in_use: 0,
             latest: now,
         };
         let flow = Flow { hash, usage, requests: 1, is_recent: true, hand: None, charged_to: SeatSeconds::ZERO };
@@ -195,6 +198,11 @@ impl FlowTable {
         for flow in &mut self.flows {
             flow.charged_to = flow.charged_to.saturating_minus(decrement);
         }
+    }
+
+    /// The seats that the requests of a flow hold. Zero for a flow that is not in the table.
+    pub(super) fn seats_in_use(&self, flow: &RequestFlow) -> usize {
+        self.get(flow).map_or(0, |flow| flow.usage.seats_in_use)
     }
 
     pub(super) fn uses(&self) -> impl Iterator<Item = &FlowUse> {

@@ -111,6 +111,7 @@ impl Queue {
 pub struct QueueSet {
     limit_response: LimitResponse,
     charges_actual_cost: bool,
+    keeps_seats_free: bool,
     /// The last limit that was configured.
     queue_length_limit: usize,
     concurrency_limit: usize,
@@ -160,6 +161,7 @@ impl QueueSet {
         let mut queue_set = Self {
             limit_response,
             charges_actual_cost: false,
+            keeps_seats_free: false,
             queue_length_limit: 0,
             concurrency_limit,
             queues: Vec::new(),
@@ -191,6 +193,13 @@ impl QueueSet {
     /// upstream.
     pub fn charge_actual_cost(&mut self, charges: bool) {
         self.charges_actual_cost = charges;
+    }
+
+    /// Whether a flow may not hold all seats, so that requests of other flows begin at once even if the requests of this
+    /// flow last long. The more seats a flow holds, the more seats must be free for its next request. Without it, flows
+    /// are treated as in upstream.
+    pub fn keep_seats_free(&mut self, keeps: bool) {
+        self.keeps_seats_free = keeps;
     }
 
     /// Changes the configuration. Requests that wait keep their queues.
@@ -242,7 +251,7 @@ impl QueueSet {
         });
         match queue {
             Some(index) => self.enter(index, id, total_work, max_seats),
-            None => self.count_execution(max_seats),
+            None => self.count_execution(id),
         }
         Ok(id)
     }
@@ -254,7 +263,8 @@ impl QueueSet {
         };
         let index = self.choose_queue(flow, dealer, hash);
         let length = self.queues.get(index).map_or(usize::MAX, |queue| queue.waiting.len());
-        if self.seats_in_use >= self.concurrency_limit && length >= queue_length_limit {
+        let may_begin = self.seats_in_use < self.concurrency_limit && !self.keeps_seats_free;
+        if !may_begin && length >= queue_length_limit {
             return Err(RejectReason::QueueFull);
         }
         Ok(Some(index))
@@ -262,9 +272,11 @@ impl QueueSet {
 
     /// Puts a request into its queue, and executes the requests that can be executed now.
     fn enter(&mut self, index: usize, id: RequestId, total_work: SeatSeconds, max_seats: usize) {
-        let executes_now =
-            self.waiting == 0 && self.seats_in_use < self.concurrency_limit && self.accommodates(max_seats);
         let Some(request) = self.requests.get(id) else { return };
+        let executes_now = self.waiting == 0
+            && self.seats_in_use < self.concurrency_limit
+            && self.accommodates(max_seats)
+            && self.leaves_seats_free(request);
         let Some(queue) = self.queues.get_mut(index) else { return };
         if !queue.is_active() {
             queue.next_dispatch_r = self.current_r;
@@ -359,8 +371,11 @@ impl QueueSet {
     /// Gives the seats of a request back. Removes its queue if there are too many.
     fn release(&mut self, id: RequestId) {
         let Some(request) = self.requests.get(id) else { return };
-        self.flows.end(&request.flow);
         let (max_seats, queue) = (request.max_seats(), request.queue);
+        if let Some(usage) = self.flows.usage_mut(&request.flow) {
+            usage.seats_in_use -= max_seats;
+        }
+        self.flows.end(&request.flow);
         self.requests.discard(id);
         self.seats_in_use -= max_seats;
         let Some(index) = queue else { return };

@@ -64,6 +64,8 @@ impl Subject {
         let waiting: Vec<_> =
             (0..queues.queues.len()).filter(|index| !queues.queues[*index].waiting.is_empty()).collect();
         assert_eq!(queues.waiting_queues, waiting);
+        let of_flows = queues.flow_uses().map(|flow| flow.seats_in_use).sum::<usize>();
+        assert_eq!(of_flows, queues.seats_in_use);
         for (index, queue) in queues.queues.iter().enumerate() {
             let here = |phase| of(phase).filter(move |request| request.queue == Some(index));
             assert_eq!(
@@ -340,4 +342,51 @@ fn random_requests_keep_the_sums() {
     queues.queues.advance(at(now + 1_000_000));
     queues.check_sums();
     assert!(queues.queues.is_idle() && queues.queues.seats_in_use() == 0 && queues.queues.requests.iter().count() == 0);
+}
+
+/// A queue set that keeps seats free.
+fn with_free_seats(limit_response: LimitResponse, limit: usize) -> Subject {
+    let mut queues = Subject::new(limit_response, limit);
+    queues.queues.keep_seats_free(true);
+    queues
+}
+
+#[test]
+fn a_flow_leaves_seats_to_others() {
+    // The requests of the noisy flows never end. Each flow holds as many seats as it can.
+    for (limit, flows, free) in [(45, 1, 5), (49, 1, 5), (45, 2, 2), (49, 10, 0), (7, 1, 0), (1, 1, 0)] {
+        let mut queues = with_free_seats(queue(128, 6, 50), limit);
+        for _ in 0..50 {
+            for flow in 0..flows {
+                queues.started(0, &format!("noisy-{flow}"), seats(1, 0, 0));
+            }
+        }
+        assert_eq!(queues.queues.seats_in_use(), limit - free, "{limit} seats, {flows} flows");
+        let quiet: Vec<_> = (0..free).map(|_| queues.started(1, "quiet", seats(1, 0, 0))).collect();
+        assert!(quiet.iter().all(|id| queues.is_executing(*id)), "{limit} seats, {flows} flows");
+    }
+}
+
+#[test]
+fn a_flow_that_has_to_leave_seats_free_goes_on_when_its_requests_end() {
+    let mut queues = with_free_seats(queue(1, 1, 3), 49);
+    let running: Vec<_> = (0..5).map(|_| queues.started(0, "noisy", seats(8, 0, 0))).collect();
+    assert!(running.iter().all(|id| queues.is_executing(*id)));
+    let waiting: Vec<_> = (0..3).map(|_| queues.started(1, "noisy", seats(8, 0, 0))).collect();
+    assert!(!waiting.iter().any(|id| queues.is_executing(*id)));
+    // The queue is full, although seats are free.
+    assert_eq!(queues.start(2, "noisy", seats(1, 0, 0)), Err(RejectReason::QueueFull));
+    for (ended, next) in running.iter().zip(&waiting) {
+        queues.finish(3, *ended);
+        assert!(queues.is_executing(*next));
+    }
+}
+
+#[test]
+fn without_free_seats_a_flow_gets_all_seats() {
+    let mut queues = Subject::new(queue(128, 6, 50), 45);
+    let noisy: Vec<_> = (0..45).map(|_| queues.started(0, "noisy", seats(1, 0, 0))).collect();
+    assert!(noisy.iter().all(|id| queues.is_executing(*id)));
+    let quiet = queues.started(1, "quiet", seats(1, 0, 0));
+    assert!(!queues.is_executing(quiet));
 }

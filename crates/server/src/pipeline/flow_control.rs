@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_auth::UserInfo;
-use pintle_cache::KeyRange;
 use pintle_flow_control::{ListOptions, ObjectStats, RequestAttributes, RequestDetails, WatchTarget, wait_limit};
 use pintle_registry::GroupResource;
 use pintle_selector::FieldSelector;
@@ -21,8 +20,6 @@ use crate::request::query::Query;
 
 /// Requests without a deadline of their own wait for this part of the time that other requests have.
 const PART_OF_REQUEST_TIMEOUT: u32 = 4;
-/// The number of objects whose sizes stand for all objects of a resource.
-const SAMPLED_OBJECTS: usize = 16;
 
 /// A request that flow control may let wait.
 pub(super) struct FlowRequest<'r> {
@@ -122,10 +119,9 @@ fn list_options<'r>(info: &RequestInfo, query: &'r Query) -> Option<ListOptions<
 fn object_stats(cluster: &Cluster, info: &RequestInfo) -> Option<ObjectStats> {
     let hub = cluster.hub_of(&GroupResource::new(&*info.group, &*info.resource)).ok()?;
     let watch_cache = cluster.watch_cache(&hub).ok()?;
-    let sizes: Vec<_> =
-        watch_cache.objects(KeyRange::All).take(SAMPLED_OBJECTS).map(|object| object.json.len() as u64).collect();
-    let average_bytes = sizes.iter().sum::<u64>().checked_div(sizes.len() as u64).unwrap_or_default();
-    Some(ObjectStats { count: watch_cache.len() as u64, average_bytes })
+    let stats = watch_cache.stats();
+    let count = stats.objects as u64;
+    Some(ObjectStats { count, average_bytes: stats.object_bytes.checked_div(count).unwrap_or_default() })
 }
 
 /// The node whose pods a watch selects.
