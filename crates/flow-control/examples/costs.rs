@@ -40,7 +40,7 @@ fn controller(schemas: usize) -> FlowController {
 
 fn request(controller: &FlowController, attributes: &RequestAttributes<'_>) {
     let class = controller.classify(attributes);
-    let estimate = controller.estimate(&class, Default::default);
+    let estimate = controller.estimate(&class, 0, Default::default);
     let mut admission = pin!(controller.admit(&class, estimate, Duration::from_secs(15)));
     if let Poll::Ready(execution) = admission.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         black_box(execution).ok();

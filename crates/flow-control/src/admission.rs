@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pintle_value::Str;
 use tokio::time::timeout;
 
 use crate::controller::{ConfiguredSchema, FlowController};
@@ -17,7 +18,8 @@ use crate::matching::{RequestAttributes, RequestDetails};
 use crate::queue_set::{Arrival, Phase, RejectReason, RequestId};
 use crate::watch_tracker::WatchTarget;
 use crate::work_estimate::{
-    ListOptions, ObjectStats, WorkEstimate, list_estimate, maximum_list_estimate, mutating_estimate, watch_estimate,
+    ListOptions, ObjectStats, WorkEstimate, body_seats, list_estimate, maximum_list_estimate, mutating_estimate,
+    watch_estimate,
 };
 use crate::{Moment, SeatSeconds};
 
@@ -73,6 +75,12 @@ impl Class<'_> {
         self.schema.is_exempt
     }
 
+    /// The flow of the request.
+    #[must_use]
+    pub fn flow(&self) -> RequestedFlow {
+        RequestedFlow { schema: self.schema.clone(), distinguisher: self.distinguisher().into() }
+    }
+
     fn is_watch(&self) -> bool {
         self.attributes.verb == "watch"
     }
@@ -90,6 +98,29 @@ impl Class<'_> {
     }
 }
 
+/// A flow that is charged for work which its requests cause after they have given their seats back, such as the events
+/// of a watch.
+#[derive(Clone, Debug)]
+pub struct RequestedFlow {
+    schema: Arc<ConfiguredSchema>,
+    distinguisher: Str,
+}
+
+impl RequestedFlow {
+    /// Charges the flow for processor time. See [`Execution::charge_processor_time`].
+    pub fn charge_processor_time(&self, took: Duration) {
+        let Self { schema, distinguisher } = self;
+        let now = schema.shared.now();
+        let work = work(took.as_secs_f64() * schema.shared.seats_per_processor);
+        schema.level.update(now, |state| state.queues.charge_flow(now, &schema.series, distinguisher, work));
+    }
+}
+
+/// Work in seat-seconds.
+fn work(seat_seconds: f64) -> SeatSeconds {
+    SeatSeconds::from_f64(seat_seconds.min(MAX_CHARGE))
+}
+
 /// A request that is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection {
@@ -102,9 +133,11 @@ pub struct Rejection {
 impl FlowController {
     /// The estimated work of a request. `list` returns the options of a list or a watch and the objects of its resource.
     /// The options are `None` if they cannot be read. The objects are `None` if another API server has them.
+    /// `body_bytes` is the announced size of the body, or zero.
     pub fn estimate<'r>(
         &self,
         class: &Class<'_>,
+        body_bytes: u64,
         list: impl FnOnce() -> (Option<ListOptions<'r>>, Option<ObjectStats>),
     ) -> WorkEstimate {
         let Class { schema, attributes } = class;
@@ -124,7 +157,11 @@ impl FlowController {
                 }
                 let watches = self.watches().interested(&WatchTarget { group, resource, namespace, name });
                 schema.series.watch_counts.observe_bytes(watches);
-                mutating_estimate(watches, schema.max_seats)
+                let mut estimate = mutating_estimate(watches, schema.max_seats);
+                if self.charges_actual_cost() {
+                    estimate.initial_seats = body_seats(body_bytes, schema.max_seats);
+                }
+                estimate
             }
             _ => WorkEstimate::default(),
         }
@@ -322,8 +359,7 @@ impl Execution {
     /// Adds work that the request has really taken, in seat-seconds. Work beyond the estimate delays later requests of
     /// the flow.
     pub fn charge(&self, seat_seconds: f64) {
-        let work = SeatSeconds::from_f64(seat_seconds.min(MAX_CHARGE));
-        self.cost.fetch_add(work.units(), Ordering::Relaxed);
+        self.cost.fetch_add(work(seat_seconds).units(), Ordering::Relaxed);
     }
 
     /// Adds processor time of the request. A second stands for the seats of one processor, because seats share the

@@ -137,6 +137,10 @@ impl FlowController {
         }
     }
 
+    pub(crate) fn charges_actual_cost(&self) -> bool {
+        self.options.charges_actual_cost
+    }
+
     /// Replaces the configuration by all FlowSchema and PriorityLevelConfiguration objects. Requests that wait keep their
     /// places. Returns the conditions that the schemas should have and have not.
     pub fn configure<'v>(

@@ -28,6 +28,7 @@ use crate::http::{Body, LastResponse, Peer, Response, ResponseDeadline, move_to_
 use crate::observe::{Observers, close_connection};
 use crate::request::audit_id::{AUDIT_ID, audit_id};
 use crate::request::body_budget;
+use crate::request::flow::timed;
 use crate::request::in_flight::InFlightLimits;
 
 /// Maximum number of seats that priority levels share. Upstream's flags have 32 bits there.
@@ -139,7 +140,11 @@ pub(crate) async fn handle(
         flow.describe(&request);
     }
     let unanswered = Unanswered::new(&request, &chain.observers);
-    let mut answer = pin!(answer(&request, chain, refusal)).await;
+    let answering = pin!(answer(&request, chain, refusal));
+    let mut answer = match &request.flow {
+        Some(flow) => timed(answering, |took| flow.charge(took)).await,
+        None => answering.await,
+    };
     if is_last {
         answer.response.extensions_mut().insert(LastResponse);
     }

@@ -256,7 +256,7 @@ async fn work_is_estimated_by_verb() {
     let check = |attributes: RequestAttributes<'_>, expect: [u64; 2]| {
         let class = controller.classify(&attributes);
         let stats = Some(ObjectStats { count: 1000, average_bytes: 500 });
-        let estimate = controller.estimate(&class, || (Some(ListOptions::default()), stats));
+        let estimate = controller.estimate(&class, 0, || (Some(ListOptions::default()), stats));
         assert_eq!([estimate.initial_seats, estimate.final_seats], expect, "{attributes:?}");
     };
     check(request("jane", "get"), [1, 0]);

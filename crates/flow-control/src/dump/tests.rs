@@ -85,7 +85,8 @@ async fn requests_are_shown_with_their_users_and_targets() {
     execution.charge(0.25);
     drop(execution);
     let flows = cells(controller.dump_flows(), 1);
-    assert_eq!(flows[..7], ["l", "s", "jane", "1", "0", "0.010000", "0.250000"]);
+    // The request still holds its final seats.
+    assert_eq!(flows[..8], ["l", "s", "jane", "1", "0", "2", "0.010000", "0.250000"]);
     // Requests that linger are not shown.
     assert_eq!(controller.dump_requests(false).lines().count(), 1);
 }

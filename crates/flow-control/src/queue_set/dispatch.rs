@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use super::flows::RequestFlow;
 use super::{ESTIMATED_SERVICE, LimitResponse, Phase, Queue, QueueSet, Request, RequestId};
 use crate::{Moment, SeatSeconds};
 
@@ -16,6 +17,14 @@ const MAX_CHARGED_TIME: Duration = Duration::from_secs(5);
 /// The seats that a flow may hold for each seat that is free. A single flow gets 8/9 of the seats of a level, ten flows
 /// get 80/81 of them.
 const SEATS_FOR_A_FREE_SEAT: usize = 8;
+
+/// The use of a level that decides how fast the progress meter runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LevelUse {
+    /// The seats that the requests of all queues could use.
+    pub(super) seats: usize,
+    pub(super) active_queues: usize,
+}
 
 /// The readings of the progress meter at a dispatch, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,6 +129,9 @@ impl QueueSet {
             request.schema.no_accommodation.inc();
             return false;
         }
+        if let Some(queue) = self.queues.get_mut(index) {
+            queue.next_dispatch_r = readings.start;
+        }
         self.last_dispatch = Some(readings);
         let (total_work, max_seats) = (request.total_work, request.max_seats());
         self.dequeue(index, 0, total_work, max_seats);
@@ -132,7 +144,7 @@ impl QueueSet {
     fn next_queue(&self) -> Option<(usize, LastDispatch)> {
         let first = self.waiting_queues.partition_point(|index| *index < self.next_robin);
         let (before, after) = self.waiting_queues.split_at(first);
-        let mut found: Option<(usize, SeatSeconds)> = None;
+        let mut found: Option<(usize, SeatSeconds, SeatSeconds)> = None;
         let [mut bounds, mut discounted] = [[SeatSeconds::MAX, SeatSeconds::ZERO]; 2];
         for index in after.iter().chain(before) {
             let Some(queue) = self.queues.get(*index) else { continue };
@@ -140,18 +152,17 @@ impl QueueSet {
             if !self.leaves_seats_free(oldest) {
                 continue;
             }
-            let start = queue.next_dispatch_r;
+            let start = queue.next_dispatch_r.max(self.flows.charged_to(&oldest.flow));
             let discounted_start = start.minus(in_progress(queue));
             for (range, reading) in [(&mut bounds, start), (&mut discounted, discounted_start)] {
                 *range = [range[0].min(reading), range[1].max(reading)];
             }
             let end = start.plus(oldest.total_work);
-            if found.is_none_or(|(_, best)| end < best) {
-                found = Some((*index, end));
+            if found.is_none_or(|(_, _, best)| end < best) {
+                found = Some((*index, start, end));
             }
         }
-        let (index, _) = found?;
-        let start = self.queues.get(index)?.next_dispatch_r;
+        let (index, start, _) = found?;
         Some((index, LastDispatch { r: self.current_r, start, bounds, discounted }))
     }
 
@@ -221,34 +232,32 @@ impl QueueSet {
         }
     }
 
-    /// Charges work beyond the estimate of a request: to its queue while that is active, otherwise to its flow. An idle
-    /// queue starts anew with its next request, which may be of another flow. `seats` and `active_queues` are the usable
-    /// seats and the active queues before the request ended.
-    pub(super) fn charge(
-        &mut self,
-        id: RequestId,
-        index: usize,
-        extra: SeatSeconds,
-        seats: usize,
-        active_queues: usize,
-    ) {
+    /// Charges work beyond the estimates of requests. An active queue pays for its own requests. Otherwise the flow pays:
+    /// its next request in any queue does not begin earlier in the virtual world than at the reading of the progress meter
+    /// that the flow has then. An idle queue starts anew, and its next request may be of another flow. `level` is the use
+    /// of the level while the work was done.
+    pub(super) fn charge(&mut self, flow: &RequestFlow, queue: Option<usize>, extra: SeatSeconds, level: LevelUse) {
         if extra == SeatSeconds::ZERO || !self.charges_actual_cost {
             return;
         }
-        let Some(request) = self.requests.get(id) else { return };
-        let Some(queue) = self.queues.get_mut(index) else { return };
-        let reading = if queue.is_active() { queue.next_dispatch_r } else { self.flows.charged_to(&request.flow) };
+        let queue = queue.and_then(|index| self.queues.get_mut(index)).filter(|queue| queue.is_active());
+        let reading = queue.as_ref().map_or_else(|| self.flows.charged_to(flow), |queue| queue.next_dispatch_r);
         let reading = reading.max(self.current_r);
-        let active_queues = active_queues.max(1) as u64;
-        let limit = self.current_r.plus(SeatSeconds::of(seats as u64, MAX_CHARGED_TIME).divided_by(active_queues));
+        let active_queues = level.active_queues.max(1) as u64;
+        let limit =
+            self.current_r.plus(SeatSeconds::of(level.seats as u64, MAX_CHARGED_TIME).divided_by(active_queues));
         let charged = extra.min(limit.saturating_minus(reading));
-        if queue.is_active() {
-            queue.next_dispatch_r = reading.plus(charged);
-        } else {
-            self.flows.charge(&request.flow, reading.plus(charged));
+        match queue {
+            Some(queue) => queue.next_dispatch_r = reading.plus(charged),
+            None => self.flows.charge(flow, reading.plus(charged)),
         }
         // The level has given this work beside the work of its seats. Without this step, all queues would move away from
         // the progress meter, and a new flow would be preferred.
         self.current_r = self.current_r.plus(charged.divided_by(active_queues));
+    }
+
+    /// The use of the level now.
+    pub(super) fn level_use(&self) -> LevelUse {
+        LevelUse { seats: self.usable_seats(), active_queues: self.active_queues }
     }
 }

@@ -36,7 +36,7 @@ pub struct FlowUse {
 }
 
 /// The flow of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum RequestFlow {
     /// A flow of the table.
     Listed(usize),

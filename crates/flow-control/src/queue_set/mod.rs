@@ -23,6 +23,7 @@ use crate::shuffle_sharding::Dealer;
 use crate::{Moment, RequestAttributes, RequestDetails, SeatSeconds, WorkEstimate};
 
 pub(crate) use dispatch::LastDispatch;
+use dispatch::LevelUse;
 pub use dump::{QueueDump, QueueSetDump, RequestDump};
 use flows::{FlowTable, RequestFlow};
 pub use flows::{FlowUse, MAX_FLOWS};
@@ -282,10 +283,6 @@ impl QueueSet {
             queue.next_dispatch_r = self.current_r;
             self.active_queues += 1;
         }
-        if queue.waiting.is_empty() {
-            // Otherwise the head of the queue may be of another flow, which does not pay for this one.
-            queue.next_dispatch_r = queue.next_dispatch_r.max(self.flows.charged_to(&request.flow)).max(self.current_r);
-        }
         request.schema.queue_length.observe_bytes(queue.waiting.len() as u64 + 1);
         if executes_now {
             // Nothing else waits, so no other queue is a candidate.
@@ -331,7 +328,7 @@ impl QueueSet {
     /// request has really taken, if it is known.
     pub fn finish(&mut self, now: Moment, id: RequestId, cost: Option<SeatSeconds>) {
         self.advance(now);
-        let (seats, active_queues) = (self.usable_seats(), self.active_queues);
+        let level = self.level_use();
         let Some(request) = self.requests.get_mut(id).filter(|request| request.phase == Phase::Executing) else {
             return;
         };
@@ -340,8 +337,8 @@ impl QueueSet {
         let initial_seats = request.estimate.initial_seats;
         let estimated = SeatSeconds::of_nanoseconds(initial_seats, took).plus(request.final_work);
         let additional_latency = request.estimate.additional_latency;
-        let queue = request.queue;
-        if let Some(usage) = self.flows.usage_mut(&request.flow) {
+        let (queue, flow) = (request.queue, request.flow.clone());
+        if let Some(usage) = self.flows.usage_mut(&flow) {
             usage.executed += 1;
             usage.estimated = usage.estimated.plus(estimated);
             usage.actual = usage.actual.plus(cost.unwrap_or(estimated));
@@ -358,13 +355,33 @@ impl QueueSet {
             }
             self.bound_next_dispatch(index);
             let extra = cost.unwrap_or_default().saturating_minus(estimated);
-            self.charge(id, index, extra, seats, active_queues);
+            self.charge(&flow, Some(index), extra, level);
         }
         if !additional_latency.is_zero() {
             self.lingering.push(Reverse((now.plus(additional_latency), id)));
         } else {
             self.release(id);
         }
+        self.dispatch_as_much_as_possible();
+    }
+
+    /// Charges a flow for work that it takes beside its requests.
+    pub(crate) fn charge_flow(
+        &mut self,
+        now: Moment,
+        schema: &Arc<SchemaSeries>,
+        distinguisher: &str,
+        work: SeatSeconds,
+    ) {
+        self.advance(now);
+        let (flow, _) = self.flows.begin(schema, distinguisher, now);
+        if let Some(usage) = self.flows.usage_mut(&flow) {
+            usage.actual = usage.actual.plus(work);
+        }
+        // The flow is counted beside the active queues.
+        let level = self.level_use();
+        self.charge(&flow, None, work, LevelUse { active_queues: level.active_queues + 1, ..level });
+        self.flows.end(&flow);
         self.dispatch_as_much_as_possible();
     }
 

@@ -390,3 +390,33 @@ fn without_free_seats_a_flow_gets_all_seats() {
     let quiet = queues.started(1, "quiet", seats(1, 0, 0));
     assert!(!queues.is_executing(quiet));
 }
+
+#[test]
+fn a_flow_pays_for_work_beside_its_requests_in_any_queue() {
+    let order = |charged: bool| {
+        // A request of flow 0 occupies the only seat.
+        let mut queues = Subject::new(queue(2, 1, 10), 1);
+        queues.queues.charge_actual_cost(true);
+        let running = queues.started(0, "0", seats(1, 0, 0));
+        let series = queues.series.clone();
+        if charged {
+            queues.queues.charge_flow(at(0), &series, "1", SeatSeconds::of(1, Duration::from_secs(2)));
+            assert_eq!(
+                queues.queues.flow_uses().map(|flow| flow.actual).max(),
+                Some(SeatSeconds::of(1, Duration::from_secs(2)))
+            );
+        }
+        let first = queues.started(1, "1", seats(1, 0, 0));
+        let second = queues.started(2, "0", seats(1, 0, 0));
+        queues.finish(3, running);
+        let is_first = queues.is_executing(first);
+        let ended = if is_first { first } else { second };
+        assert!(queues.is_executing(ended));
+        queues.finish(10, ended);
+        // The flow that was charged has its turn when nothing else waits.
+        assert!(queues.is_executing(if is_first { second } else { first }));
+        is_first
+    };
+    assert!(order(false));
+    assert!(!order(true));
+}

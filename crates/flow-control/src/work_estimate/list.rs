@@ -1,9 +1,7 @@
 //! The estimates of lists and watches (upstream: `request/list_work_estimator.go` with `SizeBasedListCostEstimate`).
 
-use super::{MAXIMUM_LIST_SEATS, MINIMUM_SEATS, WorkEstimate, limit_seats};
+use super::{BYTES_PER_SEAT, MAXIMUM_LIST_SEATS, MINIMUM_SEATS, WorkEstimate, limit_seats};
 
-/// The bytes of objects that one seat stands for.
-const BYTES_PER_SEAT: u64 = 100_000;
 /// The bytes that a list from the watch cache holds at most, because its response is streamed.
 const MAX_STREAMED_BYTES: u64 = 1_000_000;
 /// The size of an object of unknown size, in bytes: the largest request that etcd accepts.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub(crate) use list::maximum_list_estimate;
 pub use list::{ListOptions, ObjectStats, list_estimate, watch_estimate};
+pub(crate) use mutating::body_seats;
 pub use mutating::mutating_estimate;
 
 /// The seats that a request occupies.
@@ -50,6 +51,8 @@ impl WorkEstimate {
     }
 }
 
+/// The bytes of objects that one seat stands for.
+const BYTES_PER_SEAT: u64 = 100_000;
 /// The minimum number of seats of any request.
 pub const MINIMUM_SEATS: u64 = 1;
 /// The maximum number of seats of a list.

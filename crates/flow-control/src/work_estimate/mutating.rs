@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MAXIMUM_MUTATING_SEATS, WorkEstimate, limit_seats};
+use super::{BYTES_PER_SEAT, MAXIMUM_MUTATING_SEATS, MINIMUM_SEATS, WorkEstimate, limit_seats};
 use crate::SeatSeconds;
 
 /// The watches that one seat serves.
@@ -25,9 +25,26 @@ pub fn mutating_estimate(watches: u64, max_seats: u64) -> WorkEstimate {
     WorkEstimate { final_seats, additional_latency: work.time_at(final_seats as f64), ..WorkEstimate::default() }
 }
 
+/// The seats of a write while it is executed, by the size of its body in bytes. In upstream it is always one seat.
+#[must_use]
+pub(crate) fn body_seats(bytes: u64, max_seats: u64) -> u64 {
+    bytes.div_ceil(BYTES_PER_SEAT).clamp(MINIMUM_SEATS, limit_seats(max_seats, MAXIMUM_MUTATING_SEATS))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_bodies_take_seats() {
+        let check = |bytes, max_seats, expect| assert_eq!(body_seats(bytes, max_seats), expect, "{bytes} {max_seats}");
+        check(0, 0, 1);
+        check(100_000, 0, 1);
+        check(100_001, 0, 2);
+        check(3 << 20, 0, 10);
+        check(3 << 20, 4, 4);
+        check(3 << 20, 1, 1);
+    }
 
     #[test]
     fn watches_take_seats_after_the_write() {

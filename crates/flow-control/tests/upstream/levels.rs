@@ -92,7 +92,7 @@ impl Scenario {
         let attributes = RequestAttributes { user: level, verb: "list", path: "/", ..RequestAttributes::default() };
         let class = self.controller.classify(&attributes);
         let options = ListOptions { resource_version_match: "Exact", ..ListOptions::default() };
-        self.controller.estimate(&class, || (Some(options), Some(ObjectStats::STALE))).initial_seats
+        self.controller.estimate(&class, 0, || (Some(options), Some(ObjectStats::STALE))).initial_seats
     }
 
     fn gauges(&self) -> BTreeMap<String, f64> {

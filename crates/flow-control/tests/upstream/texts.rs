@@ -211,7 +211,7 @@ async fn metrics_have_the_texts_of_upstream() {
         ..RequestAttributes::default()
     };
     let class = replay.controller.classify(&attributes);
-    replay.controller.estimate(&class, Default::default);
+    replay.controller.estimate(&class, 0, Default::default);
     let mut found = families(&exposition(&replay.controller));
     found.extend(families(&after_epoch_advance(&state).await));
     for row in rows("metrics.jsonl") {

@@ -1,5 +1,7 @@
 //! API Priority and Fairness: requests that wait, requests that are rejected, and dumps.
 
+use std::time::Duration;
+
 use pintle::Options;
 use pintle_integration::{Cluster, Response, eventually, run};
 use pintle_server::RequestLimits;
@@ -48,8 +50,8 @@ async fn list_as(cluster: &Cluster, user: &str) -> Response {
     request.header("Impersonate-Group", "system:authenticated").send().await
 }
 
-/// Begins a create as `noisy` whose body is not sent yet. It has the only seat of its level.
-async fn hold_seat(cluster: &Cluster) -> impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin {
+/// Begins a create as `noisy` whose body is not sent yet.
+async fn begin_create(cluster: &Cluster) -> impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin {
     let mut socket = cluster.connect().await;
     let head = format!(
         "POST {MAPS} HTTP/1.1\r\nhost: x\r\nimpersonate-user: noisy\r\nimpersonate-group: system:authenticated\r\n\
@@ -57,6 +59,12 @@ async fn hold_seat(cluster: &Cluster) -> impl tokio::io::AsyncRead + tokio::io::
         BODY.len()
     );
     socket.write_all(head.as_bytes()).await.expect("the head is sent");
+    socket
+}
+
+/// Begins a create as `noisy` whose body is not sent yet. It has the only seat of its level.
+async fn hold_seat(cluster: &Cluster) -> impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin {
+    let socket = begin_create(cluster).await;
     let dump = format!("{DUMPS}/dump_requests?includeRequestDetails=1");
     eventually("the create has its seat", || async { cluster.get(&dump).await.text().contains("narrow") }).await;
     socket
@@ -168,6 +176,31 @@ fn without_flow_control_there_are_no_dumps_and_no_headers() {
         let _ = cluster.get(&format!("{DUMPS}/dump_requests")).await.expect(404);
         let list = cluster.get(MAPS).await.expect(200);
         assert!(!list.headers.contains_key("x-kubernetes-pf-flowschema-uid"));
+        cluster.stop().await;
+    });
+}
+
+#[test]
+fn requests_that_last_long_leave_seats_to_other_users() {
+    run(async {
+        let cluster = Cluster::with_options(Options { flow_control: true, ..Options::default() }).await;
+        let mut sockets = Vec::new();
+        for _ in 0..100 {
+            sockets.push(begin_create(&cluster).await);
+        }
+        // Both users are at the level `global-default`.
+        let waiting = async || {
+            let levels = cluster.get(&format!("{DUMPS}/dump_priority_levels")).await.expect(200).text();
+            let level = levels.lines().find(|line| line.starts_with("global-default,")).expect("the level").to_owned();
+            level.split(',').nth(4).expect("the number of waiting requests").trim() != "0"
+        };
+        eventually("some creates wait", waiting).await;
+        for _ in 0..10 {
+            let answered = tokio::time::timeout(Duration::from_secs(5), list_as(&cluster, "quiet")).await;
+            let _ = answered.expect("it does not wait for a create to end").expect(200);
+        }
+        assert!(waiting().await);
+        drop(sockets);
         cluster.stop().await;
     });
 }

@@ -258,7 +258,7 @@ impl Arrival {
         let in_flight = match &cluster.flow_control {
             Some(flow_control) => {
                 let (request_timeout, started) = (self.request_timeout, Instant::from_std(recorder.trace.started()));
-                let request = FlowRequest { cluster, info, query, user, started, deadline, request_timeout };
+                let request = FlowRequest { cluster, info, query, user, headers, started, deadline, request_timeout };
                 if !request.wait(flow_control, flow).await?.is_zero() {
                     authorization_started = recorder.trace.step(Step::Admitted);
                 }

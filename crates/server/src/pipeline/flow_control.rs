@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
 use pintle_auth::UserInfo;
 use pintle_flow_control::{ListOptions, ObjectStats, RequestAttributes, RequestDetails, WatchTarget, wait_limit};
 use pintle_registry::GroupResource;
@@ -13,8 +15,9 @@ use tokio::time::Instant;
 use super::admit::Refusal;
 use crate::cluster::{Cluster, FlowControl};
 use crate::context::RequestContext;
+use crate::http::header_text;
 use crate::request::deadline::RequestDeadline;
-use crate::request::flow::{Flow, Seats};
+use crate::request::flow::{Flow, Seats, WatchOfFlow};
 use crate::request::info::RequestInfo;
 use crate::request::query::Query;
 
@@ -27,6 +30,7 @@ pub(super) struct FlowRequest<'r> {
     pub(super) info: &'r RequestInfo,
     pub(super) query: &'r Query,
     pub(super) user: &'r UserInfo,
+    pub(super) headers: &'r HeaderMap,
     pub(super) started: Instant,
     pub(super) deadline: RequestDeadline,
     pub(super) request_timeout: Duration,
@@ -52,7 +56,9 @@ impl FlowRequest<'_> {
         let attributes = request_attributes(user, info);
         let class = controller.classify(&attributes);
         let flow = flow.insert(Arc::new(Flow::new(&class)));
-        let estimate = controller.estimate(&class, || (list_options(info, query), object_stats(cluster, info)));
+        let body_bytes = header_text(self.headers, &CONTENT_LENGTH).parse().unwrap_or_default();
+        let stats = || (list_options(info, query), object_stats(cluster, info));
+        let estimate = controller.estimate(&class, body_bytes, stats);
         let execution = controller.admit(&class, estimate, self.wait_limit()).await;
         let execution = execution.map_err(|rejection| Refusal::TooManyRequests(rejection.retry_after))?;
         let waited = execution.waited();
@@ -63,9 +69,10 @@ impl FlowRequest<'_> {
                 namespace: &info.namespace,
                 name: &info.name,
             };
-            controller.watches().track(&target, selected_node(info, query).as_deref())
+            let tracked = controller.watches().track(&target, selected_node(info, query).as_deref());
+            WatchOfFlow { flow: class.flow(), _tracked: tracked, uncharged: Duration::ZERO }
         });
-        flow.begin(Seats { execution: Some(execution), _watch: watch.flatten() });
+        flow.begin(Seats { execution: Some(execution), watch });
         Ok(waited)
     }
 

@@ -1,6 +1,7 @@
 //! Watch: the existing objects if the client wants them, then all changes. The stream ends at its timeout, when the
 //! client disconnects, or when history is no longer available.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::context::RequestContext;
 use crate::conversion::Selection;
 use crate::http::{Body, BodySender, Chunk, Response};
 use crate::represent::ResponseFormat;
-use crate::request::flow::Seats;
+use crate::request::flow::{Seats, timed};
 use crate::request::negotiate::Transform;
 use crate::request::observed::{Interruption, Interruptions, interrupted};
 use crate::request::query::{ListOptions, revision_parameter};
@@ -265,7 +266,9 @@ impl WatchStream {
         tokio::pin!(ending);
         self.delivered = from;
         if let Some(pin) = pin {
-            self.send_initial_state(from).await?;
+            let mut took = Duration::ZERO;
+            timed(pin!(self.send_initial_state(from)), |part| took += part).await?;
+            self.charge(took);
             drop(pin);
             if sends_initial_events_end {
                 let needs_columns = std::mem::take(&mut self.needs_columns);
@@ -303,7 +306,9 @@ impl WatchStream {
                         if self.expires_at(&events) {
                             return self.fail_as_too_old(self.delivered, self.watch_cache.newest_revision()).await;
                         }
-                        self.send_events(&events).await?;
+                        let mut took = Duration::ZERO;
+                        timed(pin!(self.send_events(&events)), |part| took += part).await?;
+                        self.charge(took);
                         // A write costs as much for one event as for ten. If a watcher receives many events at once,
                         // the next events are batched. A watcher that receives single events gets them without delay.
                         if events.len() >= BATCH_THRESHOLD {
@@ -319,6 +324,13 @@ impl WatchStream {
                     }
                 },
             }
+        }
+    }
+
+    /// Charges the flow of the watch for processor time.
+    fn charge(&mut self, took: Duration) {
+        if let Some(seats) = &mut self.seats {
+            seats.charge(took);
         }
     }
 

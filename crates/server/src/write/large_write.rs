@@ -35,15 +35,20 @@ impl<W: Future> Future for LargeWrite<W> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<W::Output> {
         let Self { request, write, pending_permit } = &mut *self;
         let _entered = request.budget().enter();
-        if !request.recorder.is_large() {
-            return write.as_mut().poll(context);
-        }
-        let permit = pending_permit.get_or_insert_with(|| request.cluster.limits.cpu_permits.acquire_owned());
-        // The permit is released when the write has to wait, or has ended.
-        let _permit = ready!(permit.as_mut().poll(context));
+        let permit = match request.recorder.is_large() {
+            true => {
+                let permit = pending_permit.get_or_insert_with(|| request.cluster.limits.cpu_permits.acquire_owned());
+                ready!(permit.as_mut().poll(context))
+            }
+            false => None,
+        };
         *pending_permit = None;
         let started = Instant::now();
-        let polled = tokio::task::block_in_place(|| write.as_mut().poll(context));
+        // The permit is released when the write has to wait, or has ended.
+        let polled = match permit {
+            Some(_permit) => tokio::task::block_in_place(|| write.as_mut().poll(context)),
+            None => write.as_mut().poll(context),
+        };
         if let Some(flow) = &request.flow {
             flow.charge(started.elapsed());
         }

@@ -14,12 +14,13 @@ pub(crate) struct FlowControlFlags {
     #[arg(long, value_name = "N", default_value_t = 200)]
     max_mutating_requests_inflight: usize,
     /// Whether requests wait in the queues of priority levels, which share the requests in flight. FlowSchemas assign
-    /// requests to levels. Off by default until floods of large lists are handled better.
+    /// requests to levels.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
-        default_value_t = false, action = ArgAction::Set)]
+        default_value_t = true, action = ArgAction::Set)]
     enable_priority_and_fairness: bool,
-    /// Whether work beyond the estimate of a request delays later requests of its flow. Otherwise, requests are
-    /// scheduled exactly as kube-apiserver does it.
+    /// Whether flows are limited by what they really use: work beyond the estimate of a request delays later requests of
+    /// its flow, bodies take seats by their size, and no flow gets the last free seats. Otherwise, requests are scheduled
+    /// as kube-apiserver does it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = true, action = ArgAction::Set)]
     flow_control_actual_cost: bool,
