@@ -210,8 +210,8 @@ impl QueueSet {
         }
     }
 
-    /// Whether enough seats stay free for other flows if the request is executed now (the scheme of dynamic thresholds of
-    /// Choudhury and Hahne, which network switches use for their shared buffers). The only request of a flow always does.
+    /// Whether enough seats stay free for other flows if the request is executed now. The only request of a flow always
+    /// may be. Network switches share their buffers in this way (Choudhury and Hahne, "Dynamic queue length thresholds").
     pub(super) fn leaves_seats_free(&self, request: &Request) -> bool {
         let held = self.flows.seats_in_use(&request.flow);
         if held == 0 || !self.keeps_seats_free {
@@ -232,10 +232,10 @@ impl QueueSet {
         }
     }
 
-    /// Charges work beyond the estimates of requests. An active queue pays for its own requests. Otherwise the flow pays:
-    /// its next request in any queue does not begin earlier in the virtual world than at the reading of the progress meter
-    /// that the flow has then. An idle queue starts anew, and its next request may be of another flow. `level` is the use
-    /// of the level while the work was done.
+    /// Charges work beyond the estimates of requests. An active queue pays for its own requests. An idle queue starts anew,
+    /// and its next request may be of another flow, so the flow itself pays. It gets a reading of the progress meter before
+    /// which its next request does not begin in the virtual world, in any queue. `level` is the use of the level while the
+    /// work was done.
     pub(super) fn charge(&mut self, flow: &RequestFlow, queue: Option<usize>, extra: SeatSeconds, level: LevelUse) {
         if extra == SeatSeconds::ZERO || !self.charges_actual_cost {
             return;

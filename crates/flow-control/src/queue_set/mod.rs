@@ -196,9 +196,8 @@ impl QueueSet {
         self.charges_actual_cost = charges;
     }
 
-    /// Whether a flow may not hold all seats, so that requests of other flows begin at once even if the requests of this
-    /// flow last long. The more seats a flow holds, the more seats must be free for its next request. Without it, flows
-    /// are treated as in upstream.
+    /// Whether a flow has to leave seats free, so that its long requests do not delay other flows. The more seats a flow
+    /// holds, the more seats must be free for its next request. Without it, flows are treated as in upstream.
     pub fn keep_seats_free(&mut self, keeps: bool) {
         self.keeps_seats_free = keeps;
     }

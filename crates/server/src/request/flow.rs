@@ -58,8 +58,8 @@ impl Seats {
     }
 }
 
-/// Runs a future. Tells `charge` after each poll how long that took, which is the processor time of the future unless
-/// the system gave the processor to other threads meanwhile.
+/// Runs a future. Tells `charge` after each poll how long that took. This is the processor time of the future, unless
+/// other threads had the processor meanwhile.
 pub(crate) fn timed<F: Future>(
     mut future: Pin<&mut F>,
     mut charge: impl FnMut(Duration),

@@ -18,9 +18,9 @@ pub(crate) struct FlowControlFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = true, action = ArgAction::Set)]
     enable_priority_and_fairness: bool,
-    /// Whether flows are limited by what they really use: work beyond the estimate of a request delays later requests of
-    /// its flow, bodies take seats by their size, and no flow gets the last free seats. Otherwise, requests are scheduled
-    /// as kube-apiserver does it.
+    /// Whether the real use of seats and processors limits a flow. Work beyond the estimate of a request delays later
+    /// requests of its flow. Bodies take seats by their size, and no flow gets the last free seats. Otherwise, requests
+    /// are scheduled as kube-apiserver does it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = true, action = ArgAction::Set)]
     flow_control_actual_cost: bool,
