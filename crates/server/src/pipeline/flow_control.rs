@@ -11,9 +11,11 @@ use pintle_registry::GroupResource;
 use pintle_selector::FieldSelector;
 use tokio::time::Instant;
 
-use super::admit::Refusal;
+use super::admit::{Arrival, Refusal};
+use super::departure::OnDeparture;
 use crate::cluster::{Cluster, FlowControl};
 use crate::context::RequestContext;
+use crate::request::audit::RequestAudit;
 use crate::request::deadline::RequestDeadline;
 use crate::request::flow::{Flow, Seats};
 use crate::request::info::RequestInfo;
@@ -26,13 +28,10 @@ const SAMPLED_OBJECTS: usize = 16;
 
 /// A request that flow control may let wait.
 pub(super) struct FlowRequest<'r> {
-    pub(super) cluster: &'r Cluster,
-    pub(super) info: &'r RequestInfo,
-    pub(super) query: &'r Query,
+    pub(super) arrival: &'r Arrival,
     pub(super) user: &'r UserInfo,
-    pub(super) started: Instant,
     pub(super) deadline: RequestDeadline,
-    pub(super) request_timeout: Duration,
+    pub(super) audit: Option<&'r RequestAudit>,
 }
 
 impl FlowRequest<'_> {
@@ -46,7 +45,8 @@ impl FlowRequest<'_> {
         flow_control: &FlowControl,
         flow: &mut Option<Arc<Flow>>,
     ) -> Result<Duration, Refusal> {
-        let Self { cluster, info, query, user, .. } = self;
+        let (arrival, user) = (self.arrival, self.user);
+        let Arrival { cluster, info, query, .. } = arrival;
         let is_watch = info.verb == "watch";
         if info.is_long_running() && !is_watch {
             return Ok(Duration::ZERO);
@@ -56,7 +56,9 @@ impl FlowRequest<'_> {
         let class = controller.classify(&attributes);
         let flow = flow.insert(Arc::new(Flow::new(&class)));
         let estimate = controller.estimate(&class, || (list_options(info, query), object_stats(cluster, info)));
+        let departure = OnDeparture::new(|| arrival.record_rejected(self.audit));
         let execution = controller.admit(&class, estimate, self.wait_limit()).await;
+        departure.cancel();
         let execution = execution.map_err(|rejection| Refusal::TooManyRequests(rejection.retry_after))?;
         let waited = execution.waited();
         let watch = is_watch.then(|| {
@@ -74,8 +76,10 @@ impl FlowRequest<'_> {
 
     /// The maximum time for which the request waits from now on.
     fn wait_limit(&self) -> Duration {
-        let timeout = self.deadline.instant().map(|deadline| deadline.saturating_duration_since(self.started));
-        wait_limit(timeout, self.request_timeout / PART_OF_REQUEST_TIMEOUT).saturating_sub(self.started.elapsed())
+        let Arrival { recorder, request_timeout, .. } = self.arrival;
+        let started = Instant::from_std(recorder.trace.started());
+        let timeout = self.deadline.instant().map(|deadline| deadline.saturating_duration_since(started));
+        wait_limit(timeout, *request_timeout / PART_OF_REQUEST_TIMEOUT).saturating_sub(started.elapsed())
     }
 }
 
