@@ -1,6 +1,7 @@
 //! API Priority and Fairness: requests that wait, requests that are rejected, and dumps.
 
 mod departures;
+mod watches;
 
 use pintle::Options;
 use pintle_integration::{Cluster, Response, eventually, run};

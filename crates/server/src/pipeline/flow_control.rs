@@ -52,7 +52,7 @@ impl FlowRequest<'_> {
             return Ok(Duration::ZERO);
         }
         let controller = flow_control.current(cluster);
-        let attributes = request_attributes(user, info);
+        let attributes = info.flow_attributes(user);
         let class = controller.classify(&attributes);
         let flow = flow.insert(Arc::new(Flow::new(&class)));
         let estimate = controller.estimate(&class, || (list_options(info, query), object_stats(cluster, info)));
@@ -70,7 +70,7 @@ impl FlowRequest<'_> {
             };
             controller.watches().track(&target, selected_node(info, query).as_deref())
         });
-        flow.begin(Seats { execution: Some(execution), _watch: watch.flatten() });
+        flow.begin(Seats::new(execution, watch.flatten()));
         Ok(waited)
     }
 
@@ -83,25 +83,9 @@ impl FlowRequest<'_> {
     }
 }
 
-fn request_attributes<'r>(user: &'r UserInfo, info: &'r RequestInfo) -> RequestAttributes<'r> {
-    RequestAttributes {
-        user: &user.name,
-        groups: &user.groups,
-        verb: &info.verb,
-        is_resource: info.is_resource,
-        group: &info.group,
-        version: &info.version,
-        resource: &info.resource,
-        subresource: &info.subresource,
-        namespace: &info.namespace,
-        name: &info.name,
-        path: &info.path,
-    }
-}
-
 impl RequestDetails for RequestContext {
     fn attributes(&self) -> RequestAttributes<'_> {
-        request_attributes(&self.user, &self.info)
+        self.info.flow_attributes(&self.user)
     }
 }
 

@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use pintle_flow_control::{Class, Execution, RequestDetails, TrackedWatch};
+use pintle_auth::UserInfo;
+use pintle_flow_control::{Class, Execution, RequestAttributes, RequestDetails, TrackedWatch};
 use pintle_locks::Mutex;
+
+use super::info::RequestInfo;
+use crate::context::RequestContext;
 
 const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
@@ -21,10 +25,47 @@ pub(crate) struct Flow {
 /// The seats of a request while it is executed. Dropping this gives them back.
 #[derive(Debug)]
 pub(crate) struct Seats {
-    /// The seats. A watch gives them back when its initial events are sent.
-    pub(crate) execution: Option<Execution>,
+    execution: Option<Execution>,
     /// A watch that writes count.
-    pub(crate) _watch: Option<TrackedWatch>,
+    _watch: Option<TrackedWatch>,
+    /// The user and the target of a watch, which has seats for longer than its request exists.
+    details: Option<Arc<WatchDetails>>,
+}
+
+/// The user and the target of a watch.
+#[derive(Debug)]
+struct WatchDetails {
+    user: UserInfo,
+    info: RequestInfo,
+}
+
+impl RequestDetails for WatchDetails {
+    fn attributes(&self) -> RequestAttributes<'_> {
+        self.info.flow_attributes(&self.user)
+    }
+}
+
+impl Seats {
+    pub(crate) fn new(execution: Execution, watch: Option<TrackedWatch>) -> Self {
+        Self { execution: Some(execution), _watch: watch, details: None }
+    }
+
+    /// Gives the seats back before the request ends. A watch still counts.
+    pub(crate) fn release(&mut self) {
+        self.execution = None;
+        self.details = None;
+    }
+
+    /// Shows the request in the dumps of flow control.
+    fn describe(&mut self, request: &Arc<RequestContext>) {
+        let Some(execution) = &self.execution else { return };
+        if request.info.verb == "watch" {
+            let details = WatchDetails { user: request.user.clone(), info: request.info.clone() };
+            execution.describe(self.details.insert(Arc::new(details)));
+        } else {
+            execution.describe(request);
+        }
+    }
 }
 
 impl Flow {
@@ -44,9 +85,9 @@ impl Flow {
     }
 
     /// Shows a request in the dumps of flow control.
-    pub(crate) fn describe<R: RequestDetails + 'static>(&self, request: &Arc<R>) {
-        if let Some(execution) = self.seats.lock().as_ref().and_then(|seats| seats.execution.as_ref()) {
-            execution.describe(request);
+    pub(crate) fn describe(&self, request: &Arc<RequestContext>) {
+        if let Some(seats) = self.seats.lock().as_mut() {
+            seats.describe(request);
         }
     }
 
@@ -60,6 +101,13 @@ impl Flow {
     /// Takes the seats, for the part of a watch that outlives the request.
     pub(crate) fn take_seats(&self) -> Option<Seats> {
         self.seats.lock().take()
+    }
+
+    /// Gives the seats back before the request ends, because another server does its work. A watch still counts.
+    pub(crate) fn release_seats(&self) {
+        if let Some(seats) = self.seats.lock().as_mut() {
+            seats.release();
+        }
     }
 
     /// Sets the headers of the response. As in upstream, they are empty for objects that do not exist.
