@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
@@ -199,7 +199,7 @@ impl Admitted {
             return None;
         }
         schema.ended(is_useless);
-        self.change_waiting(-1, now);
+        self.end_waiting(now);
         // As in upstream, the label `execute` is true.
         schema.series.waits[1].observe(now.since(self.arrived));
         Some(schema.rejection(RejectReason::TimeOut, now))
@@ -213,8 +213,16 @@ impl Admitted {
         self.schema.ended(is_useless);
     }
 
-    fn change_waiting(&self, change: isize, now: Moment) {
-        self.schema.shared.metrics.kinds[usize::from(self.is_mutating)].lock().waiting.add(change, now);
+    fn begin_waiting(&self) {
+        let metrics = &self.schema.shared.metrics;
+        metrics.kinds[usize::from(self.is_mutating)].lock().waiting.add(1, self.arrived);
+        metrics.waiting[usize::from(self.is_mutating)].begin(Instant::now());
+    }
+
+    fn end_waiting(&self, now: Moment) {
+        let metrics = &self.schema.shared.metrics;
+        metrics.kinds[usize::from(self.is_mutating)].lock().waiting.add(-1, now);
+        metrics.waiting[usize::from(self.is_mutating)].end();
     }
 
     fn change_executing(&self, change: isize, now: Moment) {
@@ -240,7 +248,7 @@ struct Waiting(Option<Admitted>);
 
 impl Waiting {
     fn begin(admitted: Admitted) -> Self {
-        admitted.change_waiting(1, admitted.arrived);
+        admitted.begin_waiting();
         Self(Some(admitted))
     }
 
@@ -262,7 +270,7 @@ impl Waiting {
     }
 
     fn begin_execution(admitted: Admitted, now: Moment) -> Execution {
-        admitted.change_waiting(-1, now);
+        admitted.end_waiting(now);
         Execution::begin(admitted, now)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pintle_locks::{Mutex, RwLock};
-use pintle_metrics::Exposition;
+use pintle_metrics::{Exposition, Watermark};
 use pintle_value::{Str, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -237,6 +237,12 @@ impl FlowController {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// The highest number of requests in queues in the last second: of requests that read, and of requests that write.
+    #[must_use]
+    pub fn highest_waiting(&self) -> [u64; 2] {
+        self.shared.metrics.waiting.each_ref().map(Watermark::highest)
     }
 
     /// Writes the metrics.

@@ -168,6 +168,8 @@ fn requests_wait_in_queues_for_a_quarter_of_their_time() {
         let dump = async |name: &str| cluster.get(&format!("{DUMPS}/{name}")).await.expect(200).text();
         let (waited, ()) = tokio::join!(list_as(&cluster, "noisy"), async {
             wait_until_waiting(&cluster, 1).await;
+            assert_eq!(metric(&cluster, "apiserver_current_inqueue_requests{request_kind=readOnly}").await, 1.0);
+            assert_eq!(metric(&cluster, "apiserver_current_inqueue_requests{request_kind=mutating}").await, 0.0);
             // The queue has room for one request.
             let _ = list_as(&cluster, "noisy").await.expect(429);
             release_seat(socket).await;
@@ -205,6 +207,8 @@ fn without_flow_control_there_are_no_dumps_and_no_headers() {
         let _ = cluster.get(&format!("{DUMPS}/dump_requests")).await.expect(404);
         let list = cluster.get(MAPS).await.expect(200);
         assert!(!list.headers.contains_key("x-kubernetes-pf-flowschema-uid"));
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        assert!(!metrics.contains("apiserver_current_inqueue_requests"));
         cluster.stop().await;
     });
 }
