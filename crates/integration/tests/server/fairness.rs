@@ -207,6 +207,10 @@ fn without_flow_control_there_are_no_dumps_and_no_headers() {
         let _ = cluster.get(&format!("{DUMPS}/dump_requests")).await.expect(404);
         let list = cluster.get(MAPS).await.expect(200);
         assert!(!list.headers.contains_key("x-kubernetes-pf-flowschema-uid"));
+        let checks = cluster.get("/readyz?verbose").await.expect(200).text();
+        let informers = "[+]poststarthook/generic-apiserver-start-informers ok\n";
+        assert!(checks.contains(&format!("{informers}[+]poststarthook/max-in-flight-filter ok\n")), "{checks}");
+        assert!(!checks.contains("priority-and-fairness-filter"), "{checks}");
         let metrics = cluster.get("/metrics").await.expect(200).text();
         assert!(!metrics.contains("apiserver_current_inqueue_requests"));
         cluster.stop().await;
