@@ -40,6 +40,7 @@ pub fn wait_limit(timeout: Option<Duration>, default: Duration) -> Duration {
 pub struct Class<'r> {
     pub(crate) schema: Arc<ConfiguredSchema>,
     pub(crate) attributes: &'r RequestAttributes<'r>,
+    pub(crate) is_unmatched: bool,
 }
 
 impl Class<'_> {
@@ -71,6 +72,12 @@ impl Class<'_> {
     #[must_use]
     pub fn is_exempt(&self) -> bool {
         self.schema.is_exempt
+    }
+
+    /// True if no flow schema matches, so that `catch-all` applies.
+    #[must_use]
+    pub fn is_unmatched(&self) -> bool {
+        self.is_unmatched
     }
 
     fn is_watch(&self) -> bool {
@@ -107,7 +114,7 @@ impl FlowController {
         class: &Class<'_>,
         list: impl FnOnce() -> (Option<ListOptions<'r>>, Option<ObjectStats>),
     ) -> WorkEstimate {
-        let Class { schema, attributes } = class;
+        let Class { schema, attributes, .. } = class;
         match attributes.verb {
             "list" | "watch" => {
                 let estimate = if attributes.verb == "list" { list_estimate } else { watch_estimate };

@@ -179,10 +179,8 @@ impl FlowController {
     pub fn classify<'r>(&self, attributes: &'r RequestAttributes<'r>) -> Class<'r> {
         let configuration = self.configuration.read();
         let found = configuration.index.find(attributes).and_then(|place| configuration.schemas.get(place));
-        if found.is_none() {
-            tracing::warn!(user = attributes.user, path = attributes.path, "No flow schema matches; using catch-all");
-        }
-        Class { schema: found.unwrap_or(&configuration.catch_all).clone(), attributes }
+        let schema = found.unwrap_or(&configuration.catch_all).clone();
+        Class { schema, attributes, is_unmatched: found.is_none() }
     }
 
     /// The watches that writes wake.

@@ -19,6 +19,7 @@ use crate::request::audit::RequestAudit;
 use crate::request::deadline::RequestDeadline;
 use crate::request::flow::{Flow, Seats};
 use crate::request::info::RequestInfo;
+use crate::request::log_limit::{LogLimit, Shortened};
 use crate::request::query::Query;
 
 /// Requests without a deadline of their own wait for this part of the time that other requests have.
@@ -54,6 +55,9 @@ impl FlowRequest<'_> {
         let controller = flow_control.current(cluster);
         let attributes = info.flow_attributes(user);
         let class = controller.classify(&attributes);
+        if class.is_unmatched() {
+            log_unmatched(&attributes);
+        }
         let flow = flow.insert(Arc::new(Flow::new(&class)));
         let estimate = controller.estimate(&class, || (list_options(info, query), object_stats(cluster, info)));
         let departure = OnDeparture::new(|| arrival.record_rejected(self.audit));
@@ -86,6 +90,19 @@ impl FlowRequest<'_> {
 impl RequestDetails for RequestContext {
     fn attributes(&self) -> RequestAttributes<'_> {
         self.info.flow_attributes(&self.user)
+    }
+}
+
+/// Logs that no flow schema matches a request.
+fn log_unmatched(attributes: &RequestAttributes<'_>) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(unlogged) = LIMIT.allow() {
+        tracing::warn!(
+            user = %Shortened(attributes.user),
+            path = %Shortened(attributes.path),
+            unlogged = (unlogged > 0).then_some(unlogged),
+            "No flow schema matches; using catch-all"
+        );
     }
 }
 
