@@ -97,6 +97,15 @@ impl Class<'_> {
     }
 }
 
+/// The reason why a request does not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdmitError {
+    /// The request is rejected.
+    Rejected(Rejection),
+    /// The priority level was removed after the request had been classified. The request has to be classified again.
+    LevelRemoved,
+}
+
 /// A request that is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection {
@@ -140,16 +149,21 @@ impl FlowController {
     /// Waits until the request may be executed, for at most `wait_limit`. Dropping the future cancels the request.
     ///
     /// # Errors
-    /// The request is rejected.
+    /// The request is rejected, or its level was removed.
     pub async fn admit(
         &self,
         class: &Class<'_>,
         estimate: WorkEstimate,
         wait_limit: Duration,
-    ) -> Result<Execution, Rejection> {
-        let (admitted, phase) = Admitted::start(class, estimate)?;
+    ) -> Result<Execution, AdmitError> {
+        let started = Admitted::start(class, estimate);
+        if matches!(started, Err(AdmitError::LevelRemoved)) {
+            // The change that removes the level may still be under way.
+            self.wait_for_configuration();
+        }
+        let (admitted, phase) = started?;
         if phase == Phase::Waiting {
-            return Box::pin(Waiting::begin(admitted).wait(wait_limit)).await;
+            return Box::pin(Waiting::begin(admitted).wait(wait_limit)).await.map_err(AdmitError::Rejected);
         }
         let now = admitted.arrived;
         Ok(Execution::begin(admitted, now))
@@ -167,20 +181,23 @@ struct Admitted {
 }
 
 impl Admitted {
-    fn start(class: &Class<'_>, estimate: WorkEstimate) -> Result<(Self, Phase), Rejection> {
+    fn start(class: &Class<'_>, estimate: WorkEstimate) -> Result<(Self, Phase), AdmitError> {
         let schema = &class.schema;
         let now = schema.shared.now();
         schema.series.estimated_seats.observe_bytes(estimate.max_seats());
         let arrival =
             Arrival { schema: schema.series.clone(), distinguisher: class.distinguisher(), hash: None, estimate };
         let (started, is_useless) = schema.level.update(now, |state| {
+            if state.is_removed {
+                return (None, false);
+            }
             let started = state.queues.start(now, arrival).map(|id| {
                 state.queues.describe_waiting(id, class.attributes);
                 (id, state.queues.phase(id).unwrap_or(Phase::Executing))
             });
-            (started, state.is_useless())
+            (Some(started), state.is_useless())
         });
-        match started {
+        match started.ok_or(AdmitError::LevelRemoved)? {
             Ok((id, phase)) => {
                 let (is_watch, is_mutating) = (class.is_watch(), class.is_mutating());
                 Ok((Self { schema: schema.clone(), id, arrived: now, is_watch, is_mutating }, phase))
@@ -190,7 +207,7 @@ impl Admitted {
                 if !schema.is_exempt {
                     schema.series.waits[0].observe(Duration::ZERO);
                 }
-                Err(schema.rejection(reason, now))
+                Err(AdmitError::Rejected(schema.rejection(reason, now)))
             }
         }
     }

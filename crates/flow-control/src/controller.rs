@@ -174,6 +174,11 @@ impl FlowController {
         }
     }
 
+    /// Waits until a change of the configuration that is under way is in force.
+    pub(crate) fn wait_for_configuration(&self) {
+        drop(self.objects.lock());
+    }
+
     /// Finds the flow schema of a request and its priority level.
     #[must_use]
     pub fn classify<'r>(&self, attributes: &'r RequestAttributes<'r>) -> Class<'r> {
@@ -268,7 +273,7 @@ fn digest(
     for (name, ConfiguredLevel { spec, level }) in undesired {
         let is_mandatory = [EXEMPT, CATCH_ALL].contains(&name.as_str());
         // A level with requests keeps its share until they have ended.
-        if is_mandatory || !level.read(|state| state.queues.is_idle()) {
+        if is_mandatory || !level.remove_if_idle() {
             specs.insert(name.clone(), spec.clone());
             quiescing.extend((!is_mandatory).then(|| name.clone()));
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use pintle_auth::UserInfo;
 use pintle_cache::KeyRange;
-use pintle_flow_control::{ListOptions, ObjectStats, RequestAttributes, RequestDetails, WatchTarget, wait_limit};
+use pintle_flow_control::{
+    AdmitError, ListOptions, ObjectStats, RequestAttributes, RequestDetails, WatchTarget, wait_limit,
+};
 use pintle_registry::GroupResource;
 use pintle_selector::FieldSelector;
 use tokio::time::Instant;
@@ -54,16 +56,24 @@ impl FlowRequest<'_> {
         }
         let controller = flow_control.current(cluster);
         let attributes = info.flow_attributes(user);
-        let class = controller.classify(&attributes);
-        if class.is_unmatched() {
-            log_unmatched(&attributes);
-        }
-        let flow = flow.insert(Arc::new(Flow::new(&class)));
-        let estimate = controller.estimate(&class, || (list_options(info, query), object_stats(cluster, info)));
         let departure = OnDeparture::new(|| arrival.record_rejected(self.audit));
-        let execution = controller.admit(&class, estimate, self.wait_limit()).await;
+        let (flow, execution) = loop {
+            let class = controller.classify(&attributes);
+            if class.is_unmatched() {
+                log_unmatched(&attributes);
+            }
+            let flow = flow.insert(Arc::new(Flow::new(&class)));
+            let estimate = controller.estimate(&class, || (list_options(info, query), object_stats(cluster, info)));
+            match controller.admit(&class, estimate, self.wait_limit()).await {
+                Ok(execution) => break (flow, execution),
+                Err(AdmitError::LevelRemoved) => {}
+                Err(AdmitError::Rejected(rejection)) => {
+                    departure.cancel();
+                    return Err(Refusal::TooManyRequests(rejection.retry_after));
+                }
+            }
+        };
         departure.cancel();
-        let execution = execution.map_err(|rejection| Refusal::TooManyRequests(rejection.retry_after))?;
         let waited = execution.waited();
         let watch = is_watch.then(|| {
             let target = WatchTarget {
