@@ -1,6 +1,7 @@
 //! API Priority and Fairness: requests that wait, requests that are rejected, and dumps.
 
 mod departures;
+mod shutdown;
 mod watches;
 
 use pintle::Options;
