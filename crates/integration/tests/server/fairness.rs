@@ -186,6 +186,16 @@ fn requests_wait_in_queues_for_a_quarter_of_their_time() {
 fn requests_of_administrators_never_wait() {
     run(async {
         let cluster = start(json!({ "type": "Reject" })).await;
+        // All seats of the server are nominal seats of the level `narrow`.
+        let all = json!({ "spec": { "limited": { "nominalConcurrencyShares": 1_000_000 } } }).to_string();
+        let path = format!("{GROUP}/prioritylevelconfigurations/narrow");
+        let _ = cluster.patch(&path, "merge", all).await.expect(200);
+        let mut sockets = Vec::new();
+        for _ in 0..30 {
+            sockets.push(begin_create(&cluster).await);
+        }
+        wait_until_executing(&cluster, 30).await;
+        let _ = list_as(&cluster, "noisy").await.expect(429);
         // The mandatory schema applies before its object exists. Then the header is empty.
         eventually("the response has the uid of the schema", || async {
             let exempt = cluster.get(&format!("{GROUP}/flowschemas/exempt")).await.expect(200);
@@ -195,6 +205,9 @@ fn requests_of_administrators_never_wait() {
         let lists = (0..20).map(|_| cluster.get(MAPS));
         for list in futures_util::future::join_all(lists).await {
             let _ = list.expect(200);
+        }
+        for socket in sockets {
+            release_seat(socket).await;
         }
         cluster.stop().await;
     });
