@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pintle_value::Str;
 use tokio::time::timeout;
@@ -42,6 +42,7 @@ pub fn wait_limit(timeout: Option<Duration>, default: Duration) -> Duration {
 pub struct Class<'r> {
     pub(crate) schema: Arc<ConfiguredSchema>,
     pub(crate) attributes: &'r RequestAttributes<'r>,
+    pub(crate) is_unmatched: bool,
 }
 
 impl Class<'_> {
@@ -79,6 +80,12 @@ impl Class<'_> {
     #[must_use]
     pub fn flow(&self) -> RequestedFlow {
         RequestedFlow { schema: self.schema.clone(), distinguisher: self.distinguisher().into() }
+    }
+
+    /// True if no flow schema matches, so that `catch-all` applies.
+    #[must_use]
+    pub fn is_unmatched(&self) -> bool {
+        self.is_unmatched
     }
 
     fn is_watch(&self) -> bool {
@@ -121,6 +128,15 @@ fn work(seat_seconds: f64) -> SeatSeconds {
     SeatSeconds::from_f64(seat_seconds.min(MAX_CHARGE))
 }
 
+/// The reason why a request does not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdmitError {
+    /// The request is rejected.
+    Rejected(Rejection),
+    /// The priority level was removed after the request had been classified. The request has to be classified again.
+    LevelRemoved,
+}
+
 /// A request that is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection {
@@ -140,7 +156,7 @@ impl FlowController {
         body_bytes: u64,
         list: impl FnOnce() -> (Option<ListOptions<'r>>, Option<ObjectStats>),
     ) -> WorkEstimate {
-        let Class { schema, attributes } = class;
+        let Class { schema, attributes, .. } = class;
         match attributes.verb {
             "list" | "watch" => {
                 let estimate = if attributes.verb == "list" { list_estimate } else { watch_estimate };
@@ -170,16 +186,21 @@ impl FlowController {
     /// Waits until the request may be executed, for at most `wait_limit`. Dropping the future cancels the request.
     ///
     /// # Errors
-    /// The request is rejected.
+    /// The request is rejected, or its level was removed.
     pub async fn admit(
         &self,
         class: &Class<'_>,
         estimate: WorkEstimate,
         wait_limit: Duration,
-    ) -> Result<Execution, Rejection> {
-        let (admitted, phase) = Admitted::start(class, estimate)?;
+    ) -> Result<Execution, AdmitError> {
+        let started = Admitted::start(class, estimate);
+        if matches!(started, Err(AdmitError::LevelRemoved)) {
+            // The change that removes the level may still be under way.
+            self.wait_for_configuration();
+        }
+        let (admitted, phase) = started?;
         if phase == Phase::Waiting {
-            return Box::pin(Waiting::begin(admitted).wait(wait_limit)).await;
+            return Box::pin(Waiting::begin(admitted).wait(wait_limit)).await.map_err(AdmitError::Rejected);
         }
         let now = admitted.arrived;
         Ok(Execution::begin(admitted, now))
@@ -197,20 +218,23 @@ struct Admitted {
 }
 
 impl Admitted {
-    fn start(class: &Class<'_>, estimate: WorkEstimate) -> Result<(Self, Phase), Rejection> {
+    fn start(class: &Class<'_>, estimate: WorkEstimate) -> Result<(Self, Phase), AdmitError> {
         let schema = &class.schema;
         let now = schema.shared.now();
         schema.series.estimated_seats.observe_bytes(estimate.max_seats());
         let arrival =
             Arrival { schema: schema.series.clone(), distinguisher: class.distinguisher(), hash: None, estimate };
         let (started, is_useless) = schema.level.update(now, |state| {
+            if state.is_removed {
+                return (None, false);
+            }
             let started = state.queues.start(now, arrival).map(|id| {
                 state.queues.describe_waiting(id, class.attributes);
                 (id, state.queues.phase(id).unwrap_or(Phase::Executing))
             });
-            (started, state.is_useless())
+            (Some(started), state.is_useless())
         });
-        match started {
+        match started.ok_or(AdmitError::LevelRemoved)? {
             Ok((id, phase)) => {
                 let (is_watch, is_mutating) = (class.is_watch(), class.is_mutating());
                 Ok((Self { schema: schema.clone(), id, arrived: now, is_watch, is_mutating }, phase))
@@ -220,7 +244,7 @@ impl Admitted {
                 if !schema.is_exempt {
                     schema.series.waits[0].observe(Duration::ZERO);
                 }
-                Err(schema.rejection(reason, now))
+                Err(AdmitError::Rejected(schema.rejection(reason, now)))
             }
         }
     }
@@ -236,7 +260,7 @@ impl Admitted {
             return None;
         }
         schema.ended(is_useless);
-        self.change_waiting(-1, now);
+        self.end_waiting(now);
         // As in upstream, the label `execute` is true.
         schema.series.waits[1].observe(now.since(self.arrived));
         Some(schema.rejection(RejectReason::TimeOut, now))
@@ -250,8 +274,16 @@ impl Admitted {
         self.schema.ended(is_useless);
     }
 
-    fn change_waiting(&self, change: isize, now: Moment) {
-        self.schema.shared.metrics.kinds[usize::from(self.is_mutating)].lock().waiting.add(change, now);
+    fn begin_waiting(&self) {
+        let metrics = &self.schema.shared.metrics;
+        metrics.kinds[usize::from(self.is_mutating)].lock().waiting.add(1, self.arrived);
+        metrics.waiting[usize::from(self.is_mutating)].begin(Instant::now());
+    }
+
+    fn end_waiting(&self, now: Moment) {
+        let metrics = &self.schema.shared.metrics;
+        metrics.kinds[usize::from(self.is_mutating)].lock().waiting.add(-1, now);
+        metrics.waiting[usize::from(self.is_mutating)].end();
     }
 
     fn change_executing(&self, change: isize, now: Moment) {
@@ -277,7 +309,7 @@ struct Waiting(Option<Admitted>);
 
 impl Waiting {
     fn begin(admitted: Admitted) -> Self {
-        admitted.change_waiting(1, admitted.arrived);
+        admitted.begin_waiting();
         Self(Some(admitted))
     }
 
@@ -299,7 +331,7 @@ impl Waiting {
     }
 
     fn begin_execution(admitted: Admitted, now: Moment) -> Execution {
-        admitted.change_waiting(-1, now);
+        admitted.end_waiting(now);
         Execution::begin(admitted, now)
     }
 }

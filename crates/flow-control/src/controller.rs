@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pintle_locks::{Mutex, RwLock};
-use pintle_metrics::Exposition;
+use pintle_metrics::{Exposition, Watermark};
 use pintle_value::{Str, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -178,15 +178,18 @@ impl FlowController {
         }
     }
 
+    /// Waits until a change of the configuration that is under way is in force.
+    pub(crate) fn wait_for_configuration(&self) {
+        drop(self.objects.lock());
+    }
+
     /// Finds the flow schema of a request and its priority level.
     #[must_use]
     pub fn classify<'r>(&self, attributes: &'r RequestAttributes<'r>) -> Class<'r> {
         let configuration = self.configuration.read();
         let found = configuration.index.find(attributes).and_then(|place| configuration.schemas.get(place));
-        if found.is_none() {
-            tracing::warn!(user = attributes.user, path = attributes.path, "No flow schema matches; using catch-all");
-        }
-        Class { schema: found.unwrap_or(&configuration.catch_all).clone(), attributes }
+        let schema = found.unwrap_or(&configuration.catch_all).clone();
+        Class { schema, attributes, is_unmatched: found.is_none() }
     }
 
     /// The watches that writes wake.
@@ -243,6 +246,12 @@ impl FlowController {
         &self.shared
     }
 
+    /// The highest number of requests in queues in the last second: of requests that read, and of requests that write.
+    #[must_use]
+    pub fn highest_waiting(&self) -> [u64; 2] {
+        self.shared.metrics.waiting.each_ref().map(Watermark::highest)
+    }
+
     /// Writes the metrics.
     pub fn write_metrics(&self, exposition: &mut Exposition) {
         let fair_fraction = self.objects.lock().fair_fraction;
@@ -268,7 +277,7 @@ fn digest(
     for (name, ConfiguredLevel { spec, level }) in undesired {
         let is_mandatory = [EXEMPT, CATCH_ALL].contains(&name.as_str());
         // A level with requests keeps its share until they have ended.
-        if is_mandatory || !level.read(|state| state.queues.is_idle()) {
+        if is_mandatory || !level.remove_if_idle() {
             specs.insert(name.clone(), spec.clone());
             quiescing.extend((!is_mandatory).then(|| name.clone()));
         }

@@ -64,6 +64,8 @@ pub(crate) struct LevelState {
     pub(crate) limit_response: LimitResponse,
     /// True if the object of the level was deleted. The level is removed when it has no requests.
     pub(crate) is_quiescing: bool,
+    /// True if the level is no longer a part of the configuration. No request may begin.
+    pub(crate) is_removed: bool,
     pub(crate) limits: SeatLimits,
     pub(crate) demand: SeatDemand,
     /// The seats that the level should have, from the last adjustment.
@@ -88,6 +90,7 @@ impl Level {
             queues,
             limit_response: spec.limit_response,
             is_quiescing: false,
+            is_removed: false,
             limits,
             demand: SeatDemand::default(),
             target: 0.0,
@@ -128,8 +131,16 @@ impl Level {
     }
 
     /// Changes a part of the state that no gauge shows.
-    pub(crate) fn write(&self, operation: impl FnOnce(&mut LevelState)) {
-        operation(&mut self.state.lock());
+    pub(crate) fn write<T>(&self, operation: impl FnOnce(&mut LevelState) -> T) -> T {
+        operation(&mut self.state.lock())
+    }
+
+    /// Removes the level unless it has requests. Returns whether it is removed.
+    pub(crate) fn remove_if_idle(&self) -> bool {
+        self.write(|state| {
+            state.is_removed = state.queues.is_idle();
+            state.is_removed
+        })
     }
 
     /// Counts a rejected request. Returns the value of `Retry-After`.

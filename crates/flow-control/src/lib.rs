@@ -51,7 +51,7 @@ mod testing;
 mod watch_tracker;
 mod work_estimate;
 
-pub use admission::{Class, Execution, Rejection, RequestedFlow, wait_limit};
+pub use admission::{AdmitError, Class, Execution, Rejection, RequestedFlow, wait_limit};
 pub use allocation::{Allocation, AllocationItem, allocate};
 pub use borrowing::{BorrowedSeats, LevelDemand, borrow_seats};
 pub use controller::{FlowControlOptions, FlowController};

@@ -24,6 +24,7 @@ mod family;
 mod histogram;
 mod scalar;
 mod timing_histogram;
+mod watermark;
 mod work_queue;
 
 pub use exposition::{Exposition, FamilyWriter, Kind, Labels, Stability};
@@ -31,4 +32,5 @@ pub use family::Family;
 pub use histogram::{Buckets, Histogram};
 pub use scalar::{Counter, Gauge, GaugeGuard};
 pub use timing_histogram::TimingHistogram;
+pub use watermark::Watermark;
 pub use work_queue::{StartedItem, WorkQueueMetrics};

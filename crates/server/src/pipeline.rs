@@ -3,6 +3,7 @@
 
 mod admit;
 mod answer;
+mod departure;
 mod flow_control;
 mod request_end;
 

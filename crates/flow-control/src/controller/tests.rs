@@ -8,7 +8,7 @@ use tokio::time::{advance, sleep};
 
 use super::*;
 use crate::testing::{bootstrap_objects, object};
-use crate::{Execution, ListOptions, ObjectStats, RejectReason, Rejection, WatchTarget, WorkEstimate};
+use crate::{AdmitError, Execution, ListOptions, ObjectStats, RejectReason, Rejection, WatchTarget, WorkEstimate};
 
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -43,7 +43,7 @@ async fn admit(
     user: &str,
     estimate: WorkEstimate,
     limit: Duration,
-) -> Result<Execution, Rejection> {
+) -> Result<Execution, AdmitError> {
     let request = request(user, "get");
     let class = controller.classify(&request);
     controller.admit(&class, estimate, limit).await
@@ -54,7 +54,7 @@ async fn admitted(controller: &FlowController, user: &str) -> Execution {
 }
 
 /// A request in a task. It has waited as long as it can when this returns.
-async fn waiting(controller: &Arc<FlowController>, user: &'static str) -> JoinHandle<Result<Execution, Rejection>> {
+async fn waiting(controller: &Arc<FlowController>, user: &'static str) -> JoinHandle<Result<Execution, AdmitError>> {
     let controller = controller.clone();
     let task = tokio::spawn(async move { admit(&controller, user, WorkEstimate::default(), LIMIT).await });
     tokio::task::yield_now().await;
@@ -105,14 +105,15 @@ async fn requests_wait_for_the_end_of_others() {
     assert_eq!(row(&controller, "l"), "l,0,false,false,0,1,2,1,0,1");
     let started = Instant::now();
     let late = admit(&controller, "jane", WorkEstimate::default(), Duration::from_secs(3)).await;
-    assert_eq!(late.expect_err("no seat is free"), Rejection { reason: RejectReason::TimeOut, retry_after: 1 });
+    let expect = Rejection { reason: RejectReason::TimeOut, retry_after: 1 };
+    assert_eq!(late.expect_err("no seat is free"), AdmitError::Rejected(expect));
     assert_eq!(started.elapsed(), Duration::from_secs(3));
     let mut tasks = Vec::new();
     for _ in 0..3 {
         tasks.push(waiting(&controller, "jane").await);
     }
     let refused = admit(&controller, "jane", WorkEstimate::default(), LIMIT).await.expect_err("the queue is full");
-    assert_eq!(refused.reason, RejectReason::QueueFull);
+    assert!(matches!(refused, AdmitError::Rejected(Rejection { reason: RejectReason::QueueFull, .. })));
     drop(second);
     for task in tasks {
         drop(task.await.expect("a task").expect("the request is not rejected"));
@@ -152,6 +153,46 @@ async fn levels_with_requests_remain_until_these_have_ended() {
     drop(execution);
     sleep(Duration::from_millis(1)).await;
     assert_eq!((row(&controller, "l"), catch_all()), (String::new(), 10));
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_classified_before_its_level_was_removed_is_classified_again() {
+    let controller = controller(10);
+    let schemas = [schema("s", "l", "jane")];
+    controller.configure(&schemas, &[queued_level("l", 5, 0)]);
+    let request = request("jane", "get");
+    let class = controller.classify(&request);
+    controller.configure(&[], &[]);
+    let admit = || controller.admit(&class, WorkEstimate::default(), LIMIT);
+    assert_eq!(admit().await.expect_err("the level is removed"), AdmitError::LevelRemoved);
+    assert_eq!(controller.classify(&request).priority_level(), "catch-all");
+    // A new level of the same name is another level.
+    controller.configure(&schemas, &[queued_level("l", 5, 0)]);
+    assert_eq!(admit().await.expect_err("the level is removed"), AdmitError::LevelRemoved);
+    let execution = admitted(&controller, "jane").await;
+    assert_eq!(row(&controller, "l"), "l,0,false,false,0,1,1,0,0,0");
+    drop(execution);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_keep_their_deleted_level() {
+    let controller = controller(1);
+    let running = tokio::spawn({
+        let controller = controller.clone();
+        async move { controller.run().await }
+    });
+    controller.configure(&[schema("s", "l", "jane")], &[queued_level("l", 100, 0)]);
+    let first = admitted(&controller, "jane").await;
+    let second = waiting(&controller, "jane").await;
+    controller.configure(&[], &[]);
+    assert_eq!(row(&controller, "l"), "l,1,false,true,1,1,1,0,0,0");
+    drop(first);
+    let second = second.await.expect("a task").expect("the request is not rejected");
+    assert_eq!(row(&controller, "l"), "l,0,false,true,0,1,2,0,0,0");
+    drop(second);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(row(&controller, "l"), "");
     running.abort();
 }
 
@@ -300,7 +341,7 @@ async fn metrics_have_the_names_and_labels_of_upstream() {
     ]);
     let second = admitted(&controller, "jane").await;
     let refused = admit(&controller, "jane", WorkEstimate::default(), LIMIT).await.expect_err("no seat is free");
-    assert_eq!(refused.reason, RejectReason::ConcurrencyLimit);
+    assert!(matches!(refused, AdmitError::Rejected(Rejection { reason: RejectReason::ConcurrencyLimit, .. })));
     drop((execution, second));
     check(&[
         r#"apiserver_flowcontrol_rejected_requests_total{flow_schema="s",priority_level="l",reason="concurrency-limit"} 1"#,

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_locks::Mutex;
+
 use super::*;
 use crate::testing::object;
-use crate::{FlowControlOptions, RequestAttributes, RequestDetails, WorkEstimate};
+use crate::{Execution, FlowControlOptions, RequestAttributes, RequestDetails, WorkEstimate};
 
 #[test]
 fn tables_are_aligned_as_go_aligns_them() {
@@ -88,5 +90,35 @@ async fn requests_are_shown_with_their_users_and_targets() {
     // The request still holds its final seats.
     assert_eq!(flows[..8], ["l", "s", "jane", "1", "0", "2", "0.010000", "0.250000"]);
     // Requests that linger are not shown.
+    assert_eq!(controller.dump_requests(false).lines().count(), 1);
+}
+
+/// A request that ends when its details are read, as if it ended at that moment.
+struct Ending {
+    execution: Mutex<Option<Execution>>,
+    last: Mutex<Option<Arc<Self>>>,
+}
+
+impl RequestDetails for Ending {
+    fn attributes(&self) -> RequestAttributes<'_> {
+        // The dump itself now has the last reference.
+        drop(self.last.lock().take());
+        RequestAttributes { user: "jane", ..RequestAttributes::default() }
+    }
+}
+
+#[tokio::test]
+async fn a_request_may_end_during_a_dump() {
+    let options = FlowControlOptions { server_concurrency_limit: 10, charges_actual_cost: true };
+    let controller = FlowController::new(options);
+    let attributes = RequestAttributes::default();
+    let class = controller.classify(&attributes);
+    let execution = controller.admit(&class, WorkEstimate::default(), Duration::ZERO).await.expect("a seat is free");
+    let request = Arc::new(Ending { execution: Mutex::new(None), last: Mutex::new(None) });
+    execution.describe(&request);
+    *request.execution.lock() = Some(execution);
+    *request.last.lock() = Some(request.clone());
+    drop(request);
+    assert!(controller.dump_requests(true).contains("jane"));
     assert_eq!(controller.dump_requests(false).lines().count(), 1);
 }

@@ -6,7 +6,7 @@ mod write;
 use std::sync::Arc;
 
 use pintle_locks::Mutex;
-use pintle_metrics::{Buckets, Counter, Family, Histogram};
+use pintle_metrics::{Buckets, Counter, Family, Histogram, Watermark};
 use pintle_value::Str;
 
 use crate::Moment;
@@ -92,6 +92,8 @@ pub(crate) struct FlowControlMetrics {
     schemas: Family<(Str, Str), SchemaSeries>,
     /// Requests that read, and requests that write.
     pub(crate) kinds: [Mutex<KindGauges>; 2],
+    /// The requests that wait and only read, and the requests that wait and write.
+    pub(crate) waiting: [Watermark; 2],
 }
 
 /// The names of a level and a schema.
@@ -116,7 +118,7 @@ impl FlowControlMetrics {
             let [waiting, executing] = [READ_VS_WRITE; 2].map(|bounds| RatioGauge::new(bounds, now));
             Mutex::new(KindGauges { waiting, executing })
         };
-        Self { schemas: Family::default(), kinds: [kind(), kind()] }
+        Self { schemas: Family::default(), kinds: [kind(), kind()], waiting: Default::default() }
     }
 
     pub(crate) fn schema(&self, level: &str, schema: &str) -> Arc<SchemaSeries> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_flow_control::{
-    Execution, FlowControlOptions, FlowController, ListOptions, ObjectStats, Rejection, RequestAttributes, WorkEstimate,
+    AdmitError, Execution, FlowControlOptions, FlowController, ListOptions, ObjectStats, RequestAttributes,
+    WorkEstimate,
 };
 use pintle_metrics::Exposition;
 use pintle_value::Value;
@@ -30,7 +31,7 @@ const MAX_SEATS: usize = 5;
 
 struct Scenario {
     controller: Arc<FlowController>,
-    requests: BTreeMap<String, JoinHandle<Result<Execution, Rejection>>>,
+    requests: BTreeMap<String, JoinHandle<Result<Execution, AdmitError>>>,
     busy: Vec<String>,
     /// The levels with queues.
     with_queues: BTreeSet<String>,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use pintle_flow_control::{FlowControlOptions, FlowController, RequestAttributes, WorkEstimate};
+use pintle_flow_control::{AdmitError, FlowControlOptions, FlowController, RequestAttributes, WorkEstimate};
 
 use crate::rows;
 
@@ -21,7 +21,7 @@ async fn retry_after_follows_the_rejected_requests_as_in_upstream() {
             tokio::time::advance(Duration::from_secs(second - now.unwrap_or(second))).await;
             now = Some(second);
             for _ in 0..dropped {
-                let Err(rejection) = admit().await else { panic!("a seat is free") };
+                let Err(AdmitError::Rejected(rejection)) = admit().await else { panic!("a seat is free") };
                 retry_after = rejection.retry_after;
             }
             assert_eq!(retry_after, expected, "{step}");

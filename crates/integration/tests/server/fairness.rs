@@ -1,12 +1,18 @@
 //! API Priority and Fairness: requests that wait, requests that are rejected, and dumps.
 
+mod departures;
+mod shutdown;
+mod watches;
+
 use std::time::Duration;
 
 use pintle::Options;
 use pintle_integration::{Cluster, Response, eventually, run};
 use pintle_server::RequestLimits;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::metrics::Scrape;
 
 const GROUP: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -14,10 +20,17 @@ const DUMPS: &str = "/debug/api_priority_and_fairness";
 const BODY: &str = r#"{"metadata":{"generateName":"a"}}"#;
 
 /// Starts a cluster in which the requests of the user `noisy` are at the level `narrow`, which has one seat.
-async fn start(limit_response: serde_json::Value) -> Cluster {
+async fn start(limit_response: Value) -> Cluster {
+    start_with(limit_response, |_| ()).await
+}
+
+/// Starts the same cluster with other options.
+async fn start_with(limit_response: Value, change: impl FnOnce(&mut Options)) -> Cluster {
     let limits =
         RequestLimits { max_requests_in_flight: 30, max_mutating_requests_in_flight: 0, ..RequestLimits::default() };
-    let cluster = Cluster::with_options(Options { limits, flow_control: true, ..Options::default() }).await;
+    let mut options = Options { limits, flow_control: true, ..Options::default() };
+    change(&mut options);
+    let cluster = Cluster::with_options(options).await;
     let level = json!({
         "metadata": { "name": "narrow" },
         "spec": {
@@ -50,8 +63,45 @@ async fn list_as(cluster: &Cluster, user: &str) -> Response {
     request.header("Impersonate-Group", "system:authenticated").send().await
 }
 
+/// The limit response of a level whose only queue has room for so many requests.
+fn queue(length: u32) -> Value {
+    json!({ "type": "Queue", "queuing": { "queues": 1, "handSize": 1, "queueLengthLimit": length } })
+}
+
+/// Waits until a column of the level `narrow` has a value in the dump of levels.
+async fn wait_for_column(cluster: &Cluster, column: &str, count: usize) {
+    let has_value = || async {
+        let dump = cluster.get(&format!("{DUMPS}/dump_priority_levels")).await.expect(200).text();
+        let cells = |line: &str| line.split(',').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+        let mut rows = dump.lines().map(cells);
+        let place = rows.next().and_then(|head| head.iter().position(|name| name == column)).expect("a column");
+        rows.find(|row| row[0] == "narrow").is_some_and(|row| row[place] == count.to_string())
+    };
+    eventually(&format!("{column}: {count}"), has_value).await;
+}
+
+/// Waits until so many requests wait at the level `narrow`.
+async fn wait_until_waiting(cluster: &Cluster, count: usize) {
+    wait_for_column(cluster, "WaitingRequests", count).await;
+}
+
+/// Waits until so many requests have seats of the level `narrow`.
+async fn wait_until_executing(cluster: &Cluster, count: usize) {
+    wait_for_column(cluster, "ExecutingRequests", count).await;
+}
+
+/// A sum of the metrics.
+async fn metric(cluster: &Cluster, selector: &str) -> f64 {
+    Scrape::of(cluster, "/metrics").await.sum(selector)
+}
+
+/// A connection whose create has a seat until its body is sent.
+trait Connection: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin {}
+
+impl<C: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin> Connection for C {}
+
 /// Begins a create as `noisy` whose body is not sent yet.
-async fn begin_create(cluster: &Cluster) -> impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin {
+async fn begin_create(cluster: &Cluster) -> impl Connection + use<> {
     let mut socket = cluster.connect().await;
     let head = format!(
         "POST {MAPS} HTTP/1.1\r\nhost: x\r\nimpersonate-user: noisy\r\nimpersonate-group: system:authenticated\r\n\
@@ -62,16 +112,16 @@ async fn begin_create(cluster: &Cluster) -> impl tokio::io::AsyncRead + tokio::i
     socket
 }
 
-/// Begins a create as `noisy` whose body is not sent yet. It has the only seat of its level.
-async fn hold_seat(cluster: &Cluster) -> impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin {
+/// Begins a create as `noisy` that has the only seat of its level.
+async fn hold_seat(cluster: &Cluster) -> impl Connection + use<> {
+    wait_until_executing(cluster, 0).await;
     let socket = begin_create(cluster).await;
-    let dump = format!("{DUMPS}/dump_requests?includeRequestDetails=1");
-    eventually("the create has its seat", || async { cluster.get(&dump).await.text().contains("narrow") }).await;
+    wait_until_executing(cluster, 1).await;
     socket
 }
 
 /// Sends the body of a create, and reads the head of its response.
-async fn release_seat(mut socket: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin) {
+async fn release_seat(mut socket: impl Connection) {
     socket.write_all(BODY.as_bytes()).await.expect("the body is sent");
     let mut response = Vec::new();
     while !response.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -120,13 +170,9 @@ fn requests_wait_in_queues_for_a_quarter_of_their_time() {
         assert_eq!(rejected.header("retry-after"), "1");
         let dump = async |name: &str| cluster.get(&format!("{DUMPS}/{name}")).await.expect(200).text();
         let (waited, ()) = tokio::join!(list_as(&cluster, "noisy"), async {
-            let level = || async { dump("dump_priority_levels").await };
-            eventually("the list waits", || async {
-                let levels = level().await;
-                let narrow = levels.lines().find(|line| line.starts_with("narrow,")).expect("a line").to_owned();
-                narrow.split(',').nth(4).expect("a column").trim() == "1"
-            })
-            .await;
+            wait_until_waiting(&cluster, 1).await;
+            assert_eq!(metric(&cluster, "apiserver_current_inqueue_requests{request_kind=readOnly}").await, 1.0);
+            assert_eq!(metric(&cluster, "apiserver_current_inqueue_requests{request_kind=mutating}").await, 0.0);
             // The queue has room for one request.
             let _ = list_as(&cluster, "noisy").await.expect(429);
             release_seat(socket).await;
@@ -139,21 +185,19 @@ fn requests_wait_in_queues_for_a_quarter_of_their_time() {
 }
 
 #[test]
-fn a_watch_gives_its_seat_back_after_its_initial_events() {
-    run(async {
-        let cluster = start(json!({ "type": "Reject" })).await;
-        let watch = cluster.request("GET", &format!("{MAPS}?watch=1")).header("Impersonate-User", "noisy");
-        let watch = watch.header("Impersonate-Group", "system:authenticated").watch().await;
-        eventually("the seat is free", || async { list_as(&cluster, "noisy").await.status == 200 }).await;
-        drop(watch);
-        cluster.stop().await;
-    });
-}
-
-#[test]
 fn requests_of_administrators_never_wait() {
     run(async {
         let cluster = start(json!({ "type": "Reject" })).await;
+        // All seats of the server are nominal seats of the level `narrow`.
+        let all = json!({ "spec": { "limited": { "nominalConcurrencyShares": 1_000_000 } } }).to_string();
+        let path = format!("{GROUP}/prioritylevelconfigurations/narrow");
+        let _ = cluster.patch(&path, "merge", all).await.expect(200);
+        let mut sockets = Vec::new();
+        for _ in 0..30 {
+            sockets.push(begin_create(&cluster).await);
+        }
+        wait_until_executing(&cluster, 30).await;
+        let _ = list_as(&cluster, "noisy").await.expect(429);
         // The mandatory schema applies before its object exists. Then the header is empty.
         eventually("the response has the uid of the schema", || async {
             let exempt = cluster.get(&format!("{GROUP}/flowschemas/exempt")).await.expect(200);
@@ -163,6 +207,9 @@ fn requests_of_administrators_never_wait() {
         let lists = (0..20).map(|_| cluster.get(MAPS));
         for list in futures_util::future::join_all(lists).await {
             let _ = list.expect(200);
+        }
+        for socket in sockets {
+            release_seat(socket).await;
         }
         cluster.stop().await;
     });
@@ -176,6 +223,12 @@ fn without_flow_control_there_are_no_dumps_and_no_headers() {
         let _ = cluster.get(&format!("{DUMPS}/dump_requests")).await.expect(404);
         let list = cluster.get(MAPS).await.expect(200);
         assert!(!list.headers.contains_key("x-kubernetes-pf-flowschema-uid"));
+        let checks = cluster.get("/readyz?verbose").await.expect(200).text();
+        let informers = "[+]poststarthook/generic-apiserver-start-informers ok\n";
+        assert!(checks.contains(&format!("{informers}[+]poststarthook/max-in-flight-filter ok\n")), "{checks}");
+        assert!(!checks.contains("priority-and-fairness-filter"), "{checks}");
+        let metrics = cluster.get("/metrics").await.expect(200).text();
+        assert!(!metrics.contains("apiserver_current_inqueue_requests"));
         cluster.stop().await;
     });
 }

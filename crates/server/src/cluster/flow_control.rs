@@ -1,12 +1,13 @@
 //! Flow control with the configuration from the cluster's objects.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pintle_flow_control::{FlowControlOptions, FlowController};
 use pintle_locks::Mutex;
 use pintle_value::{Str, Value};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Cluster;
 use super::followed::{FollowedIndex, ObjectIndex};
@@ -20,11 +21,13 @@ pub(crate) const FLOW_CONTROL_TASK: &str = "priority-and-fairness-limits";
 pub(crate) struct FlowControl {
     controller: Arc<FlowController>,
     objects: Lazy<FollowedIndex<ConfigurationObjects>>,
+    /// The task that adjusts the limits. It ends with the cluster, which the last request keeps.
+    task: OnceLock<AbortOnDropHandle<()>>,
 }
 
 impl FlowControl {
     pub(crate) fn new(options: FlowControlOptions) -> Self {
-        Self { controller: Arc::new(FlowController::new(options)), objects: Lazy::default() }
+        Self { controller: Arc::new(FlowController::new(options)), objects: Lazy::default(), task: OnceLock::new() }
     }
 
     /// The controller with the present configuration. If that cannot be read, the last one stays in force.
@@ -41,11 +44,11 @@ impl FlowControl {
     }
 }
 
-/// Starts the task that adjusts the limits of priority levels.
+/// Starts the task that adjusts the limits of priority levels, and gives the seats of requests that linger to requests
+/// that wait. It continues while the server shuts down, because requests wait then, too.
 pub(crate) fn start_flow_control(cluster: &Arc<Cluster>) {
-    let Some(controller) = cluster.flow_control.as_ref().map(|flow_control| flow_control.controller.clone()) else {
-        return;
-    };
+    let Some(flow_control) = &cluster.flow_control else { return };
+    let controller = flow_control.controller.clone();
     let task = cluster.lifecycle.background_tasks.task(FLOW_CONTROL_TASK);
     let reported = task.clone();
     let start = move || {
@@ -58,7 +61,9 @@ pub(crate) fn start_flow_control(cluster: &Arc<Cluster>) {
     };
     let weak = Arc::downgrade(cluster);
     let is_over = move || weak.strong_count() == 0;
-    cluster.spawn_until_shutdown(async move { task.supervise(start, is_over).await });
+    let running = tokio::spawn(async move { task.supervise(start, is_over).await });
+    // This is called once, so the place is free.
+    let _ = flow_control.task.set(AbortOnDropHandle::new(running));
 }
 
 /// The kinds that configure flow control.

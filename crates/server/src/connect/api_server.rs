@@ -62,6 +62,10 @@ async fn pass_on(request: &Arc<RequestContext>, service: &ApiService) -> Result<
         tls_authority: Some(remote.authority.clone()),
     };
     let query = sorted_query(request);
+    // As in upstream, only watches give their seats back here. No other request ends much later than its seats do.
+    if let Some(flow) = request.flow.as_ref().filter(|_| request.info.verb == "watch") {
+        flow.release_seats();
+    }
     let answer = if headers::is_upgrade(&request.headers) {
         let mut headers = upgrade::upgrade_headers(request);
         // The client may name other headers here. A proxy before the API server would remove them.

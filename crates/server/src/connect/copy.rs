@@ -118,7 +118,10 @@ pub(super) fn streamed(request: &RequestContext, mut backend: ResponseBody) -> B
     }
     let mut arrived = arrived.into_iter();
     let shutdown = request.cluster.shutdown();
+    let flow = request.flow.clone();
     Body::from_writer(move |sender| async move {
+        // A watch counts until its body ends.
+        let _flow = flow;
         let copied = async {
             loop {
                 let frame = match arrived.next() {

@@ -53,6 +53,8 @@ pub(crate) const BOOTSTRAP_POLICY_TASK: &str = "rbac-bootstrap-policy";
 enum Probe {
     /// The state of the cluster. Returns the reason if the check fails.
     State(fn(&Cluster) -> Result<(), String>),
+    /// The state of a part of the cluster. `None` if the cluster does not have this part.
+    StateOfPart(fn(&Cluster) -> Option<Result<(), String>>),
     /// The state of the cluster that a background task changes. A server without the task has no such check.
     StateOfTask(&'static str, fn(&Cluster) -> Result<(), String>),
     /// The background task with this name. A task that does not work now fails `/readyz`. A task that does not recover
@@ -73,6 +75,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("poststarthook/generic-apiserver-start-informers", false, Probe::State(|_| Ok(()))),
     ("poststarthook/priority-and-fairness-config-consumer", false, Probe::Task(FLOW_CONTROL_STATUS_TASK)),
     ("poststarthook/priority-and-fairness-filter", false, Probe::Task(FLOW_CONTROL_TASK)),
+    ("poststarthook/max-in-flight-filter", false, Probe::StateOfPart(check_max_in_flight)),
     ("poststarthook/start-apiextensions-informers", false, Probe::State(|_| Ok(()))),
     ("poststarthook/start-apiextensions-controllers", false, Probe::Task(CRDS_TASK)),
     ("poststarthook/crd-informer-synced", false, Probe::Task(CRDS_TASK)),
@@ -103,6 +106,11 @@ const CHECKS: &[(&str, bool, Probe)] = &[
 
 /// The last check. Only `/readyz` has it.
 const SHUTDOWN: (&str, Probe) = ("shutdown", Probe::State(check_shutdown));
+
+/// Without flow control, the numbers of requests in flight are limited.
+fn check_max_in_flight(cluster: &Cluster) -> Option<Result<(), String>> {
+    cluster.flow_control.is_none().then_some(Ok(()))
+}
 
 fn check_storage_versions(cluster: &Cluster) -> Result<(), String> {
     let is_pending = cluster.lifecycle.storage_versions.as_ref().is_some_and(|manager| !manager.is_completed());
@@ -137,6 +145,7 @@ fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) 
         let task = |name| tasks.iter().find(|known| known.name() == name);
         let result = match probe {
             Probe::State(check) if is_selected(name) => check(cluster),
+            Probe::StateOfPart(check) => check(cluster).map(|state| if is_selected(name) { state } else { Ok(()) })?,
             Probe::StateOfTask(of, check) if task(of).is_some() && is_selected(name) => check(cluster),
             Probe::Task(of) if is_selected(name) => check_task(task(of)?, endpoint),
             Probe::Task(of) | Probe::StateOfTask(of, _) => task(of).map(|_| Ok(()))?,

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use http::StatusCode;
 use http::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use http::request::Parts;
 use hyper::body::Incoming;
@@ -18,10 +19,11 @@ use pintle_value::time::Time;
 use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
+use super::departure::OnDeparture;
 use super::flow_control::FlowRequest;
-use super::request_end::AnsweredBy;
+use super::request_end::{AnsweredBy, filtered_series};
 use crate::access::{AccessControl, AuthenticationFailure, attempted_authentication, attributes, forbidden_error};
-use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster};
+use crate::cluster::{AuthenticationResult, AuthorizationResult, Cluster, DryRun, RecordedRequest, RequestSeries};
 use crate::context::RequestContext;
 use crate::http::Peer;
 use crate::request::audit::{self, AuditStages, AuditedRequest, RequestAudit};
@@ -100,12 +102,12 @@ pub(super) struct Arrival {
     pub(super) cluster: Arc<Cluster>,
     access: Arc<AccessControl>,
     peer: Peer,
-    parts: Parts,
-    query: Query,
+    pub(super) parts: Parts,
+    pub(super) query: Query,
     pub(super) info: RequestInfo,
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
     deadline: Result<RequestDeadline, ApiError>,
-    request_timeout: Duration,
+    pub(super) request_timeout: Duration,
     audit_id: OnceLock<HeaderValue>,
     /// The time of the request in audit events, if the server makes any.
     received: Option<Time>,
@@ -203,8 +205,40 @@ impl Arrival {
             sender.audit = self.begin_audit_of_refused(|| error.to_string());
             Refusal::Error(error)
         })?;
+        let departure = OnDeparture::new(|| self.record_timeout());
         let filtered = pin!(self.filter(in_flight, deadline, sender));
-        deadline.run(filtered).await.unwrap_or_else(|exceeded| Err(exceeded.into()))
+        let result = deadline.run(filtered).await.unwrap_or_else(|exceeded| Err(exceeded.into()));
+        departure.cancel();
+        result
+    }
+
+    /// Records that the client has left while the filters had the request. As in upstream, this is a timeout, which
+    /// long-running requests do not have.
+    fn record_timeout(&self) {
+        if !self.info.is_long_running() {
+            self.series().record_termination(StatusCode::GATEWAY_TIMEOUT.as_u16());
+        }
+    }
+
+    /// Records that the client has left while the request waited for its seats. As in upstream, the request is rejected
+    /// although nobody gets the answer.
+    pub(super) fn record_rejected(&self, audit: Option<&RequestAudit>) {
+        let code = StatusCode::TOO_MANY_REQUESTS;
+        let series = self.series();
+        series.record_termination(code.as_u16());
+        series.record_dropped(DryRun::of(&self.query), code.as_u16());
+        if let Some(audit) = audit {
+            audit.rejected(code, self.recorder.annotations());
+        }
+    }
+
+    /// The series in which the request counts if a filter ends it.
+    fn series(&self) -> Arc<RequestSeries> {
+        let Self { cluster, info, parts, query, .. } = self;
+        let recorded = RecordedRequest { info, method: &parts.method, query, headers: &parts.headers };
+        let registry = cluster.registry();
+        let resource = registry.resource(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
+        filtered_series(&cluster.metrics, &recorded, resource)
     }
 
     async fn filter(
@@ -257,8 +291,7 @@ impl Arrival {
         }
         let in_flight = match &cluster.flow_control {
             Some(flow_control) => {
-                let (request_timeout, started) = (self.request_timeout, Instant::from_std(recorder.trace.started()));
-                let request = FlowRequest { cluster, info, query, user, headers, started, deadline, request_timeout };
+                let request = FlowRequest { arrival: self, user, deadline, audit: audit.as_deref() };
                 if !request.wait(flow_control, flow).await?.is_zero() {
                     authorization_started = recorder.trace.step(Step::Admitted);
                 }

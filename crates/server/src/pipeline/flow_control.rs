@@ -4,21 +4,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use pintle_auth::UserInfo;
-use pintle_flow_control::{ListOptions, ObjectStats, RequestAttributes, RequestDetails, WatchTarget, wait_limit};
+use pintle_flow_control::{
+    AdmitError, ListOptions, ObjectStats, RequestAttributes, RequestDetails, WatchTarget, wait_limit,
+};
 use pintle_registry::GroupResource;
 use pintle_selector::FieldSelector;
 use tokio::time::Instant;
 
-use super::admit::Refusal;
+use super::admit::{Arrival, Refusal};
+use super::departure::OnDeparture;
 use crate::cluster::{Cluster, FlowControl};
 use crate::context::RequestContext;
 use crate::http::header_text;
+use crate::request::audit::RequestAudit;
 use crate::request::deadline::RequestDeadline;
-use crate::request::flow::{Flow, Seats, WatchOfFlow};
+use crate::request::flow::{Flow, Seats};
 use crate::request::info::RequestInfo;
+use crate::request::log_limit::{LogLimit, Shortened};
 use crate::request::query::Query;
 
 /// Requests without a deadline of their own wait for this part of the time that other requests have.
@@ -26,14 +30,10 @@ const PART_OF_REQUEST_TIMEOUT: u32 = 4;
 
 /// A request that flow control may let wait.
 pub(super) struct FlowRequest<'r> {
-    pub(super) cluster: &'r Cluster,
-    pub(super) info: &'r RequestInfo,
-    pub(super) query: &'r Query,
+    pub(super) arrival: &'r Arrival,
     pub(super) user: &'r UserInfo,
-    pub(super) headers: &'r HeaderMap,
-    pub(super) started: Instant,
     pub(super) deadline: RequestDeadline,
-    pub(super) request_timeout: Duration,
+    pub(super) audit: Option<&'r RequestAudit>,
 }
 
 impl FlowRequest<'_> {
@@ -47,61 +47,77 @@ impl FlowRequest<'_> {
         flow_control: &FlowControl,
         flow: &mut Option<Arc<Flow>>,
     ) -> Result<Duration, Refusal> {
-        let Self { cluster, info, query, user, .. } = self;
+        let (arrival, user) = (self.arrival, self.user);
+        let Arrival { cluster, info, query, .. } = arrival;
         let is_watch = info.verb == "watch";
         if info.is_long_running() && !is_watch {
             return Ok(Duration::ZERO);
         }
         let controller = flow_control.current(cluster);
-        let attributes = request_attributes(user, info);
-        let class = controller.classify(&attributes);
-        let flow = flow.insert(Arc::new(Flow::new(&class)));
-        let body_bytes = header_text(self.headers, &CONTENT_LENGTH).parse().unwrap_or_default();
-        let stats = || (list_options(info, query), object_stats(cluster, info));
-        let estimate = controller.estimate(&class, body_bytes, stats);
-        let execution = controller.admit(&class, estimate, self.wait_limit()).await;
-        let execution = execution.map_err(|rejection| Refusal::TooManyRequests(rejection.retry_after))?;
+        let attributes = info.flow_attributes(user);
+        let body_bytes = header_text(&arrival.parts.headers, &CONTENT_LENGTH).parse().unwrap_or_default();
+        let departure = OnDeparture::new(|| arrival.record_rejected(self.audit));
+        let (flow, requested_flow, execution) = loop {
+            let class = controller.classify(&attributes);
+            if class.is_unmatched() {
+                log_unmatched(&attributes);
+            }
+            let flow = flow.insert(Arc::new(Flow::new(&class)));
+            let stats = || (list_options(info, query), object_stats(cluster, info));
+            let estimate = controller.estimate(&class, body_bytes, stats);
+            match controller.admit(&class, estimate, self.wait_limit()).await {
+                Ok(execution) => break (flow, is_watch.then(|| class.flow()), execution),
+                Err(AdmitError::LevelRemoved) => {}
+                Err(AdmitError::Rejected(rejection)) => {
+                    departure.cancel();
+                    return Err(Refusal::TooManyRequests(rejection.retry_after));
+                }
+            }
+        };
+        departure.cancel();
         let waited = execution.waited();
-        let watch = is_watch.then(|| {
-            let target = WatchTarget {
-                group: &info.group,
-                resource: &info.resource,
-                namespace: &info.namespace,
-                name: &info.name,
-            };
-            let tracked = controller.watches().track(&target, selected_node(info, query).as_deref());
-            WatchOfFlow { flow: class.flow(), _tracked: tracked, uncharged: Duration::ZERO }
-        });
-        flow.begin(Seats { execution: Some(execution), watch });
+        let seats = match requested_flow {
+            Some(requested_flow) => {
+                let target = WatchTarget {
+                    group: &info.group,
+                    resource: &info.resource,
+                    namespace: &info.namespace,
+                    name: &info.name,
+                };
+                let tracked = controller.watches().track(&target, selected_node(info, query).as_deref());
+                Seats::of_watch(execution, requested_flow, tracked)
+            }
+            None => Seats::new(execution),
+        };
+        flow.begin(seats);
         Ok(waited)
     }
 
     /// The maximum time for which the request waits from now on.
     fn wait_limit(&self) -> Duration {
-        let timeout = self.deadline.instant().map(|deadline| deadline.saturating_duration_since(self.started));
-        wait_limit(timeout, self.request_timeout / PART_OF_REQUEST_TIMEOUT).saturating_sub(self.started.elapsed())
-    }
-}
-
-fn request_attributes<'r>(user: &'r UserInfo, info: &'r RequestInfo) -> RequestAttributes<'r> {
-    RequestAttributes {
-        user: &user.name,
-        groups: &user.groups,
-        verb: &info.verb,
-        is_resource: info.is_resource,
-        group: &info.group,
-        version: &info.version,
-        resource: &info.resource,
-        subresource: &info.subresource,
-        namespace: &info.namespace,
-        name: &info.name,
-        path: &info.path,
+        let Arrival { recorder, request_timeout, .. } = self.arrival;
+        let started = Instant::from_std(recorder.trace.started());
+        let timeout = self.deadline.instant().map(|deadline| deadline.saturating_duration_since(started));
+        wait_limit(timeout, *request_timeout / PART_OF_REQUEST_TIMEOUT).saturating_sub(started.elapsed())
     }
 }
 
 impl RequestDetails for RequestContext {
     fn attributes(&self) -> RequestAttributes<'_> {
-        request_attributes(&self.user, &self.info)
+        self.info.flow_attributes(&self.user)
+    }
+}
+
+/// Logs that no flow schema matches a request.
+fn log_unmatched(attributes: &RequestAttributes<'_>) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(unlogged) = LIMIT.allow() {
+        tracing::warn!(
+            user = %Shortened(attributes.user),
+            path = %Shortened(attributes.path),
+            unlogged = (unlogged > 0).then_some(unlogged),
+            "No flow schema matches; using catch-all"
+        );
     }
 }
 

@@ -13,7 +13,7 @@ use pintle_value::Str;
 
 use super::admit::Refusal;
 use super::answer::refuse;
-use crate::cluster::{DryRun, Outcome, RecordedRequest, RequestSeries, RequestTarget};
+use crate::cluster::{DryRun, Metrics, Outcome, RecordedRequest, RequestSeries, RequestTarget};
 use crate::context::RequestContext;
 use crate::http::{BodyEnd, Response, UpgradeEnd, header_text};
 use crate::observe::Observers;
@@ -127,8 +127,7 @@ fn count(request: &RequestContext, answered_by: AnsweredBy, response: &Response)
     let resource = registry.resource(&info.group, &info.version, &info.resource).filter(|_| info.is_resource);
     let dry_run = DryRun::of(&request.query);
     if matches!(answered_by, AnsweredBy::InFlightLimit | AnsweredBy::Deadline) {
-        let target = resource.map(|resource| RequestTarget::of_filtered(&recorded, resource));
-        let series = metrics.series(&target.unwrap_or_else(|| RequestTarget::of_other(&recorded)));
+        let series = filtered_series(metrics, &recorded, resource);
         series.record_termination(response.status().as_u16());
         if answered_by == AnsweredBy::InFlightLimit {
             series.record_dropped(dry_run, response.status().as_u16());
@@ -145,6 +144,16 @@ fn count(request: &RequestContext, answered_by: AnsweredBy, response: &Response)
         request.recorder.annotate_deprecation(removed_release);
     }
     Some(CountedRequest { series, dry_run, has_size: target.has_response_size() })
+}
+
+/// The series in which a request counts if a filter ends it. `resource` is the resource of the request, if it is served.
+pub(super) fn filtered_series(
+    metrics: &Metrics,
+    request: &RecordedRequest<'_>,
+    resource: Option<&Arc<Resource>>,
+) -> Arc<RequestSeries> {
+    let target = resource.map(|resource| RequestTarget::of_filtered(request, resource));
+    metrics.series(&target.unwrap_or_else(|| RequestTarget::of_other(request)))
 }
 
 /// The labels under which a request counts. `None` if it reached no handler that upstream counts.

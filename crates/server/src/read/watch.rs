@@ -278,7 +278,7 @@ impl WatchStream {
             }
         }
         if let Some(seats) = &mut self.seats {
-            seats.execution = None;
+            seats.release();
         }
         loop {
             tokio::select! {

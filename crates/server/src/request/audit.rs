@@ -255,6 +255,15 @@ impl RequestAudit {
         Some(event.clone())
     }
 
+    /// Records that the request is rejected although its client has left.
+    pub(crate) fn rejected(&self, code: StatusCode, annotations: BTreeMap<Str, String>) {
+        self.set_annotations(annotations.clone());
+        if let Some(event) = self.take_started(|status| status.code = code.as_u16(), || annotations) {
+            self.auditor.process_detached(event);
+        }
+        self.complete();
+    }
+
     /// Records nothing more, because the request is refused and its first event is lost.
     pub(crate) fn discard(&self) {
         self.has_ended.store(true, Ordering::Relaxed);

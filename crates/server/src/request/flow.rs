@@ -7,8 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use pintle_flow_control::{Class, Execution, RequestDetails, RequestedFlow, TrackedWatch};
+use pintle_auth::UserInfo;
+use pintle_flow_control::{Class, Execution, RequestAttributes, RequestDetails, RequestedFlow, TrackedWatch};
 use pintle_locks::Mutex;
+
+use super::info::RequestInfo;
+use crate::context::RequestContext;
 
 /// The processor time of a watch from which on it is charged.
 const MIN_CHARGE: Duration = Duration::from_millis(5);
@@ -26,23 +30,47 @@ pub(crate) struct Flow {
 /// The seats of a request while it is executed. Dropping this gives them back.
 #[derive(Debug)]
 pub(crate) struct Seats {
-    /// The seats. A watch gives them back when its initial events are sent.
-    pub(crate) execution: Option<Execution>,
-    /// A watch that writes count.
-    pub(crate) watch: Option<WatchOfFlow>,
+    execution: Option<Execution>,
+    watch: Option<WatchOfFlow>,
+    /// The user and the target of a watch, which has seats for longer than its request exists.
+    details: Option<Arc<WatchDetails>>,
 }
 
 /// A watch of a flow.
 #[derive(Debug)]
-pub(crate) struct WatchOfFlow {
-    pub(crate) flow: RequestedFlow,
+struct WatchOfFlow {
+    flow: RequestedFlow,
     /// The watch, if it is of a kind that writes count.
-    pub(crate) _tracked: Option<TrackedWatch>,
+    _tracked: Option<TrackedWatch>,
     /// The processor time that is not charged yet.
-    pub(crate) uncharged: Duration,
+    uncharged: Duration,
+}
+
+/// The user and the target of a watch.
+#[derive(Debug)]
+struct WatchDetails {
+    user: UserInfo,
+    info: RequestInfo,
+}
+
+impl RequestDetails for WatchDetails {
+    fn attributes(&self) -> RequestAttributes<'_> {
+        self.info.flow_attributes(&self.user)
+    }
 }
 
 impl Seats {
+    /// The seats of a request.
+    pub(crate) fn new(execution: Execution) -> Self {
+        Self { execution: Some(execution), watch: None, details: None }
+    }
+
+    /// The seats of a watch. `tracked` is the watch if it is of a kind that writes count.
+    pub(crate) fn of_watch(execution: Execution, flow: RequestedFlow, tracked: Option<TrackedWatch>) -> Self {
+        let watch = WatchOfFlow { flow, _tracked: tracked, uncharged: Duration::ZERO };
+        Self { watch: Some(watch), ..Self::new(execution) }
+    }
+
     /// Charges the flow for processor time.
     pub(crate) fn charge(&mut self, took: Duration) {
         match (&self.execution, &mut self.watch) {
@@ -56,20 +84,23 @@ impl Seats {
             (None, None) => {}
         }
     }
-}
 
-/// Runs a future. Tells `charge` after each poll how long that took. This is the processor time of the future, unless
-/// other threads had the processor meanwhile.
-pub(crate) fn timed<F: Future>(
-    mut future: Pin<&mut F>,
-    mut charge: impl FnMut(Duration),
-) -> impl Future<Output = F::Output> {
-    poll_fn(move |context| {
-        let started = Instant::now();
-        let polled = future.as_mut().poll(context);
-        charge(started.elapsed());
-        polled
-    })
+    /// Gives the seats back before the request ends. A watch still counts.
+    pub(crate) fn release(&mut self) {
+        self.execution = None;
+        self.details = None;
+    }
+
+    /// Shows the request in the dumps of flow control.
+    fn describe(&mut self, request: &Arc<RequestContext>) {
+        let Some(execution) = &self.execution else { return };
+        if request.info.verb == "watch" {
+            let details = WatchDetails { user: request.user.clone(), info: request.info.clone() };
+            execution.describe(self.details.insert(Arc::new(details)));
+        } else {
+            execution.describe(request);
+        }
+    }
 }
 
 impl Flow {
@@ -89,15 +120,15 @@ impl Flow {
     }
 
     /// Shows a request in the dumps of flow control.
-    pub(crate) fn describe<R: RequestDetails + 'static>(&self, request: &Arc<R>) {
-        if let Some(execution) = self.seats.lock().as_ref().and_then(|seats| seats.execution.as_ref()) {
-            execution.describe(request);
+    pub(crate) fn describe(&self, request: &Arc<RequestContext>) {
+        if let Some(seats) = self.seats.lock().as_mut() {
+            seats.describe(request);
         }
     }
 
     /// Charges the flow for the processor time of a part of the request.
     pub(crate) fn charge(&self, took: Duration) {
-        if let Some(seats) = &mut *self.seats.lock() {
+        if let Some(seats) = self.seats.lock().as_mut() {
             seats.charge(took);
         }
     }
@@ -107,9 +138,30 @@ impl Flow {
         self.seats.lock().take()
     }
 
+    /// Gives the seats back before the request ends, because another server does its work. A watch still counts.
+    pub(crate) fn release_seats(&self) {
+        if let Some(seats) = self.seats.lock().as_mut() {
+            seats.release();
+        }
+    }
+
     /// Sets the headers of the response. As in upstream, they are empty for objects that do not exist.
     pub(crate) fn set_headers(&self, headers: &mut HeaderMap) {
         headers.insert(FLOW_SCHEMA_UID, self.flow_schema_uid.clone());
         headers.insert(PRIORITY_LEVEL_UID, self.priority_level_uid.clone());
     }
+}
+
+/// Runs a future. Tells `charge` after each poll how long that took. This is the processor time of the future, unless
+/// other threads had the processor meanwhile.
+pub(crate) fn timed<F: Future>(
+    mut future: Pin<&mut F>,
+    mut charge: impl FnMut(Duration),
+) -> impl Future<Output = F::Output> {
+    poll_fn(move |context| {
+        let started = Instant::now();
+        let polled = future.as_mut().poll(context);
+        charge(started.elapsed());
+        polled
+    })
 }

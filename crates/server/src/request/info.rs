@@ -2,6 +2,8 @@
 //! `endpoints/request.RequestInfo`).
 
 use http::Method;
+use pintle_auth::UserInfo;
+use pintle_flow_control::RequestAttributes;
 use pintle_value::Str;
 use pintle_value::names::path_segment_name;
 
@@ -51,6 +53,23 @@ impl RequestInfo {
     /// True for the read of one object, which takes long only if the object is large.
     pub(crate) fn is_read_of_object(&self) -> bool {
         self.is_resource && self.verb == "get" && self.subresource.is_empty() && !self.name.is_empty()
+    }
+
+    /// The request of a user as flow control classifies it.
+    pub(crate) fn flow_attributes<'r>(&'r self, user: &'r UserInfo) -> RequestAttributes<'r> {
+        RequestAttributes {
+            user: &user.name,
+            groups: &user.groups,
+            verb: &self.verb,
+            is_resource: self.is_resource,
+            group: &self.group,
+            version: &self.version,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+            path: &self.path,
+        }
     }
 
     /// Parses method, path and query.

@@ -34,7 +34,13 @@ impl Cluster {
             None => AuditMetrics::default().write(&mut out),
         }
         if let Some(flow_control) = &self.flow_control {
-            flow_control.last().write_metrics(&mut out);
+            let controller = flow_control.last();
+            controller.write_metrics(&mut out);
+            for (kind, highest) in ["readOnly", "mutating"].into_iter().zip(controller.highest_waiting()) {
+                let help = "Highest number of requests in queues in the last second, by kind.";
+                out.family("apiserver_current_inqueue_requests", Kind::Gauge, Stability::Alpha, help)
+                    .value(&[("request_kind", kind)], highest as f64);
+            }
         }
         let admission = self.admission();
         admission.write_metrics(&mut out);

@@ -11,7 +11,6 @@ mod config_reloads;
 mod connections;
 mod conversions;
 mod health;
-mod in_flight;
 mod labels;
 mod locks;
 mod manifests;
@@ -26,7 +25,7 @@ use std::time::{Duration, Instant};
 use pintle_controllers::{ApiServiceOutages, WorkQueues};
 use pintle_extensions::conversion::ConversionErrorType;
 use pintle_gates::Gates;
-use pintle_metrics::{Counter, Exposition, Family, GaugeGuard, Kind, Stability};
+use pintle_metrics::{Counter, Exposition, Family, GaugeGuard, Kind, Stability, Watermark};
 use pintle_registry::Resource;
 use pintle_value::Value;
 
@@ -39,7 +38,6 @@ pub(crate) use self::config_reloads::ConfigReloads;
 pub(crate) use self::connections::ConnectionMetrics;
 use self::conversions::Conversions;
 use self::health::HealthChecks;
-use self::in_flight::InFlightWatermark;
 use self::labels::RequestLabels;
 pub(crate) use self::labels::{DryRun, RecordedRequest, RequestTarget};
 use self::manifests::ManifestMetrics;
@@ -53,8 +51,8 @@ pub(crate) struct Metrics {
     /// The name and stage of each feature gate, and whether it is enabled.
     features: Vec<(&'static str, &'static str, bool)>,
     requests: Family<RequestLabels, RequestSeries>,
-    reading: InFlightWatermark,
-    mutating: InFlightWatermark,
+    reading: Watermark,
+    mutating: Watermark,
     collections: Collections,
     conversions: Conversions,
     connections: ConnectionMetrics,
@@ -83,8 +81,8 @@ impl Metrics {
         Self {
             features: gates.states().map(|(gate, on)| (gate.name, gate.stage.name(), on)).collect(),
             requests: Family::default(),
-            reading: InFlightWatermark::default(),
-            mutating: InFlightWatermark::default(),
+            reading: Watermark::default(),
+            mutating: Watermark::default(),
             collections: Collections::default(),
             conversions: Conversions::default(),
             connections: ConnectionMetrics::default(),
@@ -120,7 +118,7 @@ impl Metrics {
         }
     }
 
-    fn in_flight(&self, info: &RequestInfo) -> Option<&InFlightWatermark> {
+    fn in_flight(&self, info: &RequestInfo) -> Option<&Watermark> {
         InFlightKind::of(info).map(|kind| match kind {
             InFlightKind::Reading => &self.reading,
             InFlightKind::Mutating => &self.mutating,

@@ -1,5 +1,4 @@
-//! The number of requests that are handled at the same time: the highest number of the last second, as upstream reports
-//! it.
+//! The highest number of requests of the last second, as upstream reports it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -7,9 +6,9 @@ use std::time::Instant;
 /// The bits of a watermark that hold the number; the others hold the second.
 const NUMBER_BITS: u32 = 32;
 
-/// Requests in flight of one kind.
+/// The number of requests at the same time, and its highest value of the last second.
 #[derive(Debug)]
-pub(super) struct InFlightWatermark {
+pub struct Watermark {
     started: Instant,
     current: AtomicU64,
     /// The highest number of the second in which the last request began.
@@ -18,7 +17,7 @@ pub(super) struct InFlightWatermark {
     previous: AtomicU64,
 }
 
-impl Default for InFlightWatermark {
+impl Default for Watermark {
     fn default() -> Self {
         Self {
             started: Instant::now(),
@@ -29,9 +28,9 @@ impl Default for InFlightWatermark {
     }
 }
 
-impl InFlightWatermark {
+impl Watermark {
     /// Counts a request that has begun.
-    pub(super) fn begin(&self, at: Instant) {
+    pub fn begin(&self, at: Instant) {
         let current = self.current.fetch_add(1, Ordering::Relaxed) + 1;
         let second = at.saturating_duration_since(self.started).as_secs();
         let mark = second << NUMBER_BITS | current;
@@ -45,12 +44,13 @@ impl InFlightWatermark {
     }
 
     /// Counts a request as ended.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The highest number of this second and the second before.
-    pub(super) fn highest(&self) -> u64 {
+    #[must_use]
+    pub fn highest(&self) -> u64 {
         let second = self.started.elapsed().as_secs();
         let marks = [&self.latest, &self.previous].map(|mark| mark.load(Ordering::Relaxed));
         let recent = marks.into_iter().filter(|mark| (mark >> NUMBER_BITS) + 1 >= second);
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_highest_number_of_the_last_second_is_reported() {
-        let watermark = InFlightWatermark::default();
+        let watermark = Watermark::default();
         assert_eq!(watermark.highest(), 0);
         let now = Instant::now();
         (0..3).for_each(|_| watermark.begin(now));
