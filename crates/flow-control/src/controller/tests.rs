@@ -72,9 +72,12 @@ async fn requests_are_classified() {
     let controller = controller(600);
     let groups = ["system:authenticated".into()];
     let attributes = RequestAttributes { groups: &groups, ..request("jane", "get") };
-    assert_eq!(controller.classify(&attributes).flow_schema(), "catch-all");
+    let catch_all = controller.classify(&attributes);
+    assert_eq!((catch_all.flow_schema(), catch_all.is_unmatched()), ("catch-all", false));
     // No schema matches a user without groups.
-    assert_eq!(controller.classify(&request("jane", "get")).flow_schema(), "catch-all");
+    let without_groups = request("jane", "get");
+    let unmatched = controller.classify(&without_groups);
+    assert_eq!((unmatched.flow_schema(), unmatched.is_unmatched()), ("catch-all", true));
     let conditions = controller.configure(&bootstrap_objects("matchingPrecedence"), &bootstrap_objects("type"));
     assert!(conditions.len() == 11 && conditions.iter().all(|condition| condition.status == "False"));
     let class = controller.classify(&attributes);

@@ -62,7 +62,7 @@ async fn pass_on(request: &Arc<RequestContext>, service: &ApiService) -> Result<
         tls_authority: Some(remote.authority.clone()),
     };
     let query = sorted_query(request);
-    // As in upstream, only watches give their seats back here. No other request ends much later than its seats do.
+    // As in upstream, a watch has no seats from here on, because this server does not see the end of its initial events.
     if let Some(flow) = request.flow.as_ref().filter(|_| request.info.verb == "watch") {
         flow.release_seats();
     }
