@@ -32,7 +32,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use thread::{
-    Entered, KeptMemory, MemoryMark, charge, check, limit_memory, mark, spend, step, try_charge, unlimited,
+    Entered, KeptMemory, MemoryMark, charge, check, limit_memory, mark, spend, step, thread_time, try_charge, unlimited,
 };
 
 /// The reason why work has to end.

@@ -95,7 +95,8 @@ impl Current {
 }
 
 /// The processor time of this thread.
-fn thread_time() -> Duration {
+#[must_use]
+pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }

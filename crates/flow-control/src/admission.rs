@@ -106,7 +106,7 @@ impl Class<'_> {
 }
 
 /// A flow that is charged for work which its requests cause after they have given their seats back, such as the events
-/// of a watch.
+/// of a watch. It is the flow at the time of the request, even if schemas change later.
 #[derive(Clone, Debug)]
 pub struct RequestedFlow {
     schema: Arc<ConfiguredSchema>,
@@ -221,7 +221,6 @@ impl Admitted {
     fn start(class: &Class<'_>, estimate: WorkEstimate) -> Result<(Self, Phase), AdmitError> {
         let schema = &class.schema;
         let now = schema.shared.now();
-        schema.series.estimated_seats.observe_bytes(estimate.max_seats());
         let arrival =
             Arrival { schema: schema.series.clone(), distinguisher: class.distinguisher(), hash: None, estimate };
         let (started, is_useless) = schema.level.update(now, |state| {
@@ -234,7 +233,9 @@ impl Admitted {
             });
             (Some(started), state.is_useless())
         });
-        match started.ok_or(AdmitError::LevelRemoved)? {
+        let started = started.ok_or(AdmitError::LevelRemoved)?;
+        schema.series.estimated_seats.observe_bytes(estimate.max_seats());
+        match started {
             Ok((id, phase)) => {
                 let (is_watch, is_mutating) = (class.is_watch(), class.is_mutating());
                 Ok((Self { schema: schema.clone(), id, arrived: now, is_watch, is_mutating }, phase))

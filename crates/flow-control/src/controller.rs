@@ -30,7 +30,8 @@ const ADJUSTMENT_PERIOD: Duration = Duration::from_secs(10);
 pub struct FlowControlOptions {
     /// The number of requests that the server handles at the same time. Priority levels share it.
     pub server_concurrency_limit: usize,
-    /// Whether work beyond the estimates delays later requests of the flow. Without it, flows are treated as in
+    /// Whether the real use of seats and processors limits a flow. Work beyond the estimates delays later requests of the
+    /// flow, bodies take seats by their size, and no flow gets the last free seats. Without it, flows are treated as in
     /// upstream.
     pub charges_actual_cost: bool,
 }

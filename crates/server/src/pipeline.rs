@@ -50,7 +50,8 @@ pub struct RequestLimits {
     /// True if priority levels share the sum of both maximums (`--enable-priority-and-fairness`). Then requests wait in
     /// queues, and the two maximums do not apply themselves.
     pub priority_and_fairness: bool,
-    /// True if work beyond the estimates delays later requests of the same flow (`--flow-control-actual-cost`).
+    /// True if the real use of seats and processors limits a flow (`--flow-control-actual-cost`). See
+    /// [`FlowControlOptions::charges_actual_cost`].
     pub charges_actual_cost: bool,
 }
 
@@ -143,8 +144,10 @@ pub(crate) async fn handle(
     let unanswered = Unanswered::new(&request, &chain.observers);
     let answering = pin!(answer(&request, chain, refusal));
     let mut answer = match &request.flow {
-        Some(flow) => timed(answering, |took| flow.charge(took)).await,
-        None => answering.await,
+        Some(flow) if matches!(&*request.info.verb, "list" | "watch") => {
+            timed(answering, |took| flow.charge(took)).await
+        }
+        _ => answering.await,
     };
     if is_last {
         answer.response.extensions_mut().insert(LastResponse);

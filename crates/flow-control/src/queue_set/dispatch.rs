@@ -18,6 +18,14 @@ const MAX_CHARGED_TIME: Duration = Duration::from_secs(5);
 /// get 80/81 of them.
 const SEATS_FOR_A_FREE_SEAT: usize = 8;
 
+/// The next request, its queue and its place there, and the readings of the progress meter.
+struct Next {
+    index: usize,
+    at: usize,
+    id: RequestId,
+    readings: LastDispatch,
+}
+
 /// The use of a level that decides how fast the progress meter runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LevelUse {
@@ -122,58 +130,65 @@ impl QueueSet {
 
     /// Begins the execution of the next request. Returns false if its seats are not free.
     fn dispatch_next(&mut self) -> bool {
-        let Some((index, readings)) = self.next_queue() else { return false };
-        let Some(id) = self.queues.get(index).and_then(|queue| queue.waiting.front().copied()) else { return false };
+        let Some(Next { index, at, id, readings }) = self.next_request() else { return false };
         let Some(request) = self.requests.get(id) else { return false };
-        if !self.accommodates(request.max_seats()) {
+        if self.seats_for(request).is_none() {
             request.schema.no_accommodation.inc();
             return false;
         }
-        if let Some(queue) = self.queues.get_mut(index) {
-            queue.next_dispatch_r = readings.start;
-        }
         self.last_dispatch = Some(readings);
         let (total_work, max_seats) = (request.total_work, request.max_seats());
-        self.dequeue(index, 0, total_work, max_seats);
+        self.dequeue(index, at, total_work, max_seats);
         self.execute(index, id);
         true
     }
 
-    /// The queue whose oldest request would end first in the virtual world. Of equal queues, the first after the queue
-    /// of the last dispatch is chosen. Queues whose oldest request has to leave seats free are passed over.
-    fn next_queue(&self) -> Option<(usize, LastDispatch)> {
+    /// The oldest request of a queue that would end first in the virtual world. Of equal queues, the first after the queue
+    /// of the last dispatch is chosen. Requests whose flows have to leave seats free are passed over.
+    fn next_request(&self) -> Option<Next> {
         let first = self.waiting_queues.partition_point(|index| *index < self.next_robin);
         let (before, after) = self.waiting_queues.split_at(first);
-        let mut found: Option<(usize, SeatSeconds, SeatSeconds)> = None;
+        let mut found: Option<(usize, usize, RequestId, SeatSeconds, SeatSeconds)> = None;
         let [mut bounds, mut discounted] = [[SeatSeconds::MAX, SeatSeconds::ZERO]; 2];
         for index in after.iter().chain(before) {
             let Some(queue) = self.queues.get(*index) else { continue };
-            let Some(oldest) = queue.waiting.front().and_then(|id| self.requests.get(*id)) else { continue };
-            if !self.leaves_seats_free(oldest) {
-                continue;
-            }
+            let mut waiting = queue.waiting.iter().enumerate();
+            let oldest = waiting.find_map(|(at, id)| {
+                let request = self.requests.get(*id)?;
+                let may_begin = !self.keeps_seats_free || self.seats_for(request).is_some();
+                may_begin.then_some((at, *id, request))
+            });
+            let Some((at, id, oldest)) = oldest else { continue };
             let start = queue.next_dispatch_r.max(self.flows.charged_to(&oldest.flow));
             let discounted_start = start.minus(in_progress(queue));
             for (range, reading) in [(&mut bounds, start), (&mut discounted, discounted_start)] {
                 *range = [range[0].min(reading), range[1].max(reading)];
             }
             let end = start.plus(oldest.total_work);
-            if found.is_none_or(|(_, _, best)| end < best) {
-                found = Some((*index, start, end));
+            if found.is_none_or(|(.., best)| end < best) {
+                found = Some((*index, at, id, start, end));
             }
         }
-        let (index, start, _) = found?;
-        Some((index, LastDispatch { r: self.current_r, start, bounds, discounted }))
+        let (index, at, id, start, _) = found?;
+        Some(Next { index, at, id, readings: LastDispatch { r: self.current_r, start, bounds, discounted } })
     }
 
     /// Begins the execution of a request that was taken out of its queue.
     pub(super) fn execute(&mut self, index: usize, id: RequestId) {
         self.next_robin = index + 1;
+        let Some(request) = self.requests.get(id) else { return };
+        let limit = match self.keeps_seats_free {
+            true => self.available_seats(&request.flow),
+            false => self.concurrency_limit,
+        } as u64;
         let Some(request) = self.requests.get_mut(id) else { return };
         request.phase = Phase::Executing;
         request.started = self.synced;
+        if self.keeps_seats_free && request.estimate.initial_seats > limit {
+            request.estimate.initial_seats = limit;
+            request.total_work = SeatSeconds::of_nanoseconds(limit, ESTIMATED_SERVICE).plus(request.final_work);
+        }
         // A request gets at most all seats after its execution, for a longer time.
-        let limit = self.concurrency_limit as u64;
         if request.estimate.final_seats > limit {
             request.estimate.final_seats = limit;
             request.estimate.additional_latency = request.final_work.time_at(limit as f64);
@@ -210,16 +225,27 @@ impl QueueSet {
         }
     }
 
-    /// Whether enough seats stay free for other flows if the request is executed now. The only request of a flow always
-    /// may be. Network switches share their buffers in this way (Choudhury and Hahne, "Dynamic queue length thresholds").
-    pub(super) fn leaves_seats_free(&self, request: &Request) -> bool {
-        let held = self.flows.seats_in_use(&request.flow);
-        if held == 0 || !self.keeps_seats_free {
-            return true;
-        }
+    /// The seats with which a request can begin now. `None` if it has to wait. If seats are kept free, the request takes
+    /// those that are available, and does not wait for more.
+    pub(super) fn seats_for(&self, request: &Request) -> Option<usize> {
         let seats = request.max_seats();
-        let free = self.concurrency_limit.saturating_sub(self.seats_in_use + seats);
-        free >= (held + seats) / SEATS_FOR_A_FREE_SEAT
+        if !self.keeps_seats_free {
+            return self.accommodates(seats).then_some(seats);
+        }
+        let available = self.available_seats(&request.flow);
+        (available > 0).then_some(seats.min(available))
+    }
+
+    /// The seats that a flow may take now if seats are kept free. After that, a seat must be free for each eight seats
+    /// that the flow holds. A flow that holds none may take all seats that are free. Network switches share their buffers
+    /// in this way (Choudhury and Hahne: "Dynamic queue length thresholds for shared-memory packet switches").
+    pub(super) fn available_seats(&self, flow: &RequestFlow) -> usize {
+        let free = self.concurrency_limit.saturating_sub(self.seats_in_use);
+        match self.flows.seats_in_use(flow) {
+            0 => free,
+            // The greatest number of seats for which (held + seats) / 8 <= free - seats.
+            held => (SEATS_FOR_A_FREE_SEAT * (free + 1) - 1).saturating_sub(held) / (SEATS_FOR_A_FREE_SEAT + 1),
+        }
     }
 
     /// Lets no request begin before its arrival in the virtual world. Otherwise a queue that cannot use all its seats
@@ -232,10 +258,10 @@ impl QueueSet {
         }
     }
 
-    /// Charges work beyond the estimates of requests. An active queue pays for its own requests. An idle queue starts anew,
-    /// and its next request may be of another flow, so the flow itself pays. It gets a reading of the progress meter before
-    /// which its next request does not begin in the virtual world, in any queue. `level` is the use of the level while the
-    /// work was done.
+    /// Charges work beyond the estimates of requests. An active queue pays for its requests. An idle queue starts anew, and
+    /// its next request may be of another flow, so the flow itself pays. It gets a reading of the progress meter before
+    /// which none of its requests begins in the virtual world, in any queue. `level` is the use of the level while the work
+    /// was done.
     pub(super) fn charge(&mut self, flow: &RequestFlow, queue: Option<usize>, extra: SeatSeconds, level: LevelUse) {
         if extra == SeatSeconds::ZERO || !self.charges_actual_cost {
             return;

@@ -86,12 +86,9 @@ fn key(hasher: &DefaultHashBuilder, schema: &Arc<SchemaSeries>, distinguisher: &
 impl FlowTable {
     /// Begins a request of a flow. Returns the flow and its hash.
     pub(super) fn begin(&mut self, schema: &Arc<SchemaSeries>, distinguisher: &str, now: Moment) -> (RequestFlow, u64) {
-        let Self { flows, index, hasher, .. } = self;
-        let key_of_flow = key(hasher, schema, distinguisher);
-        let is_same =
-            |flow: &Flow| Arc::ptr_eq(&flow.usage.schema, schema) && flow.usage.distinguisher == distinguisher;
-        if let Some(&at) = index.find(key_of_flow, |&at| flows.get(at).is_some_and(is_same))
-            && let Some(flow) = flows.get_mut(at)
+        let key_of_flow = key(&self.hasher, schema, distinguisher);
+        if let Some(at) = self.place(key_of_flow, schema, distinguisher)
+            && let Some(flow) = self.flows.get_mut(at)
         {
             self.idle -= usize::from(flow.requests == 0);
             flow.requests += 1;
@@ -118,6 +115,18 @@ impl FlowTable {
         };
         index.insert_unique(key_of_flow, at, rehash);
         (RequestFlow::Listed(at), hash)
+    }
+
+    /// The place of a flow in the table.
+    fn place(&self, key_of_flow: u64, schema: &Arc<SchemaSeries>, distinguisher: &str) -> Option<usize> {
+        let is_same =
+            |flow: &Flow| Arc::ptr_eq(&flow.usage.schema, schema) && flow.usage.distinguisher == distinguisher;
+        self.index.find(key_of_flow, |&at| self.flows.get(at).is_some_and(is_same)).copied()
+    }
+
+    /// Finds a flow of the table.
+    pub(super) fn find(&self, schema: &Arc<SchemaSeries>, distinguisher: &str) -> Option<RequestFlow> {
+        self.place(key(&self.hasher, schema, distinguisher), schema, distinguisher).map(RequestFlow::Listed)
     }
 
     /// Puts a flow at a free place. `None` if all flows of the table have requests.

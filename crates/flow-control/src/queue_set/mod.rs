@@ -197,7 +197,8 @@ impl QueueSet {
     }
 
     /// Whether a flow has to leave seats free, so that its long requests do not delay other flows. The more seats a flow
-    /// holds, the more seats must be free for its next request. Without it, flows are treated as in upstream.
+    /// holds, the more seats must be free for its next request. A request takes fewer seats than it was estimated if no
+    /// more are available. Levels that reject requests are not affected. Without it, flows are treated as in upstream.
     pub fn keep_seats_free(&mut self, keeps: bool) {
         self.keeps_seats_free = keeps;
     }
@@ -263,7 +264,8 @@ impl QueueSet {
         };
         let index = self.choose_queue(flow, dealer, hash);
         let length = self.queues.get(index).map_or(usize::MAX, |queue| queue.waiting.len());
-        let may_begin = self.seats_in_use < self.concurrency_limit && !self.keeps_seats_free;
+        let may_begin =
+            self.seats_in_use < self.concurrency_limit && (!self.keeps_seats_free || self.available_seats(flow) > 0);
         if !may_begin && length >= queue_length_limit {
             return Err(RejectReason::QueueFull);
         }
@@ -273,14 +275,15 @@ impl QueueSet {
     /// Puts a request into its queue, and executes the requests that can be executed now.
     fn enter(&mut self, index: usize, id: RequestId, total_work: SeatSeconds, max_seats: usize) {
         let Some(request) = self.requests.get(id) else { return };
-        let executes_now = self.waiting == 0
-            && self.seats_in_use < self.concurrency_limit
-            && self.accommodates(max_seats)
-            && self.leaves_seats_free(request);
+        let executes_now =
+            self.waiting == 0 && self.seats_in_use < self.concurrency_limit && self.seats_for(request).is_some();
         let Some(queue) = self.queues.get_mut(index) else { return };
         if !queue.is_active() {
             queue.next_dispatch_r = self.current_r;
             self.active_queues += 1;
+        }
+        if queue.waiting.is_empty() {
+            queue.next_dispatch_r = queue.next_dispatch_r.max(self.current_r);
         }
         request.schema.queue_length.observe_bytes(queue.waiting.len() as u64 + 1);
         if executes_now {
@@ -364,7 +367,7 @@ impl QueueSet {
         self.dispatch_as_much_as_possible();
     }
 
-    /// Charges a flow for work that it takes beside its requests.
+    /// Charges a flow for work that it takes beside its requests, if it is in the table.
     pub(crate) fn charge_flow(
         &mut self,
         now: Moment,
@@ -373,14 +376,13 @@ impl QueueSet {
         work: SeatSeconds,
     ) {
         self.advance(now);
-        let (flow, _) = self.flows.begin(schema, distinguisher, now);
+        let Some(flow) = self.flows.find(schema, distinguisher) else { return };
         if let Some(usage) = self.flows.usage_mut(&flow) {
             usage.actual = usage.actual.plus(work);
         }
         // The flow is counted beside the active queues.
         let level = self.level_use();
         self.charge(&flow, None, work, LevelUse { active_queues: level.active_queues + 1, ..level });
-        self.flows.end(&flow);
         self.dispatch_as_much_as_possible();
     }
 
@@ -445,6 +447,10 @@ impl QueueSet {
             self.totals.cancelled += 1;
             self.count_rejected(&request.schema, &request.flow, RejectReason::TimeOut);
             self.flows.end(&request.flow);
+        }
+        if self.keeps_seats_free {
+            // Upstream waits for the next event here. But with free seats, there may be none for long.
+            self.dispatch_as_much_as_possible();
         }
         true
     }

@@ -64,6 +64,10 @@ impl Subject {
         let waiting: Vec<_> =
             (0..queues.queues.len()).filter(|index| !queues.queues[*index].waiting.is_empty()).collect();
         assert_eq!(queues.waiting_queues, waiting);
+        let can_begin = |request: &Request| queues.seats_for(request).is_some();
+        if queues.keeps_seats_free && queues.seats_in_use < queues.concurrency_limit {
+            assert!(!of(Phase::Waiting).any(can_begin), "a request waits although it could begin");
+        }
         let of_flows = queues.flow_uses().map(|flow| flow.seats_in_use).sum::<usize>();
         assert_eq!(of_flows, queues.seats_in_use);
         for (index, queue) in queues.queues.iter().enumerate() {
@@ -291,6 +295,11 @@ fn a_single_client_is_charged_although_its_queue_is_idle_between_its_requests() 
 
 #[test]
 fn random_requests_keep_the_sums() {
+    run_random_requests(false);
+    run_random_requests(true);
+}
+
+fn run_random_requests(keeps_seats_free: bool) {
     let mut random = 42_u64;
     let mut next = |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -298,6 +307,7 @@ fn random_requests_keep_the_sums() {
     };
     let mut queues = Subject::new(queue(8, 3, 5), 10);
     queues.queues.charge_actual_cost(true);
+    queues.queues.keep_seats_free(keeps_seats_free);
     let mut requests = Vec::new();
     let mut now = 0;
     for _ in 0..20_000 {
@@ -370,16 +380,35 @@ fn a_flow_leaves_seats_to_others() {
 #[test]
 fn a_flow_that_has_to_leave_seats_free_goes_on_when_its_requests_end() {
     let mut queues = with_free_seats(queue(1, 1, 3), 49);
-    let running: Vec<_> = (0..5).map(|_| queues.started(0, "noisy", seats(8, 0, 0))).collect();
+    let running: Vec<_> = (0..6).map(|_| queues.started(0, "noisy", seats(8, 0, 0))).collect();
     assert!(running.iter().all(|id| queues.is_executing(*id)));
+    // The last one takes the seats that are left for its flow.
+    assert_eq!(queues.queues.seats_in_use(), 44);
     let waiting: Vec<_> = (0..3).map(|_| queues.started(1, "noisy", seats(8, 0, 0))).collect();
     assert!(!waiting.iter().any(|id| queues.is_executing(*id)));
-    // The queue is full, although seats are free.
+    // The queue is full for this flow, although seats are free.
     assert_eq!(queues.start(2, "noisy", seats(1, 0, 0)), Err(RejectReason::QueueFull));
+    // A request of another flow in the same queue has these seats, however many it was estimated.
+    let wide = queues.started(2, "wide", seats(8, 0, 0));
+    assert!(queues.is_executing(wide));
+    assert_eq!(queues.queues.seats_in_use(), 49);
+    queues.finish(3, wide);
+    assert_eq!(queues.queues.seats_in_use(), 44);
     for (ended, next) in running.iter().zip(&waiting) {
         queues.finish(3, *ended);
         assert!(queues.is_executing(*next));
     }
+}
+
+#[test]
+fn a_request_that_leaves_a_queue_lets_others_begin() {
+    let mut queues = with_free_seats(queue(1, 1, 50), 1);
+    let running = queues.started(0, "0", seats(1, 0, 0));
+    let first = queues.started(0, "0", seats(1, 0, 0));
+    assert!(queues.queues.cancel(at(1), first));
+    queues.check_sums();
+    queues.finish(2, running);
+    assert_eq!(queues.queues.seats_in_use(), 0);
 }
 
 #[test]
@@ -394,17 +423,16 @@ fn without_free_seats_a_flow_gets_all_seats() {
 #[test]
 fn a_flow_pays_for_work_beside_its_requests_in_any_queue() {
     let order = |charged: bool| {
-        // A request of flow 0 occupies the only seat.
         let mut queues = Subject::new(queue(2, 1, 10), 1);
         queues.queues.charge_actual_cost(true);
+        let watch = queues.started(0, "1", seats(1, 0, 0));
+        queues.finish(0, watch);
+        // A request of flow 0 occupies the only seat.
         let running = queues.started(0, "0", seats(1, 0, 0));
-        let series = queues.series.clone();
+        let (series, work) = (queues.series.clone(), SeatSeconds::of(1, Duration::from_secs(2)));
         if charged {
-            queues.queues.charge_flow(at(0), &series, "1", SeatSeconds::of(1, Duration::from_secs(2)));
-            assert_eq!(
-                queues.queues.flow_uses().map(|flow| flow.actual).max(),
-                Some(SeatSeconds::of(1, Duration::from_secs(2)))
-            );
+            queues.queues.charge_flow(at(0), &series, "1", work);
+            assert_eq!(queues.queues.flow_uses().map(|flow| flow.actual).max(), Some(work));
         }
         let first = queues.started(1, "1", seats(1, 0, 0));
         let second = queues.started(2, "0", seats(1, 0, 0));

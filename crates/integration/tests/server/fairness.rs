@@ -38,23 +38,28 @@ async fn start_with(limit_response: Value, change: impl FnOnce(&mut Options)) ->
             "limited": { "nominalConcurrencyShares": 1, "lendablePercent": 0, "borrowingLimitPercent": 0, "limitResponse": limit_response },
         },
     });
+    let _ = cluster.post(&format!("{GROUP}/prioritylevelconfigurations"), &level.to_string()).await.expect(201);
+    assign(&cluster, "noisy").await;
+    cluster
+}
+
+/// Assigns the requests of a user to the level `narrow`.
+async fn assign(cluster: &Cluster, user: &str) {
     let schema = json!({
-        "metadata": { "name": "noisy" },
+        "metadata": { "name": user },
         "spec": {
             "priorityLevelConfiguration": { "name": "narrow" },
             "matchingPrecedence": 50,
             "distinguisherMethod": { "type": "ByUser" },
             "rules": [{
-                "subjects": [{ "kind": "User", "user": { "name": "noisy" } }],
+                "subjects": [{ "kind": "User", "user": { "name": user } }],
                 "resourceRules": [{
                     "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true,
                 }],
             }],
         },
     });
-    let _ = cluster.post(&format!("{GROUP}/prioritylevelconfigurations"), &level.to_string()).await.expect(201);
     let _ = cluster.post(&format!("{GROUP}/flowschemas"), &schema.to_string()).await.expect(201);
-    cluster
 }
 
 /// Gets the ConfigMaps as a user.
@@ -236,23 +241,22 @@ fn without_flow_control_there_are_no_dumps_and_no_headers() {
 #[test]
 fn requests_that_last_long_leave_seats_to_other_users() {
     run(async {
-        let cluster = Cluster::with_options(Options { flow_control: true, ..Options::default() }).await;
+        let queuing = json!({ "queues": 16, "handSize": 2, "queueLengthLimit": 50 });
+        // The level has a 246th of these seats.
+        let many_seats = |options: &mut Options| options.limits.max_requests_in_flight = 11_000;
+        let cluster = start_with(json!({ "type": "Queue", "queuing": queuing }), many_seats).await;
+        assign(&cluster, "quiet").await;
         let mut sockets = Vec::new();
-        for _ in 0..100 {
+        for _ in 0..60 {
             sockets.push(begin_create(&cluster).await);
         }
-        // Both users are at the level `global-default`.
-        let waiting = async || {
-            let levels = cluster.get(&format!("{DUMPS}/dump_priority_levels")).await.expect(200).text();
-            let level = levels.lines().find(|line| line.starts_with("global-default,")).expect("the level").to_owned();
-            level.split(',').nth(4).expect("the number of waiting requests").trim() != "0"
-        };
-        eventually("some creates wait", waiting).await;
+        wait_until_waiting(&cluster, 20).await;
         for _ in 0..10 {
             let answered = tokio::time::timeout(Duration::from_secs(5), list_as(&cluster, "quiet")).await;
             let _ = answered.expect("it does not wait for a create to end").expect(200);
         }
-        assert!(waiting().await);
+        wait_until_executing(&cluster, 40).await;
+        wait_until_waiting(&cluster, 20).await;
         drop(sockets);
         cluster.stop().await;
     });

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use pintle_budget::thread_time;
 use pintle_locks::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
@@ -15,7 +16,7 @@ use super::BodySource;
 
 /// The request of a body. It is held until the body ends.
 pub(crate) trait BodyOwner: Send + 'static {
-    /// A part of the body was produced in this time.
+    /// A part of the body was produced in this processor time.
     fn produced(&self, took: Duration);
 }
 
@@ -53,9 +54,9 @@ impl<H: BodyOwner> BodySource for ExpiringSource<H> {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
         match &mut *self.source.lock() {
             Some(holding) => {
-                let started = Instant::now();
+                let started = thread_time();
                 let polled = holding.source.poll_next(cx);
-                holding.owner.produced(started.elapsed());
+                holding.owner.produced(thread_time().saturating_sub(started));
                 holding.waiting = polled.is_pending().then(|| cx.waker().clone());
                 polled
             }

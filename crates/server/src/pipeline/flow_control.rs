@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use http::header::CONTENT_LENGTH;
+use http::request::Parts;
 use pintle_auth::UserInfo;
 use pintle_flow_control::{
     AdmitError, ListOptions, ObjectStats, RequestAttributes, RequestDetails, WatchTarget, wait_limit,
@@ -28,6 +30,9 @@ use crate::request::query::Query;
 /// Requests without a deadline of their own wait for this part of the time that other requests have.
 const PART_OF_REQUEST_TIMEOUT: u32 = 4;
 
+/// The assumed size of a body whose size is not announced.
+const UNANNOUNCED_BODY_BYTES: u64 = 1 << 20;
+
 /// A request that flow control may let wait.
 pub(super) struct FlowRequest<'r> {
     pub(super) arrival: &'r Arrival,
@@ -37,8 +42,8 @@ pub(super) struct FlowRequest<'r> {
 }
 
 impl FlowRequest<'_> {
-    /// Waits until the request has its seats. Returns how long it has waited. Sets `flow` as soon as the request is classified. Long-running requests
-    /// other than watches are not limited.
+    /// Waits until the request has its seats. Returns how long it has waited. Sets `flow` as soon as the request is
+    /// classified. Long-running requests other than watches are not limited.
     ///
     /// # Errors
     /// The request is rejected.
@@ -55,8 +60,13 @@ impl FlowRequest<'_> {
         }
         let controller = flow_control.current(cluster);
         let attributes = info.flow_attributes(user);
-        let body_bytes = header_text(&arrival.parts.headers, &CONTENT_LENGTH).parse().unwrap_or_default();
-        let departure = OnDeparture::new(|| arrival.record_rejected(self.audit));
+        let body_bytes = body_bytes(&arrival.parts);
+        let departure = OnDeparture::new(|| {
+            // At its deadline, the request is answered with 504.
+            if self.deadline.instant().is_none_or(|deadline| Instant::now() < deadline) {
+                arrival.record_rejected(self.audit);
+            }
+        });
         let (flow, requested_flow, execution) = loop {
             let class = controller.classify(&attributes);
             if class.is_unmatched() {
@@ -119,6 +129,13 @@ fn log_unmatched(attributes: &RequestAttributes<'_>) {
             "No flow schema matches; using catch-all"
         );
     }
+}
+
+/// The size of the body of a request. If it is not announced, a large body is assumed.
+fn body_bytes(parts: &Parts) -> u64 {
+    let announced = header_text(&parts.headers, &CONTENT_LENGTH).parse().ok();
+    let has_body = matches!(parts.method, Method::POST | Method::PUT | Method::PATCH);
+    announced.unwrap_or(if has_body { UNANNOUNCED_BODY_BYTES } else { 0 })
 }
 
 /// The options of a list or watch; `None` if a number among them cannot be read.

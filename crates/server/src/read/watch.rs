@@ -18,7 +18,7 @@ use crate::context::RequestContext;
 use crate::conversion::Selection;
 use crate::http::{Body, BodySender, Chunk, Response};
 use crate::represent::ResponseFormat;
-use crate::request::flow::{Seats, timed};
+use crate::request::flow::{Flow, timed};
 use crate::request::negotiate::Transform;
 use crate::request::observed::{Interruption, Interruptions, interrupted};
 use crate::request::query::{ListOptions, revision_parameter};
@@ -81,7 +81,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         _sharded: sharded,
         metrics: request.cluster.metrics.watch(resource),
         interruptions: request.observed.as_ref().and_then(|observed| observed.take_interruptions()),
-        seats: request.flow.as_ref().and_then(|flow| flow.take_seats()),
+        flow: request.flow.clone(),
     };
     // Existing objects are sent if the client asks for them. In the legacy way, they are also sent if the client sends
     // no resourceVersion or "0".
@@ -224,6 +224,13 @@ const BATCH_THRESHOLD: usize = 4;
 /// The time for which a watch waits for more events to batch.
 const BATCH_DELAY: Duration = Duration::from_millis(4);
 
+/// Charges the flow of a watch for processor time.
+fn charge(flow: Option<&Flow>, took: Duration) {
+    if let Some(flow) = flow {
+        flow.charge(took);
+    }
+}
+
 /// The watch ended before its timeout.
 struct WatchEnded;
 
@@ -247,8 +254,8 @@ struct WatchStream {
     _sharded: Option<GaugeGuard<CollectionSeries>>,
     /// The interruptions of the watch by the observers of the request.
     interruptions: Option<Interruptions>,
-    /// The seats of the watch until its initial state is sent, and the watch as writes count it.
-    seats: Option<Seats>,
+    /// The flow of the watch, with its seats until its initial state is sent, and the watch as writes count it.
+    flow: Option<Arc<Flow>>,
 }
 
 impl WatchStream {
@@ -266,9 +273,8 @@ impl WatchStream {
         tokio::pin!(ending);
         self.delivered = from;
         if let Some(pin) = pin {
-            let mut took = Duration::ZERO;
-            timed(pin!(self.send_initial_state(from)), |part| took += part).await?;
-            self.charge(took);
+            let flow = self.flow.clone();
+            timed(pin!(self.send_initial_state(from)), |took| charge(flow.as_deref(), took)).await?;
             drop(pin);
             if sends_initial_events_end {
                 let needs_columns = std::mem::take(&mut self.needs_columns);
@@ -277,8 +283,8 @@ impl WatchStream {
                 self.send(frame).await?;
             }
         }
-        if let Some(seats) = &mut self.seats {
-            seats.release();
+        if let Some(flow) = &self.flow {
+            flow.release_seats();
         }
         loop {
             tokio::select! {
@@ -306,9 +312,8 @@ impl WatchStream {
                         if self.expires_at(&events) {
                             return self.fail_as_too_old(self.delivered, self.watch_cache.newest_revision()).await;
                         }
-                        let mut took = Duration::ZERO;
-                        timed(pin!(self.send_events(&events)), |part| took += part).await?;
-                        self.charge(took);
+                        let flow = self.flow.clone();
+                        timed(pin!(self.send_events(&events)), |took| charge(flow.as_deref(), took)).await?;
                         // A write costs as much for one event as for ten. If a watcher receives many events at once,
                         // the next events are batched. A watcher that receives single events gets them without delay.
                         if events.len() >= BATCH_THRESHOLD {
@@ -324,13 +329,6 @@ impl WatchStream {
                     }
                 },
             }
-        }
-    }
-
-    /// Charges the flow of the watch for processor time.
-    fn charge(&mut self, took: Duration) {
-        if let Some(seats) = &mut self.seats {
-            seats.charge(took);
         }
     }
 

@@ -4,10 +4,11 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pintle_auth::UserInfo;
+use pintle_budget::thread_time;
 use pintle_flow_control::{Class, Execution, RequestAttributes, RequestDetails, RequestedFlow, TrackedWatch};
 use pintle_locks::Mutex;
 
@@ -19,7 +20,7 @@ const MIN_CHARGE: Duration = Duration::from_millis(5);
 const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// A request that flow control has classified.
+/// A request that flow control has classified. A watch has this for longer than its request exists.
 #[derive(Debug)]
 pub(crate) struct Flow {
     flow_schema_uid: HeaderValue,
@@ -44,6 +45,14 @@ struct WatchOfFlow {
     _tracked: Option<TrackedWatch>,
     /// The processor time that is not charged yet.
     uncharged: Duration,
+}
+
+impl Drop for WatchOfFlow {
+    fn drop(&mut self) {
+        if !self.uncharged.is_zero() {
+            self.flow.charge_processor_time(self.uncharged);
+        }
+    }
 }
 
 /// The user and the target of a watch.
@@ -133,12 +142,8 @@ impl Flow {
         }
     }
 
-    /// Takes the seats, for the part of a watch that outlives the request.
-    pub(crate) fn take_seats(&self) -> Option<Seats> {
-        self.seats.lock().take()
-    }
-
-    /// Gives the seats back before the request ends, because another server does its work. A watch still counts.
+    /// Gives the seats back before the request ends: when a watch has sent its initial events, or when another server
+    /// does the work. A watch still counts.
     pub(crate) fn release_seats(&self) {
         if let Some(seats) = self.seats.lock().as_mut() {
             seats.release();
@@ -152,16 +157,15 @@ impl Flow {
     }
 }
 
-/// Runs a future. Tells `charge` after each poll how long that took. This is the processor time of the future, unless
-/// other threads had the processor meanwhile.
+/// Runs a future. Tells `charge` after each poll how much processor time that took.
 pub(crate) fn timed<F: Future>(
     mut future: Pin<&mut F>,
     mut charge: impl FnMut(Duration),
 ) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
-        let started = Instant::now();
+        let started = thread_time();
         let polled = future.as_mut().poll(context);
-        charge(started.elapsed());
+        charge(thread_time().saturating_sub(started));
         polled
     })
 }

@@ -6,7 +6,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+
+use pintle_budget::thread_time;
 
 use crate::context::RequestContext;
 use crate::http::PermitFuture;
@@ -43,14 +44,12 @@ impl<W: Future> Future for LargeWrite<W> {
             false => None,
         };
         *pending_permit = None;
-        let started = Instant::now();
         // The permit is released when the write has to wait, or has ended.
-        let polled = match permit {
-            Some(_permit) => tokio::task::block_in_place(|| write.as_mut().poll(context)),
-            None => write.as_mut().poll(context),
-        };
+        let Some(_permit) = permit else { return write.as_mut().poll(context) };
+        let started = thread_time();
+        let polled = tokio::task::block_in_place(|| write.as_mut().poll(context));
         if let Some(flow) = &request.flow {
-            flow.charge(started.elapsed());
+            flow.charge(thread_time().saturating_sub(started));
         }
         polled
     }
