@@ -226,7 +226,7 @@ impl QueueSet {
     }
 
     /// The seats with which a request can begin now. `None` if it has to wait. If seats are kept free, the request takes
-    /// those that are available, and does not wait for more.
+    /// the available seats and does not wait for more.
     pub(super) fn seats_for(&self, request: &Request) -> Option<usize> {
         let seats = request.max_seats();
         if !self.keeps_seats_free {
