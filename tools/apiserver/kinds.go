@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,8 +54,8 @@ type kind struct {
 	returnsDeleted bool
 	// resets are the fields that writes cannot set, for the object and its status.
 	resets, statusResets []string
-	// forAggregation says that only the aggregation layer needs the kind, which is not served without it.
-	forAggregation bool
+	// neededBy says whether a server with these options serves the kind. Without it, every server does.
+	neededBy func(options) bool
 }
 
 var kinds = []kind{
@@ -185,11 +187,36 @@ var kinds = []kind{
 	},
 	{
 		groupVersion: corev1.SchemeGroupVersion, resource: "services", singular: "service", name: "Service", shortNames: []string{"svc"}, categories: []string{"all"},
-		object: &corev1.Service{}, list: &corev1.ServiceList{}, namespaced: true, forAggregation: true,
+		object: &corev1.Service{}, list: &corev1.ServiceList{}, namespaced: true, neededBy: options.aggregates,
 	},
 	{
 		groupVersion: discoveryv1.SchemeGroupVersion, resource: "endpointslices", singular: "endpointslice", name: "EndpointSlice",
-		object: &discoveryv1.EndpointSlice{}, list: &discoveryv1.EndpointSliceList{}, namespaced: true, forAggregation: true,
+		object: &discoveryv1.EndpointSlice{}, list: &discoveryv1.EndpointSliceList{}, namespaced: true, neededBy: options.aggregates,
+	},
+	{
+		groupVersion: flowcontrolv1.SchemeGroupVersion, resource: "flowschemas", singular: "flowschema", name: "FlowSchema",
+		object: &flowcontrolv1.FlowSchema{}, list: &flowcontrolv1.FlowSchemaList{}, neededBy: options.controlsFlow,
+		prepareCreate: func(object runtime.Object) {
+			object.(*flowcontrolv1.FlowSchema).Status = flowcontrolv1.FlowSchemaStatus{}
+		},
+		prepareUpdate: func(updated, old runtime.Object) {
+			updated.(*flowcontrolv1.FlowSchema).Status = old.(*flowcontrolv1.FlowSchema).Status
+		},
+		prepareStatus: func(updated, old runtime.Object) {
+			updated.(*flowcontrolv1.FlowSchema).Spec = old.(*flowcontrolv1.FlowSchema).Spec
+		},
+		resets: []string{"status"}, statusResets: []string{"spec"},
+	},
+	{
+		groupVersion: flowcontrolv1.SchemeGroupVersion, resource: "prioritylevelconfigurations", singular: "prioritylevelconfiguration",
+		name:   "PriorityLevelConfiguration",
+		object: &flowcontrolv1.PriorityLevelConfiguration{}, list: &flowcontrolv1.PriorityLevelConfigurationList{}, neededBy: options.controlsFlow,
+	},
+	{
+		groupVersion: admissionregistrationv1.SchemeGroupVersion, resource: "validatingwebhookconfigurations",
+		singular: "validatingwebhookconfiguration", name: "ValidatingWebhookConfiguration",
+		object: &admissionregistrationv1.ValidatingWebhookConfiguration{}, list: &admissionregistrationv1.ValidatingWebhookConfigurationList{},
+		neededBy: options.callsValidatingWebhooks,
 	},
 }
 
@@ -217,6 +244,7 @@ var (
 	codecs          = serializer.NewCodecFactory(scheme)
 	storageVersions = []schema.GroupVersion{
 		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, coordinationv1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion,
+		flowcontrolv1.SchemeGroupVersion, admissionregistrationv1.SchemeGroupVersion,
 	}
 )
 

@@ -9,6 +9,10 @@
 // With --proxy-client-cert-file, k8s.io/kube-aggregator is the first server of the chain. APIServices with a service work
 // then as in kube-apiserver, and services and EndpointSlices are stored as well. Without the flag there is no aggregation.
 //
+// With --enable-priority-and-fairness, FlowSchemas and PriorityLevelConfigurations are served, and the mandatory and
+// suggested ones are created at the start. With --enable-admission-plugins=ValidatingAdmissionWebhook,
+// ValidatingWebhookConfigurations are served.
+//
 // The flags for audit are kube-apiserver's. The whole chain has one audit backend, so each request has one event per stage.
 //
 // The program starts etcd as a child process, unless one is given, prints one line of JSON when it is ready, and ends when its standard
@@ -51,6 +55,8 @@ func main() {
 	aggregation.addFlags(flag.CommandLine)
 	audit := genericoptions.NewAuditOptions()
 	audit.AddFlags(flag.CommandLine)
+	flowControl := flag.Bool("enable-priority-and-fairness", false, "let requests wait for the seats of their priority level")
+	plugins := flag.StringSlice("enable-admission-plugins", nil, "admission plugins in addition to NamespaceLifecycle")
 	flag.Parse()
 	if err := utilfeature.DefaultMutableFeatureGate.Set(*gates); err != nil {
 		fmt.Fprintln(os.Stderr, "apiserver:", err)
@@ -62,7 +68,7 @@ func main() {
 	}
 	// The field manager of the server's own writes is the name of the program.
 	os.Args[0] = "kube-apiserver"
-	if err := run(*etcd, *shared, *folder, options{*cache, aggregation, audit}, *sync); err != nil {
+	if err := run(*etcd, *shared, *folder, options{*cache, aggregation, audit, *flowControl, *plugins}, *sync); err != nil {
 		fmt.Fprintln(os.Stderr, "apiserver:", err)
 		os.Exit(1)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	nooptrace "go.opentelemetry.io/otel/trace/noop"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
@@ -54,6 +56,18 @@ type options struct {
 	aggregation aggregation
 	// audit are the options of the audit policy and its backends.
 	audit *genericoptions.AuditOptions
+	// flowControl says that API Priority and Fairness takes the place of the limits of requests in flight.
+	flowControl bool
+	// admissionPlugins are enabled in addition to NamespaceLifecycle.
+	admissionPlugins []string
+}
+
+func (o options) aggregates() bool { return o.aggregation.enabled() }
+
+func (o options) controlsFlow() bool { return o.flowControl }
+
+func (o options) callsValidatingWebhooks() bool {
+	return slices.Contains(o.admissionPlugins, validating.PluginName)
 }
 
 // server is the chain of API servers behind one listener.
@@ -119,13 +133,17 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 	config.SharedInformerFactory = informers.NewSharedInformerFactory(loopback, 10*time.Minute)
 	admission := genericoptions.NewAdmissionOptions()
 	admission.DefaultOffPlugins = sets.New(admission.RecommendedPluginOrder...).Delete(lifecycle.PluginName)
+	admission.EnablePlugins = options.admissionPlugins
 	err = admission.ApplyTo(&config.Config, config.SharedInformerFactory, loopback, dynamicLoopback,
 		config.FeatureGate, config.EffectiveVersion)
 	if err != nil {
 		return nil, err
 	}
 
-	aggregates := options.aggregation.enabled()
+	if options.flowControl {
+		applyFlowControl(config, loopback)
+	}
+	aggregates := options.aggregates()
 	if aggregates || options.audit.PolicyFile != "" {
 		likeKubeAPIServer(&config.Config)
 	}
@@ -144,7 +162,7 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 	if err != nil {
 		return nil, err
 	}
-	if err := installBuiltIn(generic, config, aggregates); err != nil {
+	if err := installBuiltIn(generic, config, options); err != nil {
 		return nil, err
 	}
 	err = generic.AddPostStartHook("create-namespaces", func(hook genericapiserver.PostStartHookContext) error {
@@ -152,6 +170,14 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 	})
 	if err != nil {
 		return nil, err
+	}
+	if options.flowControl {
+		err = generic.AddPostStartHook("create-flow-control-objects", func(hook genericapiserver.PostStartHookContext) error {
+			return createFlowControlObjects(hook, loopback)
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	created := &server{url: "https://" + listener.Addr().String(), ca: certificate, loopback: loopback}
 	if !aggregates {

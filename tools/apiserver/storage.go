@@ -237,10 +237,10 @@ func (s statusStorage) ConvertToTable(ctx context.Context, object, options runti
 
 // installBuiltIn serves the built-in kinds. It takes the place of InstallAPIGroup, which derives the types for
 // server-side apply from an OpenAPI document that no public library has for these kinds; client-go has the types.
-func installBuiltIn(server *genericapiserver.GenericAPIServer, config *genericapiserver.RecommendedConfig, aggregates bool) error {
+func installBuiltIn(server *genericapiserver.GenericAPIServer, config *genericapiserver.RecommendedConfig, options options) error {
 	storages := map[schema.GroupVersion]map[string]rest.Storage{}
 	for _, kind := range kinds {
-		if kind.forAggregation && !aggregates {
+		if kind.neededBy != nil && !kind.neededBy(options) {
 			continue
 		}
 		store, err := kind.newStore(config.RESTOptionsGetter)
