@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::scenarios::{
     access, admission, aggregation, apply, audit, beside_large, big_list, cascading_delete, clusters, codecs,
     contention, conversion, crds, create, custom_objects, delete, etcd, fanout, filtered_watches, get, growth, hostile,
-    instructions, lease_renewals, list, memory, million, mixed, open_loop, pods, start, start_loaded, update,
+    instructions, lease_renewals, list, memory, million, mixed, open_loop, overload, pods, start, start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target, over_etcd};
 
@@ -68,6 +68,7 @@ pub(crate) const ALL: &[Scenario] = &[
     growth::INSTRUCTIONS,
     contention::SCENARIO,
     hostile::SCENARIO,
+    overload::SCENARIO,
     etcd::SCENARIO,
 ];
 
@@ -161,6 +162,14 @@ impl ScenarioContext {
             ServerSource::Existing(_) => return Err("the scenario requires --binary".into()),
         };
         Ok(Target::started(process, !self.is_on_go_api_server()))
+    }
+
+    /// Returns a server to measure: a new process with options, or the existing server, which has its own options.
+    pub(crate) async fn target_or_existing(&mut self, options: &[&str]) -> Result<Target> {
+        match &self.source {
+            ServerSource::Existing(_) => self.target().await,
+            _ => self.target_with(options).await,
+        }
     }
 
     /// Returns a server to measure: a new process on an empty data directory, or the existing server.

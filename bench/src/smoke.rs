@@ -46,5 +46,26 @@ fn scenarios_measure_an_existing_server_by_kubeconfig() {
         "lists of 1000 with 20 rules",
     ];
     check("custom-objects", &custom, &[]);
+    check("overload", &overload_rows().iter().map(String::as_str).collect::<Vec<_>>(), &[]);
     check("open-loop", &["gets: p99", "gets, HTTP/2, one connection: p99", "creates: p99", "updates: p99"], &[]);
+}
+
+/// The rows of the scenario `overload` without those about the server's processes.
+fn overload_rows() -> Vec<String> {
+    let mut rows =
+        ["GETs, p99", "creates, p99", "requests not served"].map(|row| format!("quiet phase: {row}")).to_vec();
+    for part in ["lists", "watches", "unread lists", "slow webhook", "large creates", "all at once"] {
+        let of_part = [
+            "GETs, p99",
+            "GETs, p99 compared with the quiet phase",
+            "creates, p99",
+            "creates, p99 compared with the quiet phase",
+            "GETs and creates not served",
+            "lease renewals not served",
+            "node requests not served",
+            "noisy requests served",
+        ];
+        rows.extend(of_part.map(|row| format!("{part}: {row}")));
+    }
+    rows
 }

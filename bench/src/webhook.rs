@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -33,15 +34,20 @@ pub(crate) struct Webhook {
 impl Webhook {
     /// Starts a conversion webhook on a local port.
     pub(crate) async fn start_conversion() -> Result<Self> {
-        Self::start(convert).await
+        Self::start(convert, Duration::ZERO).await
     }
 
     /// Starts an admission webhook on a local port. It changes nothing.
     pub(crate) async fn start_admission() -> Result<Self> {
-        Self::start(admit).await
+        Self::start_slow_admission(Duration::ZERO).await
     }
 
-    async fn start(respond: Respond) -> Result<Self> {
+    /// Starts an admission webhook on a local port that answers after a delay. It changes nothing.
+    pub(crate) async fn start_slow_admission(delay: Duration) -> Result<Self> {
+        Self::start(admit, delay).await
+    }
+
+    async fn start(respond: Respond, delay: Duration) -> Result<Self> {
         let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der())?;
         let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -59,7 +65,16 @@ impl Webhook {
                 tokio::spawn(async move {
                     let _ = stream.set_nodelay(true);
                     let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = service_fn(move |request| answer(request, respond, counter.clone()));
+                    let service = service_fn(move |request| {
+                        let counter = counter.clone();
+                        async move {
+                            // Even a sleep of no time may wait for the next millisecond.
+                            if !delay.is_zero() {
+                                tokio::time::sleep(delay).await;
+                            }
+                            answer(request, respond, counter).await
+                        }
+                    });
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
                 });
             }

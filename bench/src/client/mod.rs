@@ -54,6 +54,14 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// True unless the connection is closed.
+    pub(crate) fn is_open(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(sender) => !sender.is_closed(),
+            Sender::Http2(sender) => !sender.is_closed(),
+        }
+    }
+
     /// Sends a request and returns the response. The body is not read yet.
     pub(crate) async fn send(&mut self, mut request: HttpRequest) -> Result<Response<Incoming>> {
         let EndpointInfo { host, authority, prefix, bearer } = &*self.info;

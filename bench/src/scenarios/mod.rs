@@ -30,6 +30,7 @@ pub(crate) mod memory;
 pub(crate) mod million;
 pub(crate) mod mixed;
 pub(crate) mod open_loop;
+pub(crate) mod overload;
 pub(crate) mod pods;
 pub(crate) mod start;
 pub(crate) mod start_loaded;
