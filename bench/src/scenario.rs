@@ -120,6 +120,11 @@ impl ScenarioContext {
         }
     }
 
+    /// True if the context measures an existing server.
+    pub(crate) fn has_existing_server(&self) -> bool {
+        matches!(self.source, ServerSource::Existing(_))
+    }
+
     /// True if the context measures the Go API server.
     pub(crate) fn is_on_go_api_server(&self) -> bool {
         matches!(self.source, ServerSource::GoApiServer(_))

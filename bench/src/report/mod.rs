@@ -309,8 +309,8 @@ mod tests {
     fn rows_show_whether_the_budget_is_met() {
         check(99.96, |row| row.at_most(100.0), Some(true), "name 100.0 ms ≤ 100 met");
         check(101.0, |row| row.at_most(100.0).note("slow"), Some(false), "name 101 ms ≤ 100 MISSED slow");
-        check(0.0, |row| row.at_most(0.0), Some(true), "name 0 ms ≤ 0 met");
-        check(1.0, |row| row.at_most(0.0), Some(false), "name 1.00 ms ≤ 0 MISSED");
+        check(0.0, |row| row.at_most(0.0), Some(true), "name 0.00 ms ≤ 0.00 met");
+        check(1.0, |row| row.at_most(0.0), Some(false), "name 1.00 ms ≤ 0.00 MISSED");
         check(0.61, |row| row.at_least(0.6), Some(true), "name 0.61 ms ≥ 0.60 met");
         check(5.0, |row| row, None, "name 5.00 ms");
         check(5.0, |row| row.cheaper_than_go(20.0), None, "name 5.00 ms ≥ 20.0x not measured");

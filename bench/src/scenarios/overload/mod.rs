@@ -1,5 +1,5 @@
-//! Overload by one user. Beside it, another user of the same priority level, a leader election and nodes send their
-//! requests, and have to be served as in a quiet phase. Flow control is on, on both servers.
+//! Overload by one user. Another user of the same priority level, a leader election and nodes send requests beside it.
+//! They have to be served as in a quiet phase. Flow control is on, on Pintle and on the Go API server.
 
 mod noise;
 mod objects;
@@ -7,17 +7,17 @@ mod traffic;
 mod users;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use self::noise::{Noise, NoiseCounts, NoisyThreads};
 use self::objects::Objects;
 use self::traffic::{Outcome, Outcomes};
 use super::megabytes;
 use crate::Result;
-use crate::load::Percentiles;
 use crate::report::{Report, thousands};
 use crate::scenario::{Scenario, ScenarioContext};
+use crate::target::{Server, Target};
 use crate::webhook::Webhook;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -40,7 +40,7 @@ const WARM_UP_DIVISOR: u32 = 5;
 /// The time that the webhook takes, as a part of the duration of an open loop: five seconds in a full run.
 const WEBHOOK_DIVISOR: u32 = 2;
 
-/// What the noisy user does in a part, and the name of the part.
+/// The name of each part, and the requests of the noisy user in it.
 const PARTS: [(&str, &[Noise]); 6] = [
     ("lists", &[Noise::Lists]),
     ("watches", &[Noise::Watches]),
@@ -66,12 +66,16 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     traffic::run(&server, &objects, PARTS.len() + 1, plan.duration).await?;
     let quiet = traffic::run(&server, &objects, PARTS.len(), time).await?;
     report_quiet(&mut bench.report, &quiet);
+    if !bench.has_existing_server() {
+        let other = bench.target_with(&OPTIONS).await?;
+        measure_other_server(bench, &target.server, &objects, &quiet, other, &webhook).await?;
+    }
     for (part, (name, noises)) in PARTS.into_iter().enumerate() {
         let noise = threads.begin(noises, &server, &objects, part, plan.attack_divisor).await?;
         tokio::time::sleep(plan.open_loop_duration / WARM_UP_DIVISOR).await;
         server.meter.reset_peak()?;
         let cpu = server.meter.cpu_time()?;
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let beside = traffic::run(&server, &objects, part, time).await?;
         let elapsed = began.elapsed();
         let cpu = server.meter.cpu_time_since(cpu)?;
@@ -90,6 +94,32 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     target.tear_down().await
 }
 
+/// Measures the requests while the noisy user lists the pods of another server. The difference from the quiet phase is the
+/// work of the machine that both servers share, and no flow control can avoid it.
+async fn measure_other_server(
+    bench: &mut ScenarioContext,
+    server: &Server,
+    objects: &Objects,
+    quiet: &Outcomes,
+    mut other: Target,
+    webhook: &Webhook,
+) -> Result<()> {
+    let plan = bench.plan;
+    let listed = Arc::new(Objects::create(&mut other, &plan, webhook).await?);
+    let threads = NoisyThreads::start()?;
+    let noise = threads.begin(&[Noise::Lists], &other.server, &listed, 0, plan.attack_divisor).await?;
+    tokio::time::sleep(plan.open_loop_duration / WARM_UP_DIVISOR).await;
+    let beside = traffic::run(server, objects, PARTS.len() + 2, plan.open_loop_duration * LOOPS).await?;
+    noise.end().await;
+    for (name, before, outcome) in [("GETs", &quiet.gets, &beside.gets), ("creates", &quiet.creates, &beside.creates)] {
+        let latencies = outcome.percentiles();
+        let note = format!("{:.1} times the quiet phase", latencies.p99 / before.percentiles().p99);
+        let row = bench.report.row(format!("lists of another server: {name}, p99"), latencies.p99, "ms");
+        row.scheduled_latencies(latencies).note(note);
+    }
+    other.tear_down().await
+}
+
 fn report_quiet(report: &mut Report, quiet: &Outcomes) {
     for (name, outcome) in [("GETs", &quiet.gets), ("creates", &quiet.creates)] {
         let latencies = outcome.percentiles();
@@ -105,7 +135,7 @@ fn report_quiet(report: &mut Report, quiet: &Outcomes) {
 fn report_beside(report: &mut Report, part: &str, quiet: &Outcomes, beside: &Outcomes) {
     let both = [("GETs", &quiet.gets, &beside.gets), ("creates", &quiet.creates, &beside.creates)];
     for (name, before, outcome) in both {
-        let (before, latencies): (Percentiles, Percentiles) = (before.percentiles(), outcome.percentiles());
+        let (before, latencies) = (before.percentiles(), outcome.percentiles());
         report.row(format!("{part}: {name}, p99"), latencies.p99, "ms").scheduled_latencies(latencies);
         let ratio = latencies.p99 / before.p99;
         report.row(format!("{part}: {name}, p99 compared with the quiet phase"), ratio, "x").at_most(MAX_RATIO);
@@ -123,7 +153,7 @@ fn report_beside(report: &mut Report, part: &str, quiet: &Outcomes, beside: &Out
 
 /// Reports the requests of the noisy user. `cores` is the server's use of processors.
 fn report_noise(report: &mut Report, part: &str, counts: &NoiseCounts, time: Duration, cores: Option<f64>) {
-    let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
     let seconds = time.as_secs_f64();
     let cores = cores.map(|cores| format!(", server {cores:.2} cores")).unwrap_or_default();
     let note = format!(

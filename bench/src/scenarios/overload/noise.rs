@@ -29,7 +29,7 @@ const FAILURE_PAUSE: Duration = Duration::from_millis(100);
 /// The size of a large object's data, which is below the limit for objects of 1 MiB.
 const LARGE_OBJECT_BYTES: usize = 900_000;
 
-/// What noisy clients do.
+/// The kind of noisy requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Noise {
     /// Lists of all pods, one after the other.

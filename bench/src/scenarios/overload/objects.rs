@@ -1,5 +1,5 @@
-//! The objects of the scenario: the pods that are listed, the leases and pods of nodes, the lease of a leader election,
-//! and the configuration of the webhook.
+//! The objects of the scenario. They are pods that are listed, leases and pods of nodes, the lease of a leader election, and
+//! the configuration of the webhook.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Objects {
         Ok(objects)
     }
 
-    /// Deletes what is in no namespace of the scenario.
+    /// Deletes the objects that are in no namespace of the scenario.
     pub(super) async fn delete(&self, server: &Server) -> Result<()> {
         let mut connection = server.connect().await?;
         connection.execute(plain(Method::DELETE, format!("{WEBHOOKS}/{WEBHOOK}")), StatusCode::OK).await?;

@@ -1,5 +1,5 @@
-//! The requests that have to be served beside the noisy user: GETs and creates of the quiet user, renewals of a leader
-//! election's lease, and the requests of nodes.
+//! The requests that have to be served beside the noisy user. They are GETs and creates of the quiet user, renewals of a
+//! leader election's lease, and requests of nodes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
