@@ -43,6 +43,8 @@ pub(super) enum AnsweredBy {
 /// The data that is recorded and logged when the response of a request has been sent.
 struct RequestEnd {
     started: Instant,
+    /// The time in which the request waited for webhooks and in a queue.
+    delay: Duration,
     /// The code in metrics and logs: 0 for a connection that was taken over.
     code: u16,
     /// The series of the request, if it counts.
@@ -66,6 +68,7 @@ pub(super) fn record_end(request: &Arc<RequestContext>, answered_by: AnsweredBy,
     let code = response.status();
     let end = RequestEnd {
         started: request.recorder.trace.started(),
+        delay: request.recorder.trace.delay(),
         code: if code == StatusCode::SWITCHING_PROTOCOLS { 0 } else { code.as_u16() },
         counted: count(request, answered_by, &response),
         log_line: tracing::enabled!(tracing::Level::DEBUG).then(|| LogLine::of(request, response.headers())),
@@ -180,7 +183,8 @@ impl RequestEnd {
     fn record(self, traced: Option<&RequestContext>, body: BodyEnd) {
         let took = self.started.elapsed();
         if let Some(CountedRequest { series, dry_run, has_size }) = &self.counted {
-            series.record(*dry_run, Outcome { code: self.code, took, size: has_size.then_some(body.bytes) });
+            let size = has_size.then_some(body.bytes);
+            series.record(*dry_run, Outcome { code: self.code, took, delay: self.delay, size });
             if body.failed {
                 series.record_abort();
             }

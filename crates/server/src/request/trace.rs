@@ -130,6 +130,15 @@ impl RequestTrace {
         };
     }
 
+    /// The time in which the request waited for admission webhooks and in a queue of flow control.
+    pub(crate) fn delay(&self) -> Duration {
+        let at = |step: &AtomicU32| step.load(Ordering::Relaxed);
+        let admitted = at(&self.steps[Step::Admitted as usize]);
+        let before = self.steps.iter().map(at).filter(|time| *time < admitted).max().unwrap_or_default();
+        let parts = [admitted - before, at(&self.mutating_webhooks), at(&self.validating_webhooks)];
+        Duration::from_micros(parts.into_iter().map(u64::from).sum())
+    }
+
     /// The steps in the order in which they were completed, each with its own duration, and the time after the last
     /// step.
     pub(crate) fn summary(&self, total: Duration) -> String {
@@ -191,6 +200,19 @@ mod tests {
             "authentication 1ms, authorization 0ms, write to storage 700ms, response sent 10ms"
         );
         assert_eq!(RequestTrace::default().summary(Duration::ZERO), "response sent 0ms");
+    }
+
+    #[test]
+    fn delays_are_the_time_in_queues_and_of_webhooks() {
+        let trace = RequestTrace::default();
+        trace.steps[Step::Authenticated as usize].store(1_500, Ordering::Relaxed);
+        assert_eq!(trace.delay(), Duration::ZERO);
+        trace.steps[Step::Admitted as usize].store(4_000, Ordering::Relaxed);
+        trace.steps[Step::Authorized as usize].store(5_000, Ordering::Relaxed);
+        trace.webhook_took(true, Duration::from_millis(10));
+        trace.webhook_took(true, Duration::from_millis(20));
+        trace.webhook_took(false, Duration::from_millis(5));
+        assert_eq!(trace.delay(), Duration::from_micros(37_500));
     }
 
     #[test]

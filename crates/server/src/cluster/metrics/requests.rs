@@ -50,7 +50,12 @@ impl CodeCounters {
 #[derive(Debug, Default)]
 pub(crate) struct RequestSeries {
     totals: [CodeCounters; 3],
+    /// The durations of requests that waited neither for webhooks nor in a queue.
     durations: [OnceLock<Histogram>; 3],
+    /// The durations of the other requests.
+    delayed: [OnceLock<Histogram>; 3],
+    /// The durations of the other requests, except dry runs, without these delays.
+    without_delays: OnceLock<Histogram>,
     sizes: OnceLock<Histogram>,
     long_running: OnceLock<Gauge>,
     terminations: CodeCounters,
@@ -64,6 +69,8 @@ pub(crate) struct RequestSeries {
 pub(crate) struct Outcome {
     pub(crate) code: u16,
     pub(crate) took: Duration,
+    /// The part of the time in which the request waited for admission webhooks and in a queue of flow control.
+    pub(crate) delay: Duration,
     /// The size of the body as sent, or `None` if sizes are not recorded.
     pub(crate) size: Option<u64>,
 }
@@ -71,9 +78,19 @@ pub(crate) struct Outcome {
 impl RequestSeries {
     /// Records a request that a handler has answered.
     pub(crate) fn record(&self, dry_run: DryRun, outcome: Outcome) {
-        let Outcome { code, took, size } = outcome;
+        let Outcome { code, took, delay, size } = outcome;
         self.totals[dry_run as usize].inc(code);
-        self.durations[dry_run as usize].get_or_init(|| Histogram::new(DURATIONS)).observe(took);
+        let observe = |durations: &OnceLock<Histogram>, took| {
+            durations.get_or_init(|| Histogram::new(DURATIONS)).observe(took);
+        };
+        if delay.is_zero() {
+            observe(&self.durations[dry_run as usize], took);
+        } else {
+            observe(&self.delayed[dry_run as usize], took);
+            if matches!(dry_run, DryRun::None) {
+                observe(&self.without_delays, took.saturating_sub(delay));
+            }
+        }
         if let Some(size) = size {
             self.sizes.get_or_init(|| Histogram::new(SIZES)).observe_bytes(size);
         }
@@ -112,6 +129,11 @@ pub(super) fn write(requests: &Family<RequestLabels, RequestSeries>, out: &mut E
     }
 }
 
+/// The histograms that have values.
+fn recorded<const N: usize>(histograms: [&OnceLock<Histogram>; N]) -> Vec<&Histogram> {
+    histograms.into_iter().filter_map(OnceLock::get).collect()
+}
+
 fn write_series(labels: &RequestLabels, series: &RequestSeries, out: &mut Exposition) {
     let RequestLabels { verb, scope, component, group, version, resource, subresource } = labels;
     let resource = [("group", &**group), ("version", version), ("resource", resource), ("subresource", subresource)];
@@ -128,19 +150,20 @@ fn write_series(labels: &RequestLabels, series: &RequestSeries, out: &mut Exposi
             )
             .value(&[&request[..], &[("component", component), ("code", &code), dry_run]].concat(), count as f64);
         }
-        if let Some(durations) = series.durations[index].get() {
+        let durations = recorded([&series.durations[index], &series.delayed[index]]);
+        if !durations.is_empty() {
             out.family(
                 "apiserver_request_duration_seconds",
                 Kind::Histogram,
                 Stability::Stable,
                 "Response latency in seconds by verb, dry run, group, version, resource, subresource, scope and component.",
             )
-            .histogram(&[&request[..], &[("component", component), dry_run]].concat(), durations);
+            .merged(&[&request[..], &[("component", component), dry_run]].concat(), &durations, DURATIONS);
         }
     }
     let with_component = [&request[..], &[("component", component)]].concat();
-    // Upstream subtracts the time of admission webhooks and of waiting in queues, which do not exist here.
-    if let Some(durations) = series.durations[DryRun::None as usize].get() {
+    let durations = recorded([&series.durations[DryRun::None as usize], &series.without_delays]);
+    if !durations.is_empty() {
         out.family(
             "apiserver_request_sli_duration_seconds",
             Kind::Histogram,
@@ -148,7 +171,7 @@ fn write_series(labels: &RequestLabels, series: &RequestSeries, out: &mut Exposi
             "Response latency in seconds without the time of webhooks and queues, by verb, group, version, resource, \
              subresource, scope and component.",
         )
-        .merged(&with_component, &[durations], SLI_DURATIONS);
+        .merged(&with_component, &durations, SLI_DURATIONS);
     }
     if let Some(sizes) = series.sizes.get() {
         out.family(
@@ -235,7 +258,7 @@ mod tests {
         check(|series| series.record_termination(504), &["apiserver_request_terminations_total{} 1"]);
         check(|series| series.record_dropped(DryRun::None, 429), &["apiserver_request_total{} 1"]);
         check(|series| series.long_running().add(2), &["apiserver_longrunning_requests{} 2"]);
-        let outcome = Outcome { code: 418, took: Duration::from_millis(1500), size: None };
+        let outcome = Outcome { code: 418, took: Duration::from_millis(1500), delay: Duration::ZERO, size: None };
         check(
             |series| series.record(DryRun::None, outcome),
             &[
@@ -244,6 +267,19 @@ mod tests {
                 "apiserver_request_sli_duration_seconds_sum{} 1.5",
                 "apiserver_request_sli_duration_seconds_count{} 1",
                 "apiserver_request_total{} 1",
+            ],
+        );
+        check(
+            |series| {
+                series.record(DryRun::None, outcome);
+                series.record(DryRun::None, Outcome { delay: Duration::from_secs(1), ..outcome });
+            },
+            &[
+                "apiserver_request_duration_seconds_sum{} 3",
+                "apiserver_request_duration_seconds_count{} 2",
+                "apiserver_request_sli_duration_seconds_sum{} 2",
+                "apiserver_request_sli_duration_seconds_count{} 2",
+                "apiserver_request_total{} 2",
             ],
         );
         check(
