@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use pintle_cache::{Event, KeyRange, Object, RevisionPin, TooOld, WatchCache, Watcher};
 use pintle_metrics::GaugeGuard;
@@ -353,12 +353,13 @@ impl WatchStream {
     async fn send_initial_state(&mut self, at: u64) -> Result<(), WatchEnded> {
         let mut after = None;
         let page_size = PAGE_SIZE.min(self.selection.objects_per_turn());
+        let permits = self.format.cluster.limits.cpu_permits.clone();
+        let mut is_long = false;
         loop {
             let page = match self.watch_cache.page(&self.range, after.as_deref(), at, page_size) {
                 Ok(page) => page,
                 Err(TooOld { oldest }) => return self.fail_as_too_old(at, oldest).await,
             };
-            let mut buffer = BytesMut::new();
             let found = match self.select_and_convert(page.objects).await {
                 Ok(found) => found,
                 Err(error) => return self.fail(&error).await,
@@ -367,20 +368,22 @@ impl WatchStream {
                 let collection = self.format.cluster.metrics.collection(&self.format.resource);
                 collection.record_initial_events(found.len() as u64);
             }
-            for object in &found {
-                match self.format.initial_event_frame(object, std::mem::take(&mut self.needs_columns)) {
-                    Ok(frame) => {
-                        self.metrics.record_event(frame.len());
-                        buffer.extend_from_slice(&frame);
-                    }
+            let mut objects = found.iter();
+            while objects.len() > 0 {
+                // As for lists, the first chunk is made without a permit. Before each other chunk, other tasks run.
+                let permit = if is_long {
+                    tokio::task::yield_now().await;
+                    Some(permits.acquire().await)
+                } else {
+                    None
+                };
+                let chunk = self.initial_events(&mut objects);
+                drop(permit);
+                match chunk {
+                    Ok(chunk) => self.send(chunk).await?,
                     Err(error) => return self.fail(&error).await,
                 }
-                if buffer.len() >= MAX_WRITE_BYTES {
-                    self.send(buffer.split().freeze()).await?;
-                }
-            }
-            if !buffer.is_empty() {
-                self.send(buffer.freeze()).await?;
+                is_long = true;
             }
             match page.last {
                 Some(last) => {
@@ -391,6 +394,20 @@ impl WatchStream {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Takes objects for a chunk, and encodes them as initial events.
+    fn initial_events(&mut self, objects: &mut std::slice::Iter<'_, Arc<Object>>) -> Result<Bytes, ApiError> {
+        let mut chunk = BytesMut::new();
+        for object in objects {
+            let frame = self.format.initial_event_frame(object, std::mem::take(&mut self.needs_columns))?;
+            self.metrics.record_event(frame.len());
+            chunk.extend_from_slice(&frame);
+            if chunk.len() >= MAX_WRITE_BYTES {
+                break;
+            }
+        }
+        Ok(chunk.freeze())
     }
 
     /// Sends the selected events. All of them go into as few writes as possible.
