@@ -139,7 +139,7 @@ pub(crate) async fn handle(
     let is_last = sender.is_unauthenticated && arrival.cluster.settings.limits_unauthenticated_http2;
     let request = arrival.into_context(sender, in_flight, body, chain.observers.parts());
     if let Some(flow) = &request.flow {
-        flow.describe(&request);
+        flow.describe(&request, &request.user, &request.info);
     }
     let unanswered = Unanswered::new(&request, &chain.observers);
     let answering = pin!(answer(&request, chain, refusal));

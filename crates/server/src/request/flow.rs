@@ -13,7 +13,6 @@ use pintle_flow_control::{Class, Execution, RequestAttributes, RequestDetails, R
 use pintle_locks::Mutex;
 
 use super::info::RequestInfo;
-use crate::context::RequestContext;
 
 /// The processor time of a watch from which on it is charged.
 const MIN_CHARGE: Duration = Duration::from_millis(5);
@@ -100,11 +99,10 @@ impl Seats {
         self.details = None;
     }
 
-    /// Shows the request in the dumps of flow control.
-    fn describe(&mut self, request: &Arc<RequestContext>) {
+    fn describe<R: RequestDetails + 'static>(&mut self, request: &Arc<R>, user: &UserInfo, info: &RequestInfo) {
         let Some(execution) = &self.execution else { return };
-        if request.info.verb == "watch" {
-            let details = WatchDetails { user: request.user.clone(), info: request.info.clone() };
+        if self.watch.is_some() {
+            let details = WatchDetails { user: user.clone(), info: info.clone() };
             execution.describe(self.details.insert(Arc::new(details)));
         } else {
             execution.describe(request);
@@ -128,10 +126,10 @@ impl Flow {
         *self.seats.lock() = Some(seats);
     }
 
-    /// Shows a request in the dumps of flow control.
-    pub(crate) fn describe(&self, request: &Arc<RequestContext>) {
+    /// Shows a request in the dumps of flow control, with its user and its target.
+    pub(crate) fn describe<R: RequestDetails + 'static>(&self, request: &Arc<R>, user: &UserInfo, info: &RequestInfo) {
         if let Some(seats) = self.seats.lock().as_mut() {
-            seats.describe(request);
+            seats.describe(request, user, info);
         }
     }
 
