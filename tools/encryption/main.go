@@ -1,0 +1,51 @@
+// Records what apiserver's encryption at rest does, for the tests of `crates/encryption`.
+// `go run -trimpath . record ../../crates/encryption/tests/recorded` writes the recordings. Each file of this program
+// describes the format of its rows.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"k8s.io/klog/v2"
+)
+
+func write[R any](folder, name string, rows []R) {
+	file, err := os.Create(filepath.Join(folder, name))
+	if err != nil {
+		panic(err)
+	}
+	encoder := json.NewEncoder(file)
+	encoder.SetEscapeHTML(false)
+	for _, row := range rows {
+		if err := encoder.Encode(row); err != nil {
+			panic(err)
+		}
+	}
+	if err := file.Close(); err != nil {
+		panic(err)
+	}
+}
+
+func main() {
+	flags := flag.NewFlagSet("", flag.PanicOnError)
+	klog.InitFlags(flags)
+	_ = flags.Set("logtostderr", "false")
+	_ = flags.Set("stderrthreshold", "FATAL")
+	klog.SetOutput(io.Discard)
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "record":
+		folder, err := filepath.Abs(os.Args[2])
+		if err != nil {
+			panic(err)
+		}
+		write(folder, "configurations.jsonl", configurations())
+	default:
+		fmt.Fprintln(os.Stderr, "usage: encryption record FOLDER")
+		os.Exit(2)
+	}
+}
