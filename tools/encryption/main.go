@@ -1,13 +1,15 @@
-// Records what apiserver's encryption at rest does, for the tests of `crates/encryption`.
-// `go run -trimpath . record ../../crates/encryption/tests/recorded` writes the recordings. Each file of this program
-// describes the format of its rows.
+// Records and compares what apiserver's encryption at rest does, for the tests of `crates/encryption`.
+// `go run -trimpath . record ../../crates/encryption/tests/recorded` writes the recordings. `encryption read` reads stored values from
+// its standard input and prints the results of reading them. Each file of this program describes the format of its rows.
 package main
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	random "math/rand/v2"
 	"os"
 	"path/filepath"
 
@@ -43,9 +45,15 @@ func main() {
 		if err != nil {
 			panic(err)
 		}
+		// Nonces are the same in each recording.
+		rand.Reader = random.NewChaCha8([32]byte{})
 		write(folder, "configurations.jsonl", configurations())
+		write(folder, "providers.jsonl", providers)
+		write(folder, "values.jsonl", values())
+	case len(os.Args) == 2 && os.Args[1] == "read":
+		read(os.Stdin, os.Stdout)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: encryption record FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: encryption record FOLDER | encryption read")
 		os.Exit(2)
 	}
 }

@@ -1,6 +1,6 @@
 //! Builds the Go programs in `tools`. They are kubectl and Helm from their published modules, and test clients on
-//! client-go and controller-runtime. They are also services that answer access reviews, aggregated API servers, and the
-//! timing of Go's serializers. Each `go.mod` pins the versions, so that the programs do not depend on the machine's installed
+//! client-go and controller-runtime. They are also services that answer access reviews, aggregated API servers, the
+//! transformers of encryption at rest, and the timing of Go's serializers. Each `go.mod` pins the versions, so that the programs do not depend on the machine's installed
 //! versions.
 
 use std::fs;
@@ -21,6 +21,7 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     build("kubelet", STRIP_SYMBOLS)?;
     build("aggregated-server", STRIP_SYMBOLS)?;
     build("metrics-server", STRIP_SYMBOLS)?;
+    build("encryption", STRIP_SYMBOLS)?;
     build("helm", STRIP_SYMBOLS)?;
     api_server().map(drop)
 }

@@ -12,8 +12,16 @@ use crate::commands::{cargo, run_command};
 use crate::{print_status, root};
 
 /// The packages whose tests need Go programs, a release build or minutes.
-const SLOW_PACKAGES: &[&str] =
-    &["pintle", "pintle-bench", "pintle-fuzz", "pintle-integration", "pintle-store", "pintle-testkit", "xtask"];
+const SLOW_PACKAGES: &[&str] = &[
+    "pintle",
+    "pintle-bench",
+    "pintle-encryption",
+    "pintle-fuzz",
+    "pintle-integration",
+    "pintle-store",
+    "pintle-testkit",
+    "xtask",
+];
 /// The programs that mostly wait, as package and name. The longest is first.
 const WAITING: &[(&str, &str)] = &[("pintle", "consistency"), ("pintle-store", "suite"), ("pintle", "program")];
 /// How many of the slowest programs are printed.

@@ -1,8 +1,10 @@
-//! Encryption of values at rest (upstream: `apiserver/pkg/server/options/encryptionconfig`). An
-//! [`EncryptionConfiguration`] names the providers of resources. This crate knows no store.
+//! Encryption of values at rest (upstream: `apiserver/pkg/server/options/encryptionconfig`,
+//! `apiserver/pkg/storage/value`). An [`EncryptionConfiguration`] names the providers of resources.
+//! [`ResourceTransformers`] have the [`Transformer`] of each resource. The stored forms are upstream's to the byte, so a
+//! Go API server reads them and the other way round. This crate knows no store.
 //!
 //! ```
-//! use pintle_encryption::{ConfigurationOptions, EncryptionConfiguration, ProviderConfiguration};
+//! use pintle_encryption::{ConfigurationOptions, EncryptionConfiguration, ResourceTransformers};
 //! use pintle_registry::GroupResource;
 //!
 //! let text = b"
@@ -16,16 +18,32 @@
 //! ";
 //! let options = ConfigurationOptions::default();
 //! let configuration = EncryptionConfiguration::parse(text, "encryption.yaml", options).expect("a valid configuration");
-//! let providers = configuration.providers(&GroupResource::new("", "secrets"));
-//! assert!(matches!(providers[..], [ProviderConfiguration::AesGcm(_), ProviderConfiguration::Identity]));
-//! assert!(!format!("{providers:?}").contains("AAECAwQF"));
+//! let no_kms = &mut |_: &_| Err("a KMS plugin".to_owned());
+//! let transformers = ResourceTransformers::new(&configuration, no_kms).expect("no KMS plugins");
+//! let secrets = transformers.of(&GroupResource::new("", "secrets"));
+//!
+//! let key = b"/registry/secrets/shop/password";
+//! let stored = secrets.encrypt(b"value", key).expect("random bytes");
+//! assert!(stored.starts_with(b"k8s:enc:aesgcm:v1:key1:"));
+//! let decrypted = secrets.decrypt(&stored, key).expect("the same key");
+//! assert_eq!((&*decrypted.value, decrypted.stale), (b"value".as_slice(), false));
+//! // A value that was moved to another key cannot be read.
+//! assert!(secrets.decrypt(&stored, b"/registry/secrets/shop/other").is_err());
+//! // A value that is not encrypted yet is stale.
+//! assert!(secrets.decrypt(b"value", key).expect("the provider identity").stale);
 //! ```
 
 mod configuration;
+mod error;
+mod resources;
 mod secret;
+mod transformer;
 
 pub use configuration::{
     ConfigurationFile, ConfigurationOptions, EncryptionConfiguration, EncryptionEntry, Key, KmsConfiguration,
     KmsVersion, ProviderConfiguration, content_hash,
 };
+pub use error::TransformError;
+pub use resources::{KmsFactory, ResourceTransformers};
 pub use secret::Secret;
+pub use transformer::{Decrypted, Transformer};

@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 
 use crate::Secret;
 
-use rules::{ANY, any_in_group, rules};
+pub(crate) use rules::{ANY, any_in_group, rules};
 
 /// A valid configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

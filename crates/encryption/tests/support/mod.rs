@@ -1,0 +1,32 @@
+//! Helpers of the tests that compare with upstream's transformers.
+
+use pintle_encryption::{ConfigurationOptions, EncryptionConfiguration, ResourceTransformers};
+use pintle_registry::GroupResource;
+use serde_json::Value;
+
+pub(crate) fn rows(text: &str) -> Vec<Value> {
+    text.lines().map(|row| serde_json::from_str(row).expect("a row")).collect()
+}
+
+pub(crate) fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// The resource of `secrets` or `deployments.apps`.
+pub(crate) fn resource(text: &str) -> GroupResource {
+    let (resource, group) = text.split_once('.').unwrap_or((text, ""));
+    GroupResource::new(group, resource)
+}
+
+/// The transformers of a valid configuration.
+pub(crate) fn transformers(text: &str) -> ResourceTransformers {
+    let options = ConfigurationOptions::default();
+    let configuration = EncryptionConfiguration::parse(text.as_bytes(), "encryption.yaml", options);
+    let configuration = configuration.unwrap_or_else(|error| panic!("{error}: {text}"));
+    ResourceTransformers::new(&configuration, &mut |_| Err("a KMS plugin".to_owned())).expect("no KMS plugin")
+}
+
+/// The value of a length in the recordings.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|i| ((i * 31 + length + (i >> 8)) & 0xff) as u8).collect()
+}
