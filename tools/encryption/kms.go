@@ -17,9 +17,15 @@ type plugin struct{ key string }
 
 func init() {
 	encryptionconfig.EnvelopeKMSv2ServiceFactory = func(_ context.Context, endpoint, _ string, _ time.Duration) (service.Service, error) {
+		if scripted, found := scripts[endpoint]; found {
+			return scripted, nil
+		}
 		return plugin{strings.TrimPrefix(endpoint, "unix:///")}, nil
 	}
 }
+
+// scripts are plugins with given answers, by endpoint.
+var scripts = map[string]service.Service{}
 
 func mask(key string, data []byte) []byte {
 	pad := sha256.Sum256([]byte(key))

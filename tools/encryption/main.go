@@ -50,6 +50,9 @@ func main() {
 		write(folder, "configurations.jsonl", configurations())
 		write(folder, "providers.jsonl", providers)
 		write(folder, "values.jsonl", values())
+		write(folder, "kms_providers.jsonl", kmsPlugins)
+		write(folder, "kms_values.jsonl", kmsValues())
+		write(folder, "kms_statuses.jsonl", kmsStatuses())
 	case len(os.Args) == 2 && os.Args[1] == "read":
 		read(os.Stdin, os.Stdout)
 	default:

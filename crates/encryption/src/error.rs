@@ -4,30 +4,46 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
+use crate::MissingDek;
+
 /// Why a value cannot be encrypted or decrypted: a reason of each provider and key that was tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct TransformError {
     reason: Cow<'static, str>,
     /// The reasons of further attempts.
     others: Vec<Cow<'static, str>>,
+    missing: Option<Box<MissingDek>>,
 }
 
 impl TransformError {
     /// An error with one reason.
     #[must_use]
     pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { reason: reason.into(), others: Vec::new() }
+        Self { reason: reason.into(), others: Vec::new(), missing: None }
     }
 
     /// An error with one reason.
     pub(crate) const fn fixed(reason: &'static str) -> Self {
-        Self { reason: Cow::Borrowed(reason), others: Vec::new() }
+        Self { reason: Cow::Borrowed(reason), others: Vec::new(), missing: None }
+    }
+
+    /// An error that is gone once a KMS plugin has decrypted the key of the value.
+    pub(crate) fn missing_dek(missing: MissingDek) -> Self {
+        let reason = Cow::Borrowed("the KMS plugin has not decrypted the DEK yet");
+        Self { reason, others: Vec::new(), missing: Some(Box::new(missing)) }
+    }
+
+    /// The key that a KMS plugin has to decrypt before the value can be decrypted, if that is the reason.
+    #[must_use]
+    pub fn missing(&self) -> Option<&MissingDek> {
+        self.missing.as_deref()
     }
 
     /// Adds the reasons of another attempt.
     pub(crate) fn append(&mut self, other: Self) {
         self.others.push(other.reason);
         self.others.extend(other.others);
+        self.missing = self.missing.take().or(other.missing);
     }
 }
 

@@ -35,6 +35,7 @@
 
 mod configuration;
 mod error;
+mod kms;
 mod resources;
 mod secret;
 mod transformer;
@@ -44,6 +45,10 @@ pub use configuration::{
     KmsVersion, ProviderConfiguration, content_hash,
 };
 pub use error::TransformError;
+pub use kms::{
+    DekKind, EncryptedDek, EncryptedObject, KmsFuture, KmsPlugin, KmsProvider, KmsStatus, MissingDek,
+    NEGATIVE_POLL_INTERVAL, POSITIVE_POLL_INTERVAL, decrypt_with_plugin,
+};
 pub use resources::{KmsFactory, ResourceTransformers};
 pub use secret::Secret;
 pub use transformer::{Decrypted, Transformer};

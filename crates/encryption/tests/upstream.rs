@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fastrand::Rng;
-use pintle_encryption::ResourceTransformers;
+use pintle_encryption::{ResourceTransformers, decrypt_with_plugin};
 use pintle_schema::base64;
 use serde_json::{Value, json};
+use support::kms::transformers_with_kms;
 use support::{pattern, resource, rows, text, transformers};
 
 const KEY: &str = "/registry/secrets/shop/password";
@@ -45,6 +46,10 @@ fn read_by_upstream(cases: &[Case], texts: &[String]) -> Vec<Value> {
     rows(&String::from_utf8(output.stdout).expect("UTF-8"))
 }
 
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
+
 /// Compares the results with upstream's. Upstream also writes each value that it has read, and Pintle reads it.
 fn compare(cases: &[Case], texts: &[String], transformers: &[ResourceTransformers]) {
     let answers = read_by_upstream(cases, texts);
@@ -60,8 +65,8 @@ fn compare(cases: &[Case], texts: &[String], transformers: &[ResourceTransformer
         if let Ok((value, _)) = result {
             let secrets = transformers[case.configuration].of(&resource("secrets"));
             let written = bytes("Written");
-            let decrypted =
-                secrets.decrypt(&written, KEY.as_bytes()).unwrap_or_else(|error| panic!("{error}: {}", shown()));
+            let decrypted = block_on(decrypt_with_plugin(&**secrets, &written, KEY.as_bytes()));
+            let decrypted = decrypted.unwrap_or_else(|error| panic!("{error}: {}", shown()));
             assert_eq!((&*decrypted.value, decrypted.stale), (value.as_slice(), false), "{}", shown());
         }
     }
@@ -69,8 +74,8 @@ fn compare(cases: &[Case], texts: &[String], transformers: &[ResourceTransformer
 
 /// Reads a stored value here. Go panics if AES-CBC's ciphertext has no block, so such a value is left out.
 fn case(configuration: usize, transformers: &ResourceTransformers, stored: Vec<u8>) -> Option<Case> {
-    let decrypted = transformers.of(&resource("secrets")).decrypt(&stored, KEY.as_bytes());
-    let result = match decrypted {
+    let secrets = transformers.of(&resource("secrets"));
+    let result = match block_on(decrypt_with_plugin(&**secrets, &stored, KEY.as_bytes())) {
         Ok(decrypted) => Ok((decrypted.value.into_owned(), decrypted.stale)),
         Err(error) => Err(error.to_string()),
     };
@@ -92,9 +97,28 @@ fn configurations() -> (Vec<String>, Vec<ResourceTransformers>) {
     (texts, transformers)
 }
 
+/// Configurations with KMS plugins.
+fn kms_configurations() -> (Vec<String>, Vec<ResourceTransformers>) {
+    let rows = rows(include_str!("recorded/kms_providers.jsonl"));
+    let texts: Vec<String> = rows.iter().map(|row| text(row, "Text").to_owned()).collect();
+    let transformers = texts.iter().map(|text| transformers_with_kms(text)).collect();
+    (texts, transformers)
+}
+
 #[test]
 fn upstream_reads_the_values_of_all_providers() {
     let (texts, transformers) = configurations();
+    compare_all(&texts, &transformers, 300);
+}
+
+#[test]
+fn upstream_reads_the_values_of_kms_plugins() {
+    let (texts, transformers) = kms_configurations();
+    compare_all(&texts, &transformers, 80);
+}
+
+/// Compares the values that each configuration writes, read by each other one.
+fn compare_all(texts: &[String], transformers: &[ResourceTransformers], min_readable: usize) {
     let mut cases = Vec::new();
     for (own, writer) in transformers.iter().enumerate() {
         for length in [0, 1, 15, 16, 17, 64, 255, 1000, 65_537] {
@@ -108,16 +132,27 @@ fn upstream_reads_the_values_of_all_providers() {
         }
     }
     let readable = cases.iter().filter(|case| case.result.is_ok()).count();
-    assert!(readable > 300, "{readable} of {}", cases.len());
-    compare(&cases, &texts, &transformers);
+    assert!(readable > min_readable, "{readable} of {}", cases.len());
+    compare(&cases, texts, transformers);
 }
 
 #[test]
 fn changed_values_have_upstream_errors() {
     let (texts, transformers) = configurations();
+    compare_changed(&texts, &transformers, 6000);
+}
+
+#[test]
+fn changed_values_of_kms_plugins_have_upstream_errors() {
+    let (texts, transformers) = kms_configurations();
+    compare_changed(&texts, &transformers, 10_000);
+}
+
+/// Compares many values that have changed somewhere.
+fn compare_changed(texts: &[String], transformers: &[ResourceTransformers], count: usize) {
     let mut random = Rng::with_seed(53);
     let mut cases = Vec::new();
-    while cases.len() < 6000 {
+    while cases.len() < count {
         let (writer, reader) = (random.usize(..transformers.len()), random.usize(..transformers.len()));
         let reader = if random.bool() { writer } else { reader };
         let value = pattern(random.usize(..70));
@@ -139,5 +174,5 @@ fn changed_values_have_upstream_errors() {
         }
         cases.extend(case(reader, &transformers[reader], stored));
     }
-    compare(&cases, &texts, &transformers);
+    compare(&cases, texts, transformers);
 }

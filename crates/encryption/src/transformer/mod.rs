@@ -4,7 +4,7 @@
 //! - `aes_cbc`, `aes_gcm`, `secretbox`, `identity`: the providers with keys in the configuration.
 
 mod aes_cbc;
-mod aes_gcm;
+pub(crate) mod aes_gcm;
 mod identity;
 mod prefix;
 mod secretbox;
@@ -29,7 +29,8 @@ const NO_SECRETBOX_KEY: &str = "no matching key was found for the provided Secre
 const USUAL_OVERHEAD: usize = 128;
 
 /// A stored value is shorter than the nonce and other parts that every stored value has.
-const TOO_SHORT: TransformError = TransformError::fixed("the stored data was shorter than the required size");
+pub(crate) const TOO_SHORT: TransformError =
+    TransformError::fixed("the stored data was shorter than the required size");
 
 /// A decrypted value.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl fmt::Debug for Decrypted<'_> {
 }
 
 impl<'s> Decrypted<'s> {
-    fn fresh(value: impl Into<Cow<'s, [u8]>>) -> Self {
+    pub(crate) fn fresh(value: impl Into<Cow<'s, [u8]>>) -> Self {
         Self { value: value.into(), stale: false }
     }
 }
@@ -80,7 +81,7 @@ pub trait Transformer: fmt::Debug + Send + Sync {
 }
 
 /// Fills a nonce with random bytes of the system.
-fn fill_random(nonce: &mut [u8]) -> Result<(), TransformError> {
+pub(crate) fn fill_random(nonce: &mut [u8]) -> Result<(), TransformError> {
     getrandom::fill(nonce).map_err(|_| TransformError::new("unable to read sufficient random bytes"))
 }
 

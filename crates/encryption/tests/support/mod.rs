@@ -1,5 +1,9 @@
 //! Helpers of the tests that compare with upstream's transformers.
 
+#![allow(dead_code, reason = "each test uses some of the helpers")]
+
+pub(crate) mod kms;
+
 use pintle_encryption::{ConfigurationOptions, EncryptionConfiguration, ResourceTransformers};
 use pintle_registry::GroupResource;
 use serde_json::Value;
