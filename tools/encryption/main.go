@@ -1,6 +1,7 @@
 // Records and compares what apiserver's encryption at rest does, for the tests of `crates/encryption`.
-// `go run -trimpath . record ../../crates/encryption/tests/recorded` writes the recordings. `encryption read` reads stored values from
-// its standard input and prints the results of reading them. Each file of this program describes the format of its rows.
+// `go run -trimpath . record ../../crates/encryption/tests/recorded` writes the recordings. `encryption read` reads stored
+// values from its standard input and prints the results of reading them. `encryption serve` is a KMS plugin. Each file of
+// this program describes the format of its rows.
 package main
 
 import (
@@ -55,8 +56,10 @@ func main() {
 		write(folder, "kms_statuses.jsonl", kmsStatuses())
 	case len(os.Args) == 2 && os.Args[1] == "read":
 		read(os.Stdin, os.Stdout)
+	case len(os.Args) == 4 && os.Args[1] == "serve":
+		serve(os.Args[2], os.Args[3])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: encryption record FOLDER | encryption read")
+		fmt.Fprintln(os.Stderr, "usage: encryption record FOLDER | encryption read | encryption serve SOCKET KEY")
 		os.Exit(2)
 	}
 }

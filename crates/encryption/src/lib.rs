@@ -45,6 +45,8 @@ pub use configuration::{
     KmsVersion, ProviderConfiguration, content_hash,
 };
 pub use error::TransformError;
+#[cfg(unix)]
+pub use kms::KmsClient;
 pub use kms::{
     DekKind, EncryptedDek, EncryptedObject, KmsFuture, KmsPlugin, KmsProvider, KmsStatus, MissingDek,
     NEGATIVE_POLL_INTERVAL, POSITIVE_POLL_INTERVAL, decrypt_with_plugin,

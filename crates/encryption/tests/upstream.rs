@@ -4,7 +4,6 @@
 mod support;
 
 use std::io::Write as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fastrand::Rng;
@@ -12,7 +11,7 @@ use pintle_encryption::{ResourceTransformers, decrypt_with_plugin};
 use pintle_schema::base64;
 use serde_json::{Value, json};
 use support::kms::transformers_with_kms;
-use support::{pattern, resource, rows, text, transformers};
+use support::{pattern, resource, rows, text, tool_path, transformers};
 
 const KEY: &str = "/registry/secrets/shop/password";
 
@@ -25,9 +24,6 @@ struct Case {
 
 /// The results of reading stored values with upstream's transformers.
 fn read_by_upstream(cases: &[Case], texts: &[String]) -> Vec<Value> {
-    let program = format!("../../target/tools/encryption{}", std::env::consts::EXE_SUFFIX);
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(program);
-    assert!(program.exists(), "{} is missing; run `cargo xtask prepare`", program.display());
     let mut input = Vec::new();
     for case in cases {
         let stored = base64::encode(&case.stored);
@@ -36,7 +32,7 @@ fn read_by_upstream(cases: &[Case], texts: &[String]) -> Vec<Value> {
         });
         writeln!(input, "{row}").expect("memory");
     }
-    let command = Command::new(program).arg("read").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let command = Command::new(tool_path()).arg("read").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut process = command.expect("the program starts");
     let mut stdin = process.stdin.take().expect("its standard input");
     let writer = std::thread::spawn(move || stdin.write_all(&input));

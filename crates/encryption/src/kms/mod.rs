@@ -3,6 +3,7 @@
 //! encrypted DEK. So the plugin is called for each DEK, not for each value.
 //!
 //! - `plugin`: the calls of a plugin.
+//! - `client`, `grpc`: a plugin in another process.
 //! - `object`, `wire`: the Protobuf message that is stored.
 //! - `dek`: keys and seeds.
 //! - `cache`: decrypted DEKs.
@@ -10,13 +11,19 @@
 //! - `envelope`: the transformer.
 
 mod cache;
+#[cfg(unix)]
+mod client;
 mod dek;
 mod envelope;
+#[cfg(unix)]
+mod grpc;
 mod object;
 mod plugin;
 mod provider;
 mod wire;
 
+#[cfg(unix)]
+pub use client::KmsClient;
 pub use envelope::{MissingDek, decrypt_with_plugin};
 pub use object::{DekKind, EncryptedObject};
 pub use plugin::{EncryptedDek, KmsFuture, KmsPlugin, KmsStatus};

@@ -16,6 +16,9 @@ const MAX_KEY_ID: usize = 1024;
 const MAX_DEK: usize = 1024;
 const MAX_ANNOTATIONS: usize = 32 << 10;
 
+/// How many annotations with a wrong name an error shows. Upstream shows all of them.
+const MAX_PROBLEMS: usize = 100;
+
 /// The numbers of the fields.
 const DATA: u8 = 1;
 const KEY_ID: u8 = 2;
@@ -106,15 +109,20 @@ pub(super) fn write_data_length(length: usize, message: &mut Vec<u8>) {
 pub(super) fn write_dek(dek: &EncryptedDek, kind: DekKind, message: &mut Vec<u8>) {
     write_bytes(KEY_ID, dek.key_id.as_bytes(), message);
     write_bytes(DEK, &dek.ciphertext, message);
-    for (name, value) in &dek.annotations {
-        let mut entry = Vec::new();
-        write_bytes(1, name.as_bytes(), &mut entry);
-        write_bytes(2, value, &mut entry);
-        write_bytes(ANNOTATIONS, &entry, message);
-    }
+    write_annotations(ANNOTATIONS, &dek.annotations, message);
     if kind != DekKind::AesGcmKey {
         message.push(KIND << 3);
         write_varint(kind.number().unsigned_abs().into(), message);
+    }
+}
+
+/// Appends annotations as a field with this number.
+pub(super) fn write_annotations(number: u8, annotations: &BTreeMap<String, Vec<u8>>, message: &mut Vec<u8>) {
+    for (name, value) in annotations {
+        let mut entry = Vec::new();
+        write_bytes(1, name.as_bytes(), &mut entry);
+        write_bytes(2, value, &mut entry);
+        write_bytes(number, &entry, message);
     }
 }
 
@@ -123,7 +131,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, TransformError> {
 }
 
 /// The name and the value of an annotation, an entry of a map.
-fn annotation(entry: &[u8]) -> Result<(String, Vec<u8>), TransformError> {
+pub(super) fn annotation(entry: &[u8]) -> Result<(String, Vec<u8>), TransformError> {
     let (mut name, mut content) = ("", [].as_slice());
     for field in Fields::of(entry) {
         match field.ok_or_else(|| TransformError::new(MALFORMED))? {
@@ -164,13 +172,11 @@ pub(super) fn validate_key_id(key_id: &str) -> Result<(), String> {
 
 fn validate_annotations(annotations: &BTreeMap<String, Vec<u8>>) -> Result<(), TransformError> {
     let path = FieldPath::new("annotations");
-    let mut problems = Vec::new();
-    for name in annotations.keys() {
+    let problem = |name: &String| {
         let errors = fully_qualified_domain_name(&path, name);
-        if !errors.is_empty() {
-            problems.push(errors.message());
-        }
-    }
+        (!errors.is_empty()).then(|| errors.message())
+    };
+    let mut problems: Vec<String> = annotations.keys().filter_map(problem).take(MAX_PROBLEMS).collect();
     let length: usize = annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
     if length > MAX_ANNOTATIONS {
         let problem = format!("total size of annotations is {length}, which exceeds the max size of {MAX_ANNOTATIONS}");

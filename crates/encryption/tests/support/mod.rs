@@ -4,6 +4,8 @@
 
 pub(crate) mod kms;
 
+use std::path::{Path, PathBuf};
+
 use pintle_encryption::{ConfigurationOptions, EncryptionConfiguration, ResourceTransformers};
 use pintle_registry::GroupResource;
 use serde_json::Value;
@@ -33,4 +35,12 @@ pub(crate) fn transformers(text: &str) -> ResourceTransformers {
 /// The value of a length in the recordings.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|i| ((i * 31 + length + (i >> 8)) & 0xff) as u8).collect()
+}
+
+/// The path of the program that is built from `tools/encryption`.
+pub(crate) fn tool_path() -> PathBuf {
+    let program = format!("../../target/tools/encryption{}", std::env::consts::EXE_SUFFIX);
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join(program);
+    assert!(program.exists(), "{} is missing; run `cargo xtask prepare`", program.display());
+    program
 }
