@@ -102,5 +102,8 @@ targets!(
     mutation,
     stored_object,
     stored_spelling,
+    encryption_config,
+    encrypted_value,
+    encrypted_object,
     quota_writes
 );

@@ -9,6 +9,7 @@ mod cbor;
 mod cel;
 mod certificate;
 mod credentials;
+mod encryption;
 mod json;
 mod mutating_policy;
 mod patch;
@@ -132,6 +133,9 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "mutation", target: mutating_policy::mutation, seeds: mutating_policy::mutation_seeds },
     FuzzTarget { name: "stored_object", target: stored::object, seeds: stored::object_seeds },
     FuzzTarget { name: "stored_spelling", target: stored::spelling, seeds: stored::spelling_seeds },
+    FuzzTarget { name: "encryption_config", target: encryption::configuration, seeds: encryption::configuration_seeds },
+    FuzzTarget { name: "encrypted_value", target: encryption::value, seeds: encryption::value_seeds },
+    FuzzTarget { name: "encrypted_object", target: encryption::object, seeds: encryption::object_seeds },
     FuzzTarget { name: "quota_writes", target: quota::writes, seeds: quota::writes_seeds },
 ];
 
