@@ -175,7 +175,7 @@ func texts() []string {
 		configuration(entry("'*.'", cbc), entry("secrets", identity)), configuration(entry("'*.*'", cbc), entry("secrets", identity)), configuration(entry("'*.*'", cbc), entry("'*.'", identity)),
 		configuration(entry("'*.*'", cbc), entry("'*.*'", identity)), configuration(entry("'*.apps'", cbc), entry("deployments.apps", identity)), configuration(entry("'*.apps'", cbc), entry("'*.apps'", gcm)),
 		configuration(entry("deployments.apps", cbc), entry("'*.apps'", gcm), entry("'*.*'", identity)), configuration(entry("'*.apps'", cbc), entry("'*.'", gcm), entry("'*.*'", box)),
-		configuration(entry("'*.apps'", cbc), entry("jobs.batch, deployments.apps", gcm)), configuration(entry("events", identity), entry("'*.'", gcm), entry("'*.apps', secrets", box)),
+		configuration(entry("'*.apps'", cbc), entry("jobs.batch, deployments.apps", gcm)), configuration(entry("'*.apps'", cbc), entry("'*.*'", gcm), entry("deployments.apps", box)), configuration(entry("events", identity), entry("'*.'", gcm), entry("'*.apps', secrets", box)),
 		configuration(entry("events", identity), entry("secrets, configmaps, pandas.bears.example", cbc), entry("'*.apps'", gcm), entry("'*.*'", box)),
 		configuration(entry("secrets", "{}"), entry("Secrets, '*'", "{aescbc: {keys: [{name: a, secret: b}]}}"), entry("", "")),
 		configuration(entry("secrets", "{}"), entry("secrets", "{}")),
