@@ -1,7 +1,7 @@
 //! Builds the Go programs in `tools`. They are kubectl and Helm from their published modules, and test clients on
 //! client-go and controller-runtime. They are also services that answer access reviews, aggregated API servers, the
-//! transformers of encryption at rest, and the timing of Go's serializers. Each `go.mod` pins the versions, so that the programs do not depend on the machine's installed
-//! versions.
+//! transformers of encryption at rest, and the timing of Go's serializers. Each `go.mod` pins the versions, so that the
+//! programs do not depend on the machine's installed versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
