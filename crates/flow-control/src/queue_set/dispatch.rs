@@ -19,7 +19,7 @@ const MAX_CHARGED_TIME: Duration = Duration::from_secs(5);
 const SEATS_FOR_A_FREE_SEAT: usize = 8;
 
 /// The next request, its queue and its place there, and the readings of the progress meter.
-struct Next {
+struct NextRequest {
     index: usize,
     at: usize,
     id: RequestId,
@@ -130,7 +130,7 @@ impl QueueSet {
 
     /// Begins the execution of the next request. Returns false if its seats are not free.
     fn dispatch_next(&mut self) -> bool {
-        let Some(Next { index, at, id, readings }) = self.next_request() else { return false };
+        let Some(NextRequest { index, at, id, readings }) = self.next_request() else { return false };
         let Some(request) = self.requests.get(id) else { return false };
         if self.seats_for(request).is_none() {
             request.schema.no_accommodation.inc();
@@ -145,7 +145,7 @@ impl QueueSet {
 
     /// The oldest request of a queue that would end first in the virtual world. Of equal queues, the first after the queue
     /// of the last dispatch is chosen. Requests whose flows have to leave seats free are passed over.
-    fn next_request(&self) -> Option<Next> {
+    fn next_request(&self) -> Option<NextRequest> {
         let first = self.waiting_queues.partition_point(|index| *index < self.next_robin);
         let (before, after) = self.waiting_queues.split_at(first);
         let mut found: Option<(usize, usize, RequestId, SeatSeconds, SeatSeconds)> = None;
@@ -170,7 +170,7 @@ impl QueueSet {
             }
         }
         let (index, at, id, start, _) = found?;
-        Some(Next { index, at, id, readings: LastDispatch { r: self.current_r, start, bounds, discounted } })
+        Some(NextRequest { index, at, id, readings: LastDispatch { r: self.current_r, start, bounds, discounted } })
     }
 
     /// Begins the execution of a request that was taken out of its queue.
