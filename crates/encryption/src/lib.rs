@@ -33,6 +33,7 @@
 //! assert!(secrets.decrypt(b"value", key).expect("the provider identity").stale);
 //! ```
 
+mod at_rest;
 mod configuration;
 mod error;
 mod kms;
@@ -40,6 +41,7 @@ mod resources;
 mod secret;
 mod transformer;
 
+pub use at_rest::EncryptionAtRest;
 pub use configuration::{
     ConfigurationFile, ConfigurationOptions, EncryptionConfiguration, EncryptionEntry, Key, KmsConfiguration,
     KmsVersion, ProviderConfiguration, content_hash,
