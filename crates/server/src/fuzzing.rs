@@ -106,7 +106,7 @@ impl ObjectInterfaces for RegistryObjects {
 /// # Panics
 /// Panics if the JSON cannot be served.
 pub fn read_stored(form: &StoredForm, key: &str, stored: &[u8]) -> Result<Bytes, String> {
-    let read = form.transform_from_storage(key, Bytes::copy_from_slice(stored)).map_err(|error| error.0)?.value;
+    let read = form.transform_from_storage(key, Bytes::copy_from_slice(stored)).map_err(|error| error.detail)?.value;
     assert!(scan_object(&read).is_some(), "{}", read.escape_ascii());
     Ok(read)
 }

@@ -272,7 +272,7 @@ fn what_other_versions_have_written_is_read() {
             .map(|extension| std::fs::read(format!("{}/{name}.{extension}", folder.display())).expect("a fixture"));
         let objects = bytes.clone().map(|bytes| {
             let read = form.transform_from_storage(&key, bytes.into());
-            read.unwrap_or_else(|error| panic!("{name}: {}", error.0)).value
+            read.unwrap_or_else(|error| panic!("{name}: {}", error.detail)).value
         });
         assert_eq!(tree(&objects[0]), tree(&objects[1]), "{name}");
         // The object is written as the stored version, and a second read returns the same object.

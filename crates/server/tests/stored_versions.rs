@@ -28,7 +28,7 @@ fn check(api_version: &str, kind: &str, mut object: Value, expect: &[(&str, Valu
     let form = StoredForm::new("/registry", true, &Gates::default()).expect("a form");
     for stored in [protobuf_of(&schema, &stored), stored.into_bytes()] {
         let read = form.transform_from_storage(&format!("/registry/{prefix}/n/a"), stored.into());
-        let read = read.unwrap_or_else(|error| panic!("{api_version} {kind}: {}", error.0)).value;
+        let read = read.unwrap_or_else(|error| panic!("{api_version} {kind}: {}", error.detail)).value;
         let read: Value = serde_json::from_slice(&read).expect("JSON");
         for (path, expect) in expect {
             let pointer = format!("/{}", path.replace('.', "/").replace('|', "."));

@@ -157,7 +157,7 @@ pub struct Record {
     /// The key.
     pub key: Key,
     /// The value as the writer gave it: the result of [`crate::ValueTransformer::transform_from_storage`]. If the
-    /// transformer has failed while many records were read, [`crate::unreadable_reason`] returns the reason.
+    /// transformer has failed while many records were read, [`crate::unreadable_reason`] returns the error.
     pub value: Bytes,
     /// The revision of the change that wrote this value.
     pub mod_revision: Revision,
@@ -408,6 +408,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The oldest revision at which the store can be read and from which a feed is complete.
     fn oldest_revision(&self) -> StoreFuture<'_, Revision>;
+
+    /// True if the stored form of the key's value has become stale since it was written or read, see [`Record::stale`].
+    ///
+    /// Returns the same errors as [`Store::get`].
+    fn is_stale(&self, _key: Key) -> StoreFuture<'_, bool> {
+        Box::pin(async { Ok(false) })
+    }
 
     /// The keys that expire, with their expiry times.
     fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>>;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{Key, Record, Revision};
+use crate::{Key, Record, Revision, TransformErrorKind};
 
 /// The reason why a store operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -53,6 +53,8 @@ pub enum Error {
         key: Key,
         /// The transformer's error.
         detail: String,
+        /// What the transformer failed to do.
+        kind: TransformErrorKind,
     },
 
     /// Another process has locked the data directory.

@@ -47,5 +47,6 @@ pub use metrics::StoreMetrics;
 pub use retention::HistoryRetention;
 pub use snapshot::StoreSnapshot;
 pub use transformer::{
-    IdentityTransformer, StoredValue, TransformError, TransformedValue, ValueTransformer, unreadable_reason,
+    ExternalKey, IdentityTransformer, StoredValue, TransformError, TransformErrorKind, TransformedValue,
+    ValueTransformer, unreadable_reason,
 };

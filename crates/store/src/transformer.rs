@@ -2,12 +2,15 @@
 //! kube-apiserver's value transformers (upstream: `k8s.io/apiserver/pkg/storage/value`), which also report a stale
 //! stored form.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 
-use crate::Key;
+use crate::{Error, Key, Record, Revision, Store, StoredChange};
 
 /// The stored form of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,30 +38,183 @@ pub struct TransformedValue {
     pub stale: bool,
 }
 
-/// The first byte of the placeholder for a value that cannot be read. No JSON begins with it.
+/// The first byte of the placeholder for a value that cannot be read. No JSON begins with it. The second byte is the
+/// kind of the error.
 const UNREADABLE: u8 = 0;
+
+/// How many keys a value may need from outside the process, one after the other.
+const MAX_KEYS_PER_VALUE: usize = 4;
 
 /// The placeholder for a value that cannot be transformed. With it, the other values can be read.
 pub(crate) fn unreadable_value(error: &TransformError) -> Bytes {
-    [&[UNREADABLE], error.0.as_bytes()].concat().into()
+    [&[UNREADABLE, u8::from(error.kind == TransformErrorKind::Encryption)], error.detail.as_bytes()].concat().into()
 }
 
 /// The reason why a value could not be transformed, if `value` is the placeholder for one.
 #[must_use]
-pub fn unreadable_reason(value: &[u8]) -> Option<Cow<'_, str>> {
-    value.strip_prefix(&[UNREADABLE]).map(String::from_utf8_lossy)
+pub fn unreadable_reason(value: &[u8]) -> Option<TransformError> {
+    let [UNREADABLE, is_encryption, detail @ ..] = value else { return None };
+    let detail = String::from_utf8_lossy(detail);
+    Some(if *is_encryption == 0 { TransformError::encoding(detail) } else { TransformError::encryption(detail) })
+}
+
+/// What a transformer failed to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransformErrorKind {
+    /// Encoding or decoding.
+    Encoding,
+    /// Encryption or decryption. A value that cannot be decrypted now may be readable later, with other keys.
+    Encryption,
 }
 
 /// The reason why a value cannot be transformed. The text goes to the log and contains no secret.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TransformError(pub String);
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{detail}")]
+pub struct TransformError {
+    /// The reason.
+    pub detail: String,
+    /// What failed.
+    pub kind: TransformErrorKind,
+    missing: Option<Arc<dyn ExternalKey>>,
+}
+
+impl TransformError {
+    /// A value cannot be encoded or decoded.
+    #[must_use]
+    pub fn encoding(detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), kind: TransformErrorKind::Encoding, missing: None }
+    }
+
+    /// A value cannot be encrypted or decrypted.
+    #[must_use]
+    pub fn encryption(detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), kind: TransformErrorKind::Encryption, missing: None }
+    }
+
+    /// The error of a read or a write of a key.
+    pub(crate) fn of(self, key: &Key) -> Error {
+        Error::Transform { key: key.clone(), detail: self.detail, kind: self.kind }
+    }
+
+    /// A value cannot be decrypted before its key was fetched.
+    #[must_use]
+    pub fn missing_key(detail: impl Into<String>, key: Arc<dyn ExternalKey>) -> Self {
+        Self { missing: Some(key), ..Self::encryption(detail) }
+    }
+}
+
+/// A key of stored values that another process has, such as a plugin of a key management service.
+pub trait ExternalKey: fmt::Debug + Send + Sync {
+    /// Identifies the key among all keys.
+    fn id(&self) -> [u8; 32];
+
+    /// Gets the key, so that the transformer has it from then on. Does not take longer than a few seconds.
+    ///
+    /// # Errors
+    /// The reason why the key is not available.
+    fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
+}
+
+/// Returns the values of many stored forms, in order. Fetches the keys that are missing.
+pub(crate) async fn read_stored(
+    transformer: &dyn ValueTransformer,
+    stored: &[(Key, Bytes)],
+) -> Vec<Result<TransformedValue, TransformError>> {
+    let mut values = transformer.transform_all_from_storage(stored);
+    for _ in 0..MAX_KEYS_PER_VALUE {
+        let missing = values.iter().enumerate().filter_map(|(index, value)| {
+            let key = value.as_ref().err()?.missing.clone()?;
+            Some((key.id(), (index, key)))
+        });
+        let mut by_key: HashMap<[u8; 32], Vec<(usize, Arc<dyn ExternalKey>)>> = HashMap::new();
+        missing.for_each(|(id, value)| by_key.entry(id).or_default().push(value));
+        if by_key.is_empty() {
+            break;
+        }
+        let fetches = by_key.into_values().map(|group| async move {
+            let fetched = group[0].1.fetch().await;
+            (group.into_iter().map(|(index, _)| index).collect::<Vec<_>>(), fetched)
+        });
+        let (mut again, mut retried) = (Vec::new(), Vec::new());
+        for (indexes, fetched) in join_all(fetches).await {
+            match fetched {
+                Ok(()) => {
+                    retried.extend(indexes.iter().map(|index| stored[*index].clone()));
+                    again.extend(indexes);
+                }
+                Err(why) => indexes.into_iter().for_each(|index| values[index] = Err(TransformError::encryption(&why))),
+            }
+        }
+        for (index, value) in again.into_iter().zip(transformer.transform_all_from_storage(&retried)) {
+            values[index] = value;
+        }
+    }
+    values
+}
+
+/// The stored form of a value, to be replaced by the value.
+pub(crate) struct StoredForm<'v> {
+    key: &'v Key,
+    revision: Revision,
+    value: &'v mut Bytes,
+    stale: &'v mut bool,
+}
+
+impl<'v> From<&'v mut Record> for StoredForm<'v> {
+    fn from(record: &'v mut Record) -> Self {
+        let Record { key, value, mod_revision, stale, .. } = record;
+        Self { key, revision: *mod_revision, value, stale }
+    }
+}
+
+impl<'v> StoredForm<'v> {
+    /// The stored form in a change that is no deletion.
+    pub(crate) fn of_change(change: &'v mut StoredChange) -> Option<Self> {
+        let StoredChange { revision, key, value, stale } = change;
+        Some(Self { key, revision: *revision, value: value.as_mut()?, stale })
+    }
+}
+
+/// Replaces stored forms by their values. A placeholder with the reason replaces a value that cannot be transformed, so
+/// that the other values can be read.
+pub(crate) async fn read_in_place<'v>(
+    transformer: &dyn ValueTransformer,
+    forms: impl IntoIterator<Item = StoredForm<'v>>,
+) {
+    let forms: Vec<StoredForm<'_>> = forms.into_iter().collect();
+    let stored: Vec<(Key, Bytes)> = forms.iter().map(|form| (form.key.clone(), form.value.clone())).collect();
+    for (form, value) in forms.into_iter().zip(read_stored(transformer, &stored).await) {
+        let value = value.unwrap_or_else(|error| {
+            let (key, revision) = (form.key, form.revision.get());
+            tracing::error!(%key, revision, %error, "Failed to transform a stored value");
+            TransformedValue { value: unreadable_value(&error), stale: false }
+        });
+        (*form.value, *form.stale) = (value.value, value.stale);
+    }
+}
+
+/// Converts the stored form in a record to the value. If this fails, the whole read fails.
+pub(crate) async fn read_record(transformer: &dyn ValueTransformer, record: Record) -> Result<Record, Error> {
+    let stored = [(record.key.clone(), record.value)];
+    let value = read_stored(transformer, &stored).await.pop();
+    let value = value.unwrap_or_else(|| Err(TransformError::encoding("the value is missing")));
+    let TransformedValue { value, stale } = value.map_err(|error| error.of(&record.key))?;
+    Ok(Record { value, stale, key: record.key, ..record })
+}
+
+/// True if the stored form of the key's value has become stale.
+pub(crate) async fn is_stale(store: &dyn Store, transformer: &dyn ValueTransformer, key: Key) -> Result<bool, Error> {
+    if !transformer.can_become_stale(&key) {
+        return Ok(false);
+    }
+    Ok(store.get(key, None).await?.is_some_and(|record| record.stale))
+}
 
 /// Converts values to and from their stored form (upstream: `value.Transformer`). The key is passed as authenticated
 /// data.
 ///
-/// The committing thread calls `transform_from_storage` after a conflict, so this method must not wait for anything
-/// outside the process.
+/// No method waits for anything outside the process. A key that is missing is named in the error
+/// ([`TransformError::missing_key`]), and the store fetches it.
 pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
     /// Returns the stored form of a value.
     fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError>;
@@ -77,6 +233,12 @@ pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the value of a stored form, and whether the stored form is stale.
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError>;
+
+    /// True if a stored form that is not stale may become stale while the process runs, for example because a new key is
+    /// used for writing.
+    fn can_become_stale(&self, _key: &str) -> bool {
+        false
+    }
 
     /// True if a value that was read equals the written value. A transformer may read an object with another order of
     /// members.

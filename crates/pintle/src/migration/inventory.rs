@@ -66,7 +66,7 @@ impl ValueForm {
     /// The value that a server reads from the copy. Protobuf has no empty lists, so they become null.
     fn expected(&self, path: &str, value: &Bytes) -> Result<Bytes, String> {
         let key = self.target_key(path);
-        let read = self.read.transform_from_storage(&key, value.clone()).map_err(|error| error.0)?.value;
+        let read = self.read.transform_from_storage(&key, value.clone()).map_err(|error| error.detail)?.value;
         let (copy, _) = self.after_storage(&key, &read)?;
         match copy == read || without_empty_lists(&copy) == without_empty_lists(&read) {
             true => Ok(copy),
@@ -86,9 +86,9 @@ impl ValueForm {
 
     /// A value after a conversion to its stored form and back, and the size of the stored form.
     fn after_storage(&self, key: &str, value: &Bytes) -> Result<(Bytes, usize), String> {
-        let stored = self.stored.transform_to_storage(key, value.clone()).map_err(|error| error.0)?.bytes;
+        let stored = self.stored.transform_to_storage(key, value.clone()).map_err(|error| error.detail)?.bytes;
         let size = stored.len();
-        let read = self.stored.transform_from_storage(key, stored).map_err(|error| error.0)?;
+        let read = self.stored.transform_from_storage(key, stored).map_err(|error| error.detail)?;
         Ok((read.value, size))
     }
 }
@@ -159,7 +159,7 @@ impl Inventory {
 
 /// The value of a record, or why it cannot be read.
 fn readable(record: &Record) -> Result<Bytes, String> {
-    unreadable_reason(&record.value).map_or_else(|| Ok(record.value.clone()), |why| Err(why.into_owned()))
+    unreadable_reason(&record.value).map_or_else(|| Ok(record.value.clone()), |error| Err(error.detail))
 }
 
 /// Reads the keys of an interval page by page, without the mark of a migration.

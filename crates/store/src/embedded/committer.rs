@@ -17,7 +17,7 @@ use super::index::{IndexEntry, KeyIndex};
 use super::log::{LogReader, LogRow, LogWriter, missing_row};
 use super::opening;
 use super::{EngineState, ReaderHandle};
-use crate::{Compare, Condition, Error, Key, Record, Revision, StoredChange, Timestamp};
+use crate::{Compare, Condition, Error, Key, Revision, StoredChange, Timestamp};
 
 /// The maximum number of changes in one transaction, so that the first change does not wait long.
 const MAX_CHANGES: usize = 512;
@@ -540,10 +540,7 @@ impl<'c> Committer<'c> {
             Err(error @ FileError::Corrupted(_)) => return Ok(error.into_error(&self.shared.path)),
             current => current?,
         };
-        Ok(match current.map(|row| self.shared.record(row)).transpose() {
-            Ok(current) => Error::Conflict { current: current.map(Box::new) },
-            Err(error) => error,
-        })
+        Ok(Error::Conflict { current: current.map(|row| Box::new(row.into_record())) })
     }
 
     /// Publishes a durable transaction: updates the index, the feeds and the callers.
@@ -581,22 +578,5 @@ pub(super) fn reject(requests: VecDeque<CommitRequest>, error: &Error) {
     for request in requests {
         // The caller may have dropped its future.
         let _ = request.reply.send(Err(error.clone()));
-    }
-}
-
-impl EngineState {
-    /// Converts a row that has a value to a record.
-    pub(super) fn record(&self, row: LogRow) -> Result<Record, Error> {
-        let LogRow { key, revision, create_revision, value, .. } = row;
-        match self.transformer.transform_from_storage(&key, value.unwrap_or_default()) {
-            Ok(transformed) => Ok(Record {
-                key,
-                value: transformed.value,
-                mod_revision: revision,
-                create_revision,
-                stale: transformed.stale,
-            }),
-            Err(error) => Err(Error::Transform { key, detail: error.to_string() }),
-        }
     }
 }

@@ -85,3 +85,67 @@ impl Drop for ThreadEndGuard<'_> {
         self.health.set_thread_error(Error::ThreadEnded { thread: self.thread });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::Sleep;
+    use crate::{Change, Clock, EmbeddedOptions, EmbeddedStore, Key, Revision, Store, SystemClock, Timestamp};
+
+    /// A clock that panics on the committing thread once it is armed.
+    #[derive(Debug, Default)]
+    struct PanickingClock(AtomicBool);
+
+    impl Clock for PanickingClock {
+        fn now(&self) -> Timestamp {
+            let is_committer = std::thread::current().name() == Some(COMMITTER);
+            assert!(!(self.0.load(Ordering::Relaxed) && is_committer), "the clock panics, as the test wants");
+            SystemClock.now()
+        }
+
+        fn sleep(&self, duration: Duration) -> Sleep {
+            SystemClock.sleep(duration)
+        }
+    }
+
+    /// Waits until the store reports that a thread has ended, and returns the name of the thread.
+    async fn ended_thread(store: &EmbeddedStore) -> &'static str {
+        loop {
+            match store.health() {
+                Err(Error::ThreadEnded { thread }) => return thread,
+                Err(error) => panic!("{error}"),
+                Ok(()) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_ended_committing_thread_is_reported() {
+        let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(PanickingClock::default()));
+        let options = EmbeddedOptions { clock: clock.clone(), ..EmbeddedOptions::default() };
+        let store = EmbeddedStore::open(folder.path(), options).unwrap();
+        store.commit(Change::create("/a", "1")).await.unwrap();
+        store.health().unwrap();
+        clock.0.store(true, Ordering::Relaxed);
+        assert!(store.commit(Change::create("/b", "2")).await.is_err());
+        assert_eq!(ended_thread(&store).await, COMMITTER);
+        store.close().await.unwrap();
+        assert!(matches!(store.health(), Err(Error::Closed)));
+    }
+
+    #[tokio::test]
+    async fn an_ended_reading_thread_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+        store.commit(Change::create("/a", "1")).await.unwrap();
+        store.reader.send(Box::new(|_| panic!("the reading thread panics, as the test wants"))).unwrap();
+        assert_eq!(ended_thread(&store).await, READER);
+        assert!(store.get(Key::from("/a"), None).await.is_err());
+        // Commits still work.
+        assert_eq!(store.commit(Change::create("/b", "1")).await.unwrap(), Revision(3));
+    }
+}

@@ -6,7 +6,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, Statement, params};
 
 use super::file::FileError;
-use crate::{Key, Revision, Timestamp};
+use crate::{Key, Record, Revision, Timestamp};
 
 /// One change as a row of the log.
 #[derive(Clone, Debug)]
@@ -24,6 +24,13 @@ pub(super) struct LogRow {
 }
 
 impl LogRow {
+    /// The record of a row that has a value, in its stored form.
+    pub(super) fn into_record(self) -> Record {
+        let LogRow { key, revision, create_revision, value, .. } = self;
+        let value = value.unwrap_or_default();
+        Record { key, value, mod_revision: revision, create_revision, stale: false }
+    }
+
     pub(super) fn header(&self) -> RowHeader {
         let LogRow { revision, ref key, create_revision, previous, time, expires, ref value } = *self;
         let size = value.as_ref().map(Bytes::len);

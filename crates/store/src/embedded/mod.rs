@@ -38,6 +38,7 @@ use self::opening::{OpenedFile, Opener};
 use self::reader::{ReadRequest, StoreReader};
 use self::recovery::{Reopener, Writer};
 use crate::feed::{FeedPublisher, HistoryReader};
+use crate::transformer::{StoredForm, is_stale, read_in_place, read_record};
 use crate::{
     Change, ChangeFeed, Clock, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op, RangeResponse,
     Record, RecordPage, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp,
@@ -186,7 +187,7 @@ impl EmbeddedStore {
     ) -> Result<EmbeddedStore, Error> {
         let data_dir = DataDir::lock(data_dir)?;
         let stored = options.transformer.transform_to_storage(&key, value);
-        let stored = stored.map_err(|error| Error::Transform { key: key.clone(), detail: error.to_string() })?;
+        let stored = stored.map_err(|error| error.of(&key))?;
         let revision = previous.max(Revision::EMPTY).next();
         let first = LogRow {
             revision,
@@ -286,9 +287,7 @@ impl EmbeddedStore {
             Op::Delete => PreparedOp::Delete,
             Op::Put { value, ttl } => {
                 let transformed = self.shared.transformer.transform_to_storage(&key, value.clone());
-                let stored =
-                    transformed.map_err(|error| Error::Transform { key: key.clone(), detail: error.to_string() })?;
-                let stored = stored.bytes;
+                let stored = transformed.map_err(|error| error.of(&key))?.bytes;
                 let size = key.len() + stored.len();
                 if size > MAX_ENTRY_BYTES {
                     return Err(Error::TooLarge { key, size, limit: MAX_ENTRY_BYTES });
@@ -407,7 +406,12 @@ impl Store for EmbeddedStore {
     }
 
     fn get(&self, key: Key, at: Option<Revision>) -> StoreFuture<'_, Option<Record>> {
-        Box::pin(self.reader.read(move |reader| reader.get(&key, at)))
+        Box::pin(async move {
+            match self.reader.read(move |reader| reader.get(&key, at)).await? {
+                Some(record) => read_record(&*self.shared.transformer, record).await.map(Some),
+                None => Ok(None),
+            }
+        })
     }
 
     fn range(
@@ -416,18 +420,30 @@ impl Store for EmbeddedStore {
         at: Option<Revision>,
         limit: Option<usize>,
     ) -> StoreFuture<'_, RangeResponse> {
-        Box::pin(self.reader.read(move |reader| reader.range(&interval, at, limit)))
+        Box::pin(async move {
+            let mut found = self.reader.read(move |reader| reader.range(&interval, at, limit)).await?;
+            read_in_place(&*self.shared.transformer, found.records.iter_mut().map(StoredForm::from)).await;
+            Ok(found)
+        })
     }
 
     fn page(&self, interval: KeyInterval, at: Option<Revision>, limit: usize) -> StoreFuture<'_, RecordPage> {
-        Box::pin(self.reader.read(move |reader| reader.page(&interval, at, limit)))
+        Box::pin(async move {
+            let mut found = self.reader.read(move |reader| reader.page(&interval, at, limit)).await?;
+            read_in_place(&*self.shared.transformer, found.records.iter_mut().map(StoredForm::from)).await;
+            Ok(found)
+        })
     }
 
     fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
         Box::pin(async move {
             let (request, response) = self.prepare_request(change)?;
             self.shared.queue.submit(request)?;
-            response.await.unwrap_or(Err(Error::Closed))
+            let mut result = response.await.unwrap_or(Err(Error::Closed));
+            if let Err(Error::Conflict { current: Some(current) }) = &mut result {
+                read_in_place(&*self.shared.transformer, [StoredForm::from(&mut **current)]).await;
+            }
+            result
         })
     }
 
@@ -435,7 +451,8 @@ impl Store for EmbeddedStore {
         Box::pin(async move {
             let index = self.lock_open_index()?;
             let from = index.resolve_revision(Some(from))?;
-            let history = Arc::new(FileHistory(Arc::downgrade(&self.reader)));
+            let transformer = self.shared.transformer.clone();
+            let history = Arc::new(FileHistory { reader: Arc::downgrade(&self.reader), transformer });
             Ok(Box::new(self.shared.publisher.subscribe(from, history)) as Box<dyn ChangeFeed>)
         })
     }
@@ -452,6 +469,10 @@ impl Store for EmbeddedStore {
 
     fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
         Box::pin(async { Ok(self.lock_open_index()?.compact_revision) })
+    }
+
+    fn is_stale(&self, key: Key) -> StoreFuture<'_, bool> {
+        Box::pin(is_stale(self, &*self.shared.transformer, key))
     }
 
     fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {
@@ -498,13 +519,19 @@ impl Store for EmbeddedStore {
 
 /// Reads the history from the file for a feed. A feed does not keep the store open.
 #[derive(Debug)]
-struct FileHistory(Weak<ReaderHandle>);
+struct FileHistory {
+    reader: Weak<ReaderHandle>,
+    transformer: Arc<dyn ValueTransformer>,
+}
 
 impl HistoryReader for FileHistory {
     fn read_page(&self, after: Revision, until: Revision, limit: usize) -> StoreFuture<'_, Vec<StoredChange>> {
         Box::pin(async move {
-            let reader = self.0.upgrade().ok_or(Error::Closed)?;
-            reader.read(move |reader| reader.read_page(after, until, limit)).await
+            let reader = self.reader.upgrade().ok_or(Error::Closed)?;
+            let mut changes = reader.read(move |reader| reader.read_page(after, until, limit)).await?;
+            drop(reader);
+            read_in_place(&*self.transformer, changes.iter_mut().filter_map(StoredForm::of_change)).await;
+            Ok(changes)
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The reading thread. The server reads from its cache and uses the store only at start and when a feed needs history.
-//! So one thread with one connection and little memory is enough. It never blocks the committing thread.
+//! So one thread with one connection and little memory is enough. It never blocks the committing thread. It returns
+//! values in their stored form.
 
 use std::sync::mpsc;
 
@@ -179,7 +180,7 @@ impl<'c> StoreReader<'c> {
             let keys: Vec<&Key> = run.iter().map(|(_, index)| &found[*index].1).collect();
             let rows = self.log.read_run(run[0].0, &keys).map_err(|error| self.to_error(error))?;
             for ((_, index), row) in run.iter().zip(rows) {
-                records[*index] = Some(self.shared.record(row)?);
+                records[*index] = Some(row.into_record());
             }
         }
         Ok(records.into_iter().flatten().collect())
@@ -202,7 +203,8 @@ impl<'c> StoreReader<'c> {
             if row.revision != expected {
                 return Err(self.to_error(missing_row(expected)));
             }
-            changes.push(self.stored_change(row)?);
+            let (revision, key) = (row.revision, row.key);
+            changes.push(StoredChange { revision, key, value: row.value, stale: false });
         }
         if changes.is_empty() && guard.revision < until {
             return Err(self.to_error(missing_row(expected.next())));
@@ -210,17 +212,9 @@ impl<'c> StoreReader<'c> {
         Ok(changes)
     }
 
-    fn stored_change(&self, row: LogRow) -> Result<StoredChange, Error> {
-        let (revision, key) = (row.revision, row.key.clone());
-        let record = row.value.is_some().then(|| self.shared.record(row)).transpose()?;
-        let stale = record.as_ref().is_some_and(|record| record.stale);
-        Ok(StoredChange { revision, key, value: record.map(|record| record.value), stale })
-    }
-
     /// Reads the record of a revision whose row has a value.
     fn record(&mut self, revision: Revision) -> Result<Record, Error> {
-        let row = self.log.row(revision).map_err(|error| self.to_error(error))?;
-        self.shared.record(row)
+        self.log.row(revision).map(LogRow::into_record).map_err(|error| self.to_error(error))
     }
 
     fn exists_at(&mut self, entry: IndexEntry, at: Revision) -> Result<bool, Error> {

@@ -115,6 +115,8 @@ pub(super) struct EtcdFeed {
     context: Arc<FeedContext>,
     position: Revision,
     watch: Option<OpenWatch>,
+    /// The events of complete revisions that are not delivered yet.
+    received: Vec<api::Event>,
     /// The number of watches that have failed in a row.
     failures: usize,
     wanted: watch::Receiver<u64>,
@@ -155,11 +157,15 @@ impl OpenWatch {
     }
 }
 
+fn revision_of(event: &api::Event) -> Revision {
+    revision(event.kv.as_ref().map_or(0, |found| found.mod_revision))
+}
+
 impl EtcdFeed {
     pub(super) fn new(context: Arc<FeedContext>, position: Revision) -> Self {
         let (wanted, closed) = (context.wanted.subscribe(), context.closed.subscribe());
         context.arrival.lock().reach(position);
-        Self { context, position, watch: None, failures: 0, wanted, closed }
+        Self { context, position, watch: None, received: Vec::new(), failures: 0, wanted, closed }
     }
 
     /// Records that everything up to a revision has been delivered.
@@ -222,6 +228,9 @@ impl EtcdFeed {
     /// Reads from the open watch, or opens one and reads from it.
     async fn read_watch(&mut self) -> Result<ChangeBatch, Error> {
         loop {
+            if let Some(batch) = self.take_received().await {
+                return Ok(batch);
+            }
             let is_behind = *self.wanted.borrow_and_update() > self.position.get();
             let is_closed = *self.closed.borrow_and_update();
             if is_closed && !is_behind {
@@ -249,19 +258,19 @@ impl EtcdFeed {
                 _ = self.closed.changed() => continue,
             };
             watch.asked_since = None;
-            let received = match response {
+            let progress = match response {
                 Ok(Some(response)) => self.receive(response)?,
                 Ok(None) => return Err(Error::Unavailable { detail: "etcd has ended the watch".to_owned() }),
                 Err(error) => return Err(CallError::from(error).into()),
             };
-            if let Some(batch) = received {
-                return Ok(batch);
+            if let Some(reached) = progress {
+                return Ok(ChangeBatch { changes: Vec::new(), complete_to: reached });
             }
         }
     }
 
-    /// Takes a response. Returns the changes of the revisions that are complete.
-    fn receive(&mut self, response: api::WatchResponse) -> Result<Option<ChangeBatch>, Error> {
+    /// Takes a response. Returns the revision of a progress notification.
+    fn receive(&mut self, response: api::WatchResponse) -> Result<Option<Revision>, Error> {
         let Some(watch) = &mut self.watch else { return Ok(None) };
         if response.canceled {
             return Err(match response.compact_revision {
@@ -290,15 +299,21 @@ impl EtcdFeed {
                 return if is_behind { Err(Error::Unavailable { detail }) } else { Ok(None) };
             }
             self.reach(reached);
-            return Ok(Some(ChangeBatch { changes: Vec::new(), complete_to: reached }));
+            return Ok(Some(reached));
         }
-        let mut events = std::mem::take(&mut watch.fragments);
-        let revision_of = |event: &api::Event| revision(event.kv.as_ref().map_or(0, |found| found.mod_revision));
-        events.retain(|event| revision_of(event) > self.position);
-        let Some(reached) = events.last().map(revision_of) else { return Ok(None) };
-        let changes = self.context.codec.changes(events);
+        let position = self.position;
+        self.received.append(&mut watch.fragments);
+        self.received.retain(|event| revision_of(event) > position);
+        Ok(None)
+    }
+
+    /// The changes of the received events. Dropping the future loses none of them.
+    async fn take_received(&mut self) -> Option<ChangeBatch> {
+        let reached = self.received.last().map(revision_of)?;
+        let changes = self.context.codec.changes(self.received.clone()).await;
+        self.received.clear();
         self.reach(reached);
-        Ok(Some(ChangeBatch { changes, complete_to: self.position }))
+        Some(ChangeBatch { changes, complete_to: self.position })
     }
 }
 

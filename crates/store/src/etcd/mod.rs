@@ -33,11 +33,10 @@ use self::health::{Health, ProbeLimits, probe};
 use self::leases::Leases;
 use self::revisions::RevisionReader;
 use self::written::WrittenValues;
-use crate::transformer::unreadable_value;
+use crate::transformer::{StoredForm, is_stale, read_in_place, read_record};
 use crate::{
     Change, ChangeFeed, Compare, Condition, Error, IdentityTransformer, Key, KeyInterval, Op, RangeResponse, Record,
-    Revision, Store, StoreFuture, StoreMetrics, StoredChange, StoredValue, Timestamp, TransformedValue,
-    ValueTransformer,
+    Revision, Store, StoreFuture, StoreMetrics, StoredChange, StoredValue, Timestamp, ValueTransformer,
 };
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
@@ -184,57 +183,39 @@ impl Codec {
             Some(encoded) => self.transformer.transform_encoded_to_storage(key, value.clone(), encoded),
             None => self.transformer.transform_to_storage(key, value.clone()),
         };
-        stored.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })
+        stored.map_err(|error| error.of(key))
     }
 
     /// A record. If its value cannot be transformed, this is an error.
-    fn readable_record(&self, key: Key, found: api::KeyValue) -> Result<Record, Error> {
-        let value = self.transformer.transform_from_storage(&key, found.value.clone());
-        let value = value.map_err(|error| Error::Transform { key: key.clone(), detail: error.0 })?;
-        Ok(record(key, &found, value))
+    async fn readable_record(&self, key: Key, found: api::KeyValue) -> Result<Record, Error> {
+        read_record(&*self.transformer, record(key, found)).await
     }
 
-    /// Records. If a value cannot be transformed, a placeholder with the reason replaces it, so that the other records
-    /// can be read.
-    fn records(&self, found: Vec<api::KeyValue>) -> Vec<Record> {
-        let (stored, found): (Vec<(Key, Bytes)>, Vec<api::KeyValue>) = found
-            .into_iter()
-            .filter_map(|mut found| Some(((Self::key(&found.key)?, std::mem::take(&mut found.value)), found)))
-            .unzip();
-        let values = self.transformer.transform_all_from_storage(&stored);
-        let records = stored.into_iter().zip(found).zip(values);
-        let records = records.map(|(((key, _), found), value)| {
-            let value = value.unwrap_or_else(|error| {
-                tracing::error!(%key, revision = found.mod_revision, %error, "Failed to transform a stored value");
-                TransformedValue { value: unreadable_value(&error), stale: false }
-            });
-            record(key, &found, value)
-        });
-        records.collect()
+    /// Records. If a value cannot be transformed, a placeholder replaces it.
+    async fn records(&self, found: Vec<api::KeyValue>) -> Vec<Record> {
+        let records = found.into_iter().filter_map(|found| Some(record(Self::key(&found.key)?, found)));
+        let mut records: Vec<Record> = records.collect();
+        read_in_place(&*self.transformer, records.iter_mut().map(StoredForm::from)).await;
+        records
     }
 
     /// The changes of events, in the order of their revisions.
-    fn changes(&self, events: Vec<api::Event>) -> Vec<StoredChange> {
+    async fn changes(&self, events: Vec<api::Event>) -> Vec<StoredChange> {
         let is_deletion = |event: &api::Event| event.r#type == api::EventType::Delete as i32;
         let (mut changes, mut others) = (Vec::with_capacity(events.len()), Vec::new());
         for event in events {
             let is_deletion = is_deletion(&event);
             let Some(found) = event.kv else { continue };
             let Some(key) = Self::key(&found.key) else { continue };
-            let value = if is_deletion { None } else { self.take_written(&key, &found.value, found.mod_revision) };
-            if is_deletion || value.is_some() {
-                changes.push(StoredChange { revision: revision(found.mod_revision), key, value, stale: false });
-            } else {
-                others.push(found);
+            let revision = revision(found.mod_revision);
+            let written = if is_deletion { None } else { self.take_written(&key, &found.value, found.mod_revision) };
+            match (is_deletion, written) {
+                (false, None) => others.push(StoredChange { revision, key, value: Some(found.value), stale: false }),
+                (_, value) => changes.push(StoredChange { revision, key, value, stale: false }),
             }
         }
-        let others = self.records(others).into_iter();
-        changes.extend(others.map(|Record { key, value, mod_revision, stale, .. }| StoredChange {
-            revision: mod_revision,
-            key,
-            value: Some(value),
-            stale,
-        }));
+        read_in_place(&*self.transformer, others.iter_mut().filter_map(StoredForm::of_change)).await;
+        changes.extend(others);
         changes.sort_by_key(|change| change.revision);
         changes
     }
@@ -245,6 +226,9 @@ impl Codec {
         let value = self.written.take(key, stored)?;
         if cfg!(debug_assertions) || revision % CHECKED_VALUES == 0 {
             let decoded = self.transformer.transform_from_storage(key, stored.clone());
+            if decoded.as_ref().is_ok_and(|decoded| decoded.stale) && self.transformer.can_become_stale(key) {
+                return None;
+            }
             let is_same =
                 decoded.is_ok_and(|decoded| self.transformer.is_as_written(&decoded.value, &value) && !decoded.stale);
             debug_assert!(is_same, "{key} is not read as it was written: {}", String::from_utf8_lossy(&value));
@@ -257,9 +241,10 @@ impl Codec {
     }
 }
 
-fn record(key: Key, found: &api::KeyValue, TransformedValue { value, stale }: TransformedValue) -> Record {
+/// A record in its stored form.
+fn record(key: Key, found: api::KeyValue) -> Record {
     let (mod_revision, create_revision) = (revision(found.mod_revision), revision(found.create_revision));
-    Record { key, value, mod_revision, create_revision, stale }
+    Record { key, value: found.value, mod_revision, create_revision, stale: false }
 }
 
 impl EtcdStore {
@@ -357,7 +342,10 @@ impl EtcdStore {
     async fn read_key(&self, key: Key, at: Option<Revision>) -> Result<Option<Record>, Error> {
         let request = api::RangeRequest { key: Bytes::copy_from_slice(key.as_bytes()), ..api::RangeRequest::default() };
         let found = self.read(request, at).await?.kvs.into_iter().next();
-        found.map(|found| self.context.codec.readable_record(key, found)).transpose()
+        match found {
+            Some(found) => self.context.codec.readable_record(key, found).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn read_range(
@@ -378,7 +366,7 @@ impl EtcdStore {
             let remaining = count.saturating_sub(found.kvs.len() as u64);
             let revision = at.unwrap_or(revision(found.header.unwrap_or_default().revision));
             let last = found.kvs.last().map(|last| last.key.clone());
-            let records = self.context.codec.records(found.kvs);
+            let records = self.context.codec.records(found.kvs).await;
             match last {
                 // Callers go on after the last record, so there must be one.
                 Some(last) if records.is_empty() && remaining > 0 => {
@@ -468,7 +456,7 @@ impl EtcdStore {
         };
         if !committed.succeeded {
             let found = committed.responses.into_iter().next().and_then(|response| response.range).unwrap_or_default();
-            let current = self.context.codec.records(found.kvs).into_iter().next();
+            let current = self.context.codec.records(found.kvs).await.into_iter().next();
             let current_revision = current.as_ref().map(|record| record.mod_revision);
             let matches = change.compare.holds(current_revision) && (current.is_some() || !is_delete);
             return Err(match matches {
@@ -556,6 +544,10 @@ impl Store for EtcdStore {
 
     fn oldest_revision(&self) -> StoreFuture<'_, Revision> {
         Box::pin(self.read_oldest_revision())
+    }
+
+    fn is_stale(&self, key: Key) -> StoreFuture<'_, bool> {
+        Box::pin(is_stale(self, &*self.context.codec.transformer, key))
     }
 
     fn expiries(&self) -> StoreFuture<'_, Vec<(Key, Timestamp)>> {

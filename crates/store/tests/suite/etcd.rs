@@ -211,7 +211,7 @@ impl ValueTransformer for Choosy {
 
     fn transform_from_storage(&self, _: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
         match stored.starts_with(b"?") {
-            true => Err(TransformError("who wrote this?".to_owned())),
+            true => Err(TransformError::encoding("who wrote this?")),
             false => Ok(TransformedValue { value: stored, stale: false }),
         }
     }

@@ -1,13 +1,17 @@
 //! Value transformers: the stored bytes, the returned values, and failures.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_store::{
-    Change, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, Revision, Store, StoredValue,
-    TransformError, TransformedValue, ValueTransformer,
+    Change, EmbeddedOptions, EmbeddedStore, Error, ExternalKey, HistoryRetention, Key, KeyInterval, Revision, Store,
+    StoredValue, TransformError, TransformedValue, ValueTransformer, unreadable_reason,
 };
 
 /// A toy cipher. The first byte of the stored form identifies the cipher key.
@@ -26,7 +30,7 @@ impl MaskTransformer {
 impl ValueTransformer for MaskTransformer {
     fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError> {
         if value == "unspeakable" {
-            return Err(TransformError("no key for this".to_owned()));
+            return Err(TransformError::encoding("no key for this"));
         }
         let mut stored = vec![self.current];
         stored.extend(MaskTransformer::apply(key, self.current, &value));
@@ -39,7 +43,7 @@ impl ValueTransformer for MaskTransformer {
                 value: MaskTransformer::apply(key, *mask, rest).into(),
                 stale: *mask != self.current,
             }),
-            _ => Err(TransformError("unknown encryption key".to_owned())),
+            _ => Err(TransformError::encoding("unknown encryption key")),
         }
     }
 }
@@ -104,8 +108,92 @@ async fn a_value_that_cannot_be_transformed_does_not_affect_others() {
         store.commit(Change::create("/secrets/a", "new")),
         store.commit(Change::create("/secrets/c", "new"))
     );
-    assert!(matches!(lost, Err(Error::Transform { .. })), "a conflict returns the current value: {lost:?}");
+    let Err(Error::Conflict { current: Some(current) }) = &lost else { panic!("{lost:?}") };
+    let why = unreadable_reason(&current.value).map(|error| error.detail);
+    assert_eq!(why.as_deref(), Some("unknown encryption key"), "a conflict returns the current value");
     assert!(intact.is_ok(), "{intact:?}");
     store.commit(Change::put("/secrets/a", "new")).await.expect("it is replaced");
     assert_eq!(store.get(Key::from("/secrets/a"), None).await.unwrap().unwrap().value, "new");
+}
+
+/// A transformer whose values cannot be read before their keys were fetched. The first byte of a value names the key.
+#[derive(Debug, Default)]
+struct RemoteKeys(Arc<RemoteState>);
+
+#[derive(Debug, Default)]
+struct RemoteState {
+    known: Mutex<HashSet<u8>>,
+    fetches: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct RemoteKey {
+    id: u8,
+    state: Arc<RemoteState>,
+}
+
+impl ExternalKey for RemoteKey {
+    fn id(&self) -> [u8; 32] {
+        [self.id; 32]
+    }
+
+    fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            self.state.fetches.fetch_add(1, Ordering::Relaxed);
+            if self.id == b'x' {
+                return Err("nobody has the key".to_owned());
+            }
+            self.state.known.lock().expect("no panic").insert(self.id);
+            Ok(())
+        })
+    }
+}
+
+impl ValueTransformer for RemoteKeys {
+    fn transform_to_storage(&self, _: &str, value: Bytes) -> Result<StoredValue, TransformError> {
+        Ok(StoredValue::exact(value))
+    }
+
+    fn transform_from_storage(&self, _: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
+        let (id, state) = (stored[0], self.0.clone());
+        if state.known.lock().expect("no panic").contains(&id) {
+            return Ok(TransformedValue { value: stored, stale: false });
+        }
+        Err(TransformError::missing_key("the key is missing", Arc::new(RemoteKey { id, state })))
+    }
+}
+
+/// Each missing key is fetched once. A key that cannot be fetched hides only its own values.
+#[tokio::test]
+async fn keys_outside_the_process_are_fetched_before_values_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (transformer, options) = (RemoteKeys::default(), EmbeddedOptions::default());
+    let state = transformer.0.clone();
+    let options = EmbeddedOptions { transformer: Arc::new(transformer), ..options };
+    let store = EmbeddedStore::open(folder.path(), options).unwrap();
+    for (key, value) in [("/a", "1a"), ("/b", "2b"), ("/c", "xc"), ("/d", "1d")] {
+        store.commit(Change::create(key, value)).await.unwrap();
+    }
+    let records = store.range(KeyInterval::all(), None, None).await.unwrap().records;
+    let read = |value: &Bytes| match unreadable_reason(value) {
+        Some(error) => format!("{:?}: {error}", error.kind),
+        None => String::from_utf8_lossy(value).into_owned(),
+    };
+    let values: Vec<String> = records.iter().map(|record| read(&record.value)).collect();
+    assert_eq!(values, ["1a", "2b", "Encryption: nobody has the key", "1d"]);
+    assert_eq!(state.fetches.load(Ordering::Relaxed), 3);
+    let error = store.get(Key::from("/c"), None).await.unwrap_err();
+    assert_eq!(error.to_string(), "the value of /c cannot be transformed: nobody has the key");
+    state.known.lock().expect("no panic").clear();
+    assert_eq!(store.get(Key::from("/d"), None).await.unwrap().unwrap().value, "1d");
+    state.known.lock().expect("no panic").clear();
+    let history = store.changes(Revision::EMPTY).await.unwrap().next_batch().await.unwrap().changes;
+    let values: Vec<String> = history.iter().flat_map(|change| &change.value).map(read).collect();
+    assert_eq!(values, ["1a", "2b", "Encryption: nobody has the key", "1d"]);
+    state.known.lock().expect("no panic").clear();
+    let Err(Error::Conflict { current: Some(current) }) = store.commit(Change::create("/b", "3")).await else {
+        panic!("the key exists")
+    };
+    assert_eq!(current.value, "2b");
 }

@@ -10,13 +10,6 @@ use pintle_value::Value;
 use crate::cluster::custom_decode_error;
 use crate::cluster::object_index::{with_kind_first, with_kind_sorted};
 
-/// True if a key, without the prefix of all keys, may be the key of a custom resource: the group has a dot.
-pub(super) fn is_custom(path: &str) -> bool {
-    let mut segments = path.split('/');
-    let has_group = segments.next().is_some_and(|group| group.contains('.'));
-    has_group && segments.count() >= 2
-}
-
 /// Reads a custom resource. The kind comes first in the result, because the CRD is not known here. So the stored object
 /// may need defaults and pruning, see [`with_kind_first`].
 ///
@@ -49,20 +42,6 @@ pub(super) fn write(json: &Bytes) -> StoredValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_of_custom_resources_have_a_group_with_a_dot() {
-        for (path, expect) in [
-            ("example.com/things/a", true),
-            ("example.com/things/n/a", true),
-            ("example.com/things", false),
-            ("configmaps/n/a", false),
-            ("services/specs/n/a", false),
-            ("", false),
-        ] {
-            assert_eq!(is_custom(path), expect, "{path}");
-        }
-    }
 
     fn check(stored: &str, expect: Result<&str, &str>, is_stale: bool) {
         let read = read(stored.as_bytes());

@@ -66,7 +66,7 @@ mod tests {
         let key = "/registry/configmaps/n/a";
         let form = StoredForm::new("/registry", true, &Gates::default()).expect("a form");
         let read = |stored: Vec<u8>| {
-            let read = form.transform_from_storage(key, Bytes::from(stored)).map_err(|error| error.0)?;
+            let read = form.transform_from_storage(key, Bytes::from(stored)).map_err(|error| error.detail)?;
             Ok::<_, String>(String::from_utf8_lossy(&read.value).into_owned())
         };
         let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u","labels":{"a":"b"}},"data":{"k":"\u003c"}}"#;

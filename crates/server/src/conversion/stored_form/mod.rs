@@ -21,6 +21,7 @@ use pintle_value::Value;
 use pintle_value::threads::map_parallel;
 
 use self::encoding::EncodedObject;
+use super::store_keys::ByCollection;
 use super::to_hub;
 use crate::cluster::object_index::is_same_object;
 use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX, TreeEncoder, built_in_decode_error};
@@ -39,10 +40,8 @@ const MIN_PARALLEL_VALUES: usize = 1000;
 /// Converts between the JSON of the server and the form of objects in etcd.
 #[derive(Debug)]
 pub struct StoredForm {
-    /// The prefix of all keys, with a slash at the end.
-    root: String,
-    /// The collections of built-in kinds by their prefixes.
-    collections: HashMap<&'static str, StoredCollection>,
+    /// The collections of built-in kinds.
+    collections: ByCollection<StoredCollection>,
     /// The versions in which objects of built-in kinds may be stored, by group and version.
     versions: HashMap<String, Vec<ReadVersion>>,
 }
@@ -115,18 +114,15 @@ impl StoredForm {
             collections.insert(prefix, StoredCollection { hub, written });
         }
         let versions = read_versions(catalog, &resources)?;
-        Ok(Self { root: format!("{}/", key_prefix.trim_end_matches('/')), collections, versions })
+        Ok(Self { collections: ByCollection::new(key_prefix, collections), versions })
     }
 
-    /// The collection of a key. `None` for keys of custom resources, and for keys that are not keys of objects.
     fn collection(&self, key: &str) -> Option<&StoredCollection> {
-        let path = key.strip_prefix(&self.root)?;
-        let ends = path.match_indices('/').map(|(end, _)| end).take(2);
-        ends.filter_map(|end| self.collections.get(&path[..end])).last()
+        self.collections.get(key)
     }
 
     fn is_custom(&self, key: &str) -> bool {
-        key.strip_prefix(&self.root).is_some_and(custom::is_custom)
+        self.collections.custom_resource(key).is_some()
     }
 
     /// Decodes an object of any version to the hub version. It is stale unless it has the media type and the version in
@@ -319,7 +315,7 @@ impl ValueTransformer for StoredForm {
     fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError> {
         match self.collection(key) {
             Some(collection) => {
-                self.encode(collection, value).ok_or_else(|| TransformError("the object is not JSON".to_owned()))
+                self.encode(collection, value).ok_or_else(|| TransformError::encoding("the object is not JSON"))
             }
             None if self.is_custom(key) => Ok(custom::write(&value)),
             None => Ok(StoredValue::exact(value)),
@@ -343,12 +339,12 @@ impl ValueTransformer for StoredForm {
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
         let Some(collection) = self.collection(key) else {
             if self.is_custom(key) {
-                return custom::read(&stored).map_err(TransformError);
+                return custom::read(&stored).map_err(TransformError::encoding);
             }
             // The value is copied, because the memory of etcd's answer is freed as a whole.
             return Ok(TransformedValue { value: Bytes::copy_from_slice(&stored), stale: false });
         };
-        self.decode(collection, &stored).map_err(TransformError)
+        self.decode(collection, &stored).map_err(TransformError::encoding)
     }
 
     fn is_as_written(&self, read: &[u8], written: &[u8]) -> bool {
@@ -383,7 +379,7 @@ mod tests {
     }
 
     fn read(key: &str, stored: impl Into<Bytes>) -> Result<String, String> {
-        let read = form().transform_from_storage(key, stored.into()).map_err(|error| error.0)?;
+        let read = form().transform_from_storage(key, stored.into()).map_err(|error| error.detail)?;
         Ok(String::from_utf8_lossy(&read.value).into_owned())
     }
 
@@ -513,7 +509,7 @@ mod tests {
         };
         let stored: Vec<_> = (0..2 * MIN_PARALLEL_VALUES + 1).map(stored).collect();
         let texts = |read: Result<TransformedValue, TransformError>| {
-            read.map(|read| (read.value, read.stale)).map_err(|error| error.0)
+            read.map(|read| (read.value, read.stale)).map_err(|error| error.detail)
         };
         let together: Vec<_> = form.transform_all_from_storage(&stored).into_iter().map(texts).collect();
         let single = stored.iter().map(|(key, stored)| texts(form.transform_from_storage(key, stored.clone())));
