@@ -5,6 +5,7 @@ mod event_stream;
 mod history;
 mod load;
 mod recover;
+mod undecrypted;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +26,7 @@ pub use self::load::LoadedCache;
 use crate::encoding_cache::EncodingCache;
 use crate::progress::Progress;
 use crate::watch_cache::{NewState, PendingChange, WatchCache};
-use crate::{Event, Key, Object, ObjectIndex};
+use crate::{CorruptReason, Event, Key, Object, ObjectIndex};
 
 /// The name of the task that follows the store's change feed.
 pub const FEED_TASK: &str = "watch-cache";
@@ -47,7 +48,7 @@ pub trait Indexer: Send + Sync + 'static {
     ///
     /// # Errors
     /// Returns an error if the value is not an object that can be served. Reads of it fail with this text.
-    fn index(&self, prefix: &str, value: &[u8]) -> Result<ObjectIndex, String>;
+    fn index(&self, prefix: &str, value: &[u8]) -> Result<ObjectIndex, CorruptReason>;
 }
 
 impl dyn Indexer {
@@ -59,8 +60,8 @@ impl dyn Indexer {
             Ok(index) => NewState::Object(Object::new(key.clone(), revision, value, index).with_stale(stale)),
             Err(error) => {
                 let key = format!("{prefix}/{key}");
-                tracing::error!(key, revision, error, "Failed to decode a stored object");
-                NewState::Corrupt(error.into())
+                tracing::error!(key, revision, error = &*error.text, "A stored object cannot be served");
+                NewState::Corrupt(error)
             }
         }
     }
@@ -502,7 +503,7 @@ mod tests {
     struct NullIndexer;
 
     impl Indexer for NullIndexer {
-        fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
+        fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, CorruptReason> {
             Ok(ObjectIndex::default())
         }
     }

@@ -1,5 +1,5 @@
-//! Stored objects that cannot be decoded: the revisions between which they are corrupt, and the reason. A watch cache
-//! keeps them apart from its object versions, so that they cost decodable objects nothing.
+//! Stored objects that cannot be decrypted or decoded: the revisions between which they are corrupt, and the reason. A
+//! watch cache keeps them apart from its object versions, so that they cost other objects nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,24 +8,40 @@ use pintle_value::Str;
 
 use crate::{Key, KeyRange, Object};
 
-/// A stored object that cannot be decoded.
+/// Why a stored object cannot be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CorruptReason {
+    /// The reason.
+    pub text: Str,
+    /// True if the value cannot be decrypted. It may be readable later, with other keys.
+    pub is_encrypted: bool,
+}
+
+/// An object that cannot be decoded.
+impl From<String> for CorruptReason {
+    fn from(text: String) -> Self {
+        Self { text: text.into(), is_encrypted: false }
+    }
+}
+
+/// A stored object that cannot be decrypted or decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorruptObject {
     /// `namespace/name`, or `name` if the kind is cluster-scoped.
     pub key: Key,
     /// The revision that wrote the object.
     pub revision: u64,
-    /// The reason why the object cannot be decoded.
-    pub reason: Str,
+    /// The reason.
+    pub reason: CorruptReason,
 }
 
-/// A period during which an object could not be decoded.
+/// A period during which an object could not be served.
 #[derive(Debug)]
 struct CorruptPeriod {
     since: u64,
     /// The revision of the write that ended the period; `u64::MAX` while it lasts.
     until: u64,
-    reason: Str,
+    reason: CorruptReason,
     /// The last object before the period.
     last_object: Option<Arc<Object>>,
 }
@@ -46,7 +62,7 @@ impl CorruptObjects {
     }
 
     /// Records that an object is corrupt from a revision on. `last_object` is the object before that revision.
-    pub(crate) fn insert(&mut self, key: Key, since: u64, reason: Str, last_object: Option<Arc<Object>>) {
+    pub(crate) fn insert(&mut self, key: Key, since: u64, reason: CorruptReason, last_object: Option<Arc<Object>>) {
         self.corrupt_count += 1;
         self.by_key.entry(key).or_default().push(CorruptPeriod { since, until: u64::MAX, reason, last_object });
     }
@@ -60,6 +76,13 @@ impl CorruptObjects {
         period.until = revision;
         self.corrupt_count -= 1;
         Some(period.last_object.take())
+    }
+
+    /// The objects that cannot be decrypted now.
+    pub(crate) fn encrypted(&self) -> impl Iterator<Item = (&Key, u64)> {
+        let newest = self.by_key.iter().filter_map(|(key, periods)| Some((key, periods.last()?)));
+        let is_encrypted = |period: &CorruptPeriod| period.until == u64::MAX && period.reason.is_encrypted;
+        newest.filter(move |(_, period)| is_encrypted(period)).map(|(key, period)| (key, period.since))
     }
 
     /// The objects of a range that are corrupt at a revision, in key order.

@@ -5,13 +5,13 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, ObjectIndex};
+//! use pintle_cache::{Cache, CorruptReason, EncodingCache, HistoryLimits, Indexer, ObjectIndex};
 //! use pintle_store::{Change, MemoryStore, Store, SystemClock};
 //!
 //! struct NoIndex;
 //!
 //! impl Indexer for NoIndex {
-//!     fn index(&self, _prefix: &str, _json: &[u8]) -> Result<ObjectIndex, String> {
+//!     fn index(&self, _prefix: &str, _json: &[u8]) -> Result<ObjectIndex, CorruptReason> {
 //!         Ok(ObjectIndex::default())
 //!     }
 //! }
@@ -54,7 +54,7 @@ pub use cache::{
     StreamedEvent,
 };
 pub use compressed_blocks::{CompressedBlocks, GzipStream};
-pub use corrupt::CorruptObject;
+pub use corrupt::{CorruptObject, CorruptReason};
 pub use encoding_cache::{Encoding, EncodingCache};
 pub use key::Key;
 pub use object::{Event, Frame, FrameKey, Object, ObjectIndex};

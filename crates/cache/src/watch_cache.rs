@@ -10,7 +10,7 @@ use pintle_value::Str;
 use tokio::sync::Notify;
 
 use crate::chunked_queue::ChunkedQueue;
-use crate::corrupt::{CorruptObject, CorruptObjects};
+use crate::corrupt::{CorruptObject, CorruptObjects, CorruptReason};
 use crate::event_log::{FoundEvent, LogContent, LogEntry};
 use crate::event_summary::ScopeSummary;
 use crate::object_versions::{ObjectVersions, reindexed};
@@ -131,8 +131,8 @@ struct WatchCacheState {
 pub(crate) enum NewState {
     /// An object.
     Object(Object),
-    /// A value that cannot be decoded, with the reason.
-    Corrupt(Str),
+    /// A value that cannot be served, with the reason.
+    Corrupt(CorruptReason),
     /// The key is deleted.
     Deleted,
 }
@@ -155,7 +155,7 @@ impl WatchCacheState {
         self.received += 1;
         let resolved = self.corrupt.resolve(&key, revision);
         if resolved.is_some() || matches!(new_state, NewState::Corrupt(_)) {
-            self.last_corruption_change = revision;
+            self.last_corruption_change = self.last_corruption_change.max(revision);
         }
         let last_object = resolved.flatten();
         let (object, reason) = match new_state {
@@ -686,6 +686,15 @@ impl WatchCache {
             .collect()
     }
 
+    /// The objects that cannot be decrypted now: their keys, and the revisions that wrote them.
+    pub(crate) fn encrypted(&self) -> Vec<(Key, u64)> {
+        let state = self.state.read();
+        if state.corrupt.corrupt_count() == 0 {
+            return Vec::new();
+        }
+        state.corrupt.encrypted().map(|(key, revision)| (key.clone(), revision)).collect()
+    }
+
     /// Applies changes up to a revision, although other changes between them are missing, and begins the history anew
     /// at this revision. No watcher receives the events, because they are incomplete: each watcher must start again.
     pub(crate) fn rebuild(&self, changes: Vec<PendingChange>, at: u64) {
@@ -726,7 +735,8 @@ mod tests {
     fn a_watcher_stops_if_one_object_is_mended_while_another_becomes_corrupt() {
         let change = |key: &str, revision, is_corrupt| {
             let object = || Object::new(key.into(), revision, "{}".into(), ObjectIndex::default());
-            let new_state = if is_corrupt { NewState::Corrupt("broken".into()) } else { NewState::Object(object()) };
+            let new_state =
+                if is_corrupt { NewState::Corrupt("broken".to_owned().into()) } else { NewState::Object(object()) };
             PendingChange { key: key.into(), revision, new_state }
         };
         let watch_cache = Arc::new(WatchCache::new("things".into(), 1));

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pintle_locks::Mutex;
 use pintle_value::Str;
@@ -64,6 +64,8 @@ struct WatchBuffer {
     /// True if the watcher must not miss a change, so a corrupt object ends it.
     stops_at_corrupt: bool,
     queue: Mutex<EventQueue>,
+    /// True if the history began anew since the watcher was created.
+    is_expired: AtomicBool,
     notify: Notify,
     /// Notified too, for a task that follows several watchers.
     shared_notify: Option<Arc<Notify>>,
@@ -134,8 +136,8 @@ impl WatcherSet {
     fn add(&self, scope: &WatchScope, options: WatcherOptions) -> Arc<WatchBuffer> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let WatcherOptions { stops_at_corrupt, shared_notify } = options;
-        let (queue, notify) = (Mutex::default(), Notify::new());
-        let buffer = Arc::new(WatchBuffer { id, stops_at_corrupt, queue, notify, shared_notify });
+        let (queue, is_expired, notify) = (Mutex::default(), AtomicBool::new(false), Notify::new());
+        let buffer = Arc::new(WatchBuffer { id, stops_at_corrupt, queue, is_expired, notify, shared_notify });
         let mut watchers = self.watchers.lock();
         match scope {
             WatchScope::All => watchers.all.push(buffer.clone()),
@@ -185,9 +187,12 @@ impl WatcherSet {
         self.watchers.lock().buffers().filter(|buffer| buffer.stops_at_corrupt).for_each(|buffer| buffer.reset());
     }
 
-    /// Makes all watchers check the log.
+    /// Makes all watchers fail, because the history begins anew.
     pub(crate) fn expire(&self) {
-        self.watchers.lock().buffers().for_each(|buffer| buffer.reset());
+        for buffer in self.watchers.lock().buffers() {
+            buffer.is_expired.store(true, Ordering::Release);
+            buffer.reset();
+        }
     }
 
     /// Wakes the watchers that have received these events.
@@ -301,6 +306,9 @@ impl Watcher {
 
     /// Reads from the buffer, or once from the log. Returns `None` if the caller must read again.
     fn read(&mut self) -> Result<Option<Vec<Arc<Event>>>, TooOld> {
+        if self.buffer.is_expired.load(Ordering::Acquire) {
+            return Err(TooOld { oldest: self.watch_cache.valid_from() });
+        }
         {
             let mut queue = self.buffer.queue.lock();
             if queue.live {

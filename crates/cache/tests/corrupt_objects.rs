@@ -1,19 +1,24 @@
 //! Corrupt objects: reads report them, earlier states stay readable, and no watcher receives a deletion event for them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use pintle_cache::{
-    Cache, EncodingCache, Event, HistoryLimits, Indexer, KeyRange, ObjectIndex, WatchCache, WatchScope,
+    Cache, CorruptReason, EncodingCache, Event, HistoryLimits, Indexer, KeyRange, ObjectIndex, WatchCache, WatchScope,
 };
-use pintle_store::{Change, MemoryStore, Store, SystemClock};
+use pintle_store::{
+    Change, EmbeddedOptions, EmbeddedStore, MemoryStore, Store, StoredValue, SystemClock, TransformError,
+    TransformedValue, ValueTransformer, unreadable_reason,
+};
 
 /// An indexer for which values that begin with `x` are corrupt.
 struct RejectingIndexer;
 
 impl Indexer for RejectingIndexer {
-    fn index(&self, _: &str, value: &[u8]) -> Result<ObjectIndex, String> {
-        if value.starts_with(b"x") { Err("it begins with x".to_owned()) } else { Ok(ObjectIndex::default()) }
+    fn index(&self, _: &str, value: &[u8]) -> Result<ObjectIndex, CorruptReason> {
+        if value.starts_with(b"x") { Err("it begins with x".to_owned().into()) } else { Ok(ObjectIndex::default()) }
     }
 }
 
@@ -45,9 +50,9 @@ impl TestCache {
         let text = |object: Option<Arc<pintle_cache::Object>>| {
             object.map_or("nothing".to_owned(), |object| String::from_utf8_lossy(&object.json).into_owned())
         };
-        let now = self.watch_cache.read(key).map_or_else(|corrupt| corrupt.reason.to_string(), text);
+        let now = self.watch_cache.read(key).map_or_else(|corrupt| corrupt.reason.text.to_string(), text);
         let then = match self.watch_cache.corrupt(&KeyRange::Key(key.into()), Some(at)).into_iter().next() {
-            Some(corrupt) => corrupt.reason.to_string(),
+            Some(corrupt) => corrupt.reason.text.to_string(),
             None => text(self.watch_cache.get(key, Some(at)).expect("the revision is retained")),
         };
         (now, then)
@@ -145,4 +150,81 @@ async fn objects_that_were_corrupt_before_the_start_are_reported() {
     test.write("m/a", None).await;
     assert_eq!(corrupt(KeyRange::All), [""; 0]);
     assert_eq!(test.watch_cache.objects(KeyRange::All).count(), 1);
+}
+
+/// A transformer that cannot decrypt values that begin with `e` while a key is missing.
+#[derive(Debug, Default)]
+struct MissingKey(Arc<AtomicBool>);
+
+impl ValueTransformer for MissingKey {
+    fn transform_to_storage(&self, _: &str, value: Bytes) -> Result<StoredValue, TransformError> {
+        Ok(StoredValue::exact(value))
+    }
+
+    fn transform_from_storage(&self, _: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
+        match stored.starts_with(b"e") && !self.0.load(Ordering::Relaxed) {
+            true => Err(TransformError::encryption("the key is missing")),
+            false => Ok(TransformedValue { value: stored, stale: false }),
+        }
+    }
+}
+
+/// As the indexer of a server, this one reports values that could not be transformed.
+struct ReportingIndexer;
+
+impl Indexer for ReportingIndexer {
+    fn index(&self, _: &str, value: &[u8]) -> Result<ObjectIndex, CorruptReason> {
+        match unreadable_reason(value) {
+            Some(error) => Err(CorruptReason { text: error.detail.into(), is_encrypted: true }),
+            None => Ok(ObjectIndex::default()),
+        }
+    }
+}
+
+/// While a key is missing, its objects are corrupt. Once it is there, they are read again, and everybody who follows the
+/// collection has to list it again.
+#[tokio::test]
+async fn objects_that_could_not_be_decrypted_are_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let transformer = Arc::new(MissingKey::default());
+    let has_key = transformer.0.clone();
+    let open = || {
+        let options = EmbeddedOptions { transformer: transformer.clone(), ..EmbeddedOptions::default() };
+        Arc::new(EmbeddedStore::open(folder.path(), options).expect("a store"))
+    };
+    let store = open();
+    // Two collections: a few objects are read one by one, many are read together.
+    for (collection, count) in [("few", 2), ("many", 100)] {
+        for number in 0..count {
+            let key = format!("/registry/{collection}/{number}");
+            store.commit(Change::create(key, format!("e{number}"))).await.expect("a commit");
+        }
+        store.commit(Change::create(format!("/registry/{collection}/plain"), "plain")).await.expect("a commit");
+    }
+    store.close().await.expect("it closes");
+    let store = open();
+    let (clock, history) = (Arc::new(SystemClock), HistoryLimits::default());
+    let prefixes = ["few".into(), "many".into()];
+    let load = Cache::load(store.clone(), "/registry", prefixes, Arc::new(ReportingIndexer), clock, history);
+    let cache = load.await.expect("a cache").follow([], EncodingCache::new(0));
+    let [few, many] = ["few", "many"].map(|prefix| cache.watch_cache(prefix).expect("a watch cache"));
+    let corrupt = |watch_cache: &WatchCache| watch_cache.corrupt(&KeyRange::All, None).len();
+    assert_eq!((corrupt(&few), corrupt(&many)), (2, 100));
+    // This object changes before it can be read again.
+    let revision = store.commit(Change::put("/registry/few/1", "new")).await.expect("a commit").get();
+    cache.wait_until_fresh(revision).await;
+    let mut watcher = many.watch(WatchScope::All, cache.applied_revision());
+    has_key.store(true, Ordering::Relaxed);
+    while corrupt(&few) + corrupt(&many) > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(&*few.get("1", None).expect("it is retained").expect("an object").json, b"new");
+    let first = few.get("0", None).expect("it is retained").expect("an object");
+    assert_eq!((&*first.json, first.revision), (&b"e0"[..], 2));
+    assert_eq!(&*many.get("99", None).expect("it is retained").expect("an object").json, b"e99");
+    assert!(watcher.next().await.is_err(), "the watcher does not know the objects");
+    let mut watcher = many.watch_until_corrupt(WatchScope::All, cache.applied_revision());
+    let revision = store.commit(Change::put("/registry/many/0", "e0 again")).await.expect("a commit").get();
+    let events = watcher.next().await.expect("events");
+    assert_eq!(events.iter().map(|event| event.revision).collect::<Vec<_>>(), [revision]);
 }

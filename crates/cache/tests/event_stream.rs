@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex};
+use pintle_cache::{Cache, CorruptReason, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex};
 use pintle_store::{Change, MemoryStore, Store, SystemClock};
 
 /// An indexer that indexes nothing.
 struct NullIndexer;
 
 impl Indexer for NullIndexer {
-    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
+    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, CorruptReason> {
         Ok(ObjectIndex::default())
     }
 }

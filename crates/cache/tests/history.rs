@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cache::{
-    Cache, EncodingCache, Event, HistoryLimits, Indexer, KeyRange, Object, ObjectIndex, WatchCache, WatchScope,
+    Cache, CorruptReason, EncodingCache, Event, HistoryLimits, Indexer, KeyRange, Object, ObjectIndex, WatchCache,
+    WatchScope,
 };
 use pintle_store::{Change, ManualClock, MemoryStore, Store, Timestamp};
 
@@ -13,7 +14,7 @@ use pintle_store::{Change, ManualClock, MemoryStore, Store, Timestamp};
 struct FirstCharacter;
 
 impl Indexer for FirstCharacter {
-    fn index(&self, _: &str, value: &[u8]) -> Result<ObjectIndex, String> {
+    fn index(&self, _: &str, value: &[u8]) -> Result<ObjectIndex, CorruptReason> {
         let fields = std::iter::once(String::from_utf8_lossy(&value[..1])).collect();
         Ok(ObjectIndex { item_offset: value.len() as u32, fields, ..ObjectIndex::default() })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pintle_cache::{Cache, Indexer, KeyRange, ObjectIndex, TooOld, WatchScope};
+use pintle_cache::{Cache, CorruptReason, Indexer, KeyRange, ObjectIndex, TooOld, WatchScope};
 use pintle_layered_store::{LayeredStore, StoreLayer};
 use pintle_store::{Change, ChangeBatch, ChangeFeed, Compare, Error, Key, Revision, Store, StoreFuture};
 use tokio::sync::watch;
@@ -18,7 +18,7 @@ use self::common::{NullIndexer, load};
 struct PanickingIndexer(AtomicBool);
 
 impl Indexer for PanickingIndexer {
-    fn index(&self, prefix: &str, value: &[u8]) -> Result<ObjectIndex, String> {
+    fn index(&self, prefix: &str, value: &[u8]) -> Result<ObjectIndex, CorruptReason> {
         assert!(value != b"panic" || self.0.swap(true, Ordering::Relaxed), "a defect of the indexer");
         NullIndexer.index(prefix, value)
     }

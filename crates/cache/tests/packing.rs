@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, ObjectIndex, WatchScope};
+use pintle_cache::{Cache, CorruptReason, EncodingCache, HistoryLimits, Indexer, ObjectIndex, WatchScope};
 use pintle_layered_store::{LayeredStore, StoreLayer};
 use pintle_store::{
     Change, ChangeBatch, ChangeFeed, ManualClock, MemoryStore, Revision, Store, StoreFuture, Timestamp,
@@ -77,7 +77,7 @@ async fn a_feed_goes_on_reading_while_the_history_of_a_start_is_packed() {
 struct LateIndexer(Arc<AtomicBool>);
 
 impl Indexer for LateIndexer {
-    fn index(&self, _: &str, value: &[u8]) -> Result<ObjectIndex, String> {
+    fn index(&self, _: &str, value: &[u8]) -> Result<ObjectIndex, CorruptReason> {
         let first = self.0.load(Ordering::Relaxed).then(|| String::from_utf8_lossy(&value[..1]));
         Ok(ObjectIndex { fields: first.into_iter().collect(), ..ObjectIndex::default() })
     }

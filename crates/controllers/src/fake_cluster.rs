@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_cache::{Cache, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex, WatchCache};
+use pintle_cache::{Cache, CorruptReason, EncodingCache, EventStream, HistoryLimits, Indexer, ObjectIndex, WatchCache};
 use pintle_gates::Gates;
 use pintle_locks::Mutex;
 use pintle_registry::{ApiError, BoxFuture, GroupResource, Registry, Resource};
@@ -23,7 +23,7 @@ use crate::{
 struct NoIndexer;
 
 impl Indexer for NoIndexer {
-    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
+    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, CorruptReason> {
         Ok(ObjectIndex::default())
     }
 }

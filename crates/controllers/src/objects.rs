@@ -47,7 +47,7 @@ pub(crate) fn try_find(client: &Arc<dyn ClusterClient>, target: &ObjectRef) -> R
     let corrupt =
         |reason: &str| ApiError::Internal(format!("the stored object {key} of {resource} is corrupt: {reason}"));
     let Some(watch_cache) = watch_cache_of(client, resource) else { return Ok(None) };
-    match watch_cache.read(&key).map_err(|error| corrupt(&error.reason))? {
+    match watch_cache.read(&key).map_err(|error| corrupt(&error.reason.text))? {
         Some(object) => versioned_tree(&object).ok_or_else(|| corrupt("it is not JSON")).map(Some),
         None => Ok(None),
     }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::CacheState;
 use super::history::PACK_BATCH;
 use super::load::{join, read_pages};
+use super::undecrypted::Undecrypted;
 use crate::watch_cache::PendingChange;
 use crate::{EncodingCache, Key, WatchCache};
 
@@ -75,6 +76,7 @@ async fn follow(
     let mut backoff = MIN_BACKOFF;
     // Due events are packed while there are no changes. The first of them are the history that the start has read.
     let mut has_due_events = true;
+    let mut undecrypted = Undecrypted::new();
     loop {
         let complete_to = feed.complete_to();
         // The future is kept while events are packed, because it may be reading from the store.
@@ -87,11 +89,13 @@ async fn follow(
                     has_due_events = true;
                     shared.trim_closed();
                     encoding_cache.tick();
+                    shared.read_undecrypted(&mut undecrypted);
                     if shared.feed_task.failure().is_some() && shared.is_current(complete_to).await {
                         shared.feed_task.report_success();
                     }
                 }
                 batch = &mut next_batch => break batch,
+                records = undecrypted.next_records() => shared.add_decrypted(records),
                 () = tokio::task::yield_now(), if has_due_events => has_due_events = shared.pack(PACK_BATCH) > 0,
             }
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_cache::{Cache, EncodingCache, HistoryLimits, Indexer, ObjectIndex};
+use pintle_cache::{Cache, CorruptReason, EncodingCache, HistoryLimits, Indexer, ObjectIndex};
 use pintle_store::{Store, SystemClock};
 use pintle_value::Str;
 
@@ -10,7 +10,7 @@ use pintle_value::Str;
 pub(crate) struct NullIndexer;
 
 impl Indexer for NullIndexer {
-    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, String> {
+    fn index(&self, _: &str, _: &[u8]) -> Result<ObjectIndex, CorruptReason> {
         Ok(ObjectIndex::default())
     }
 }
