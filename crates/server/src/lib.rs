@@ -41,7 +41,7 @@ pub use cluster::{
     TreeEncoder,
 };
 pub use controllers::ControllerOptions;
-pub use conversion::StoredForm;
+pub use conversion::{EncryptedForm, StoredForm};
 pub use egress::{EgressSelector, EgressType};
 pub use handlers::{BuildInfo, set_build_info, version};
 pub use http::Cors;

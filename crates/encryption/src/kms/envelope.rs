@@ -37,6 +37,12 @@ impl fmt::Debug for MissingDek {
 }
 
 impl MissingDek {
+    /// Identifies the encrypted DEK.
+    #[must_use]
+    pub fn id(&self) -> [u8; 32] {
+        self.cache_key
+    }
+
     /// Has the plugin decrypt the DEK. Callers that need the same DEK at the same time share one call.
     ///
     /// # Errors

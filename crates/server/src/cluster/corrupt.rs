@@ -1,10 +1,11 @@
-//! Errors about stored objects that cannot be decoded (upstream: `storage/errors.go`, `etcd3/corrupt_obj_deleter.go`).
+//! Errors about stored objects that cannot be decrypted or decoded (upstream: `storage/errors.go`, `etcd3/corrupt_obj_deleter.go`).
 //! The message depends on the feature gate that allows deleting such objects.
 
-use pintle_cache::{CorruptObject, Key, KeyRange, WatchCache};
+use pintle_cache::{CorruptObject, CorruptReason, Key, KeyRange, WatchCache};
 use pintle_gates::Feature;
 use pintle_registry::{ApiError, Cause, Resource};
 use pintle_value::Str;
+use pintle_value::print::quote;
 
 use super::Cluster;
 
@@ -20,7 +21,7 @@ impl Cluster {
     /// The error for a get or a delete of a corrupt object.
     pub(crate) fn corrupt_read_error(&self, resource: &Resource, corrupt: &CorruptObject) -> ApiError {
         if !self.deletes_corrupt_objects() {
-            return ApiError::Unclassified(corrupt.reason.to_string());
+            return error_of(&corrupt.reason);
         }
         let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
         ApiError::Internal(corrupt_message(&format!("/{prefix}/{}", corrupt.key), corrupt))
@@ -28,11 +29,11 @@ impl Cluster {
 
     /// The error for an update of a corrupt object.
     pub(crate) fn corrupt_update_error(&self, corrupt: &CorruptObject) -> ApiError {
-        ApiError::Unclassified(if self.deletes_corrupt_objects() {
-            undecodable_message(corrupt)
-        } else {
-            corrupt.reason.to_string()
-        })
+        if !self.deletes_corrupt_objects() {
+            return error_of(&corrupt.reason);
+        }
+        let message = corrupt_detail(corrupt);
+        if corrupt.reason.is_encrypted { ApiError::Internal(message) } else { ApiError::Unclassified(message) }
     }
 
     /// Checks that all objects of a range can be decoded, at a revision or now. `bounds` are an exclusive lower and an
@@ -54,12 +55,18 @@ impl Cluster {
             after.is_none_or(|after| corrupt.key > *after) && last.is_none_or(|last| corrupt.key <= *last)
         });
         let Some(first) = found.first() else { return Ok(()) };
-        if !self.deletes_corrupt_objects() {
-            return Err(ApiError::Unclassified(first.reason.to_string()));
-        }
         let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
+        let key_of = |corrupt: &CorruptObject| self.stores.cache.store_key(&prefix, &corrupt.key);
+        if !self.deletes_corrupt_objects() {
+            return Err(if first.reason.is_encrypted {
+                let key = key_of(first);
+                ApiError::Internal(format!("unable to transform key {}: {}", quote(&key), first.reason.text))
+            } else {
+                error_of(&first.reason)
+            });
+        }
         let cause = |corrupt: &CorruptObject| {
-            let key = self.stores.cache.store_key(&prefix, &corrupt.key);
+            let key = key_of(corrupt);
             let message = corrupt_message(&key, corrupt);
             Cause { reason: Str::from("UnexpectedServerResponse"), message, field: key }
         };
@@ -72,11 +79,22 @@ impl Cluster {
     }
 }
 
+/// The error if corrupt objects cannot be deleted.
+fn error_of(reason: &CorruptReason) -> ApiError {
+    let text = reason.text.to_string();
+    if reason.is_encrypted { ApiError::Internal(text) } else { ApiError::Unclassified(text) }
+}
+
 fn corrupt_message(key: &str, corrupt: &CorruptObject) -> String {
-    let why = undecodable_message(corrupt);
+    let why = corrupt_detail(corrupt);
     format!("StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
 }
 
-fn undecodable_message(corrupt: &CorruptObject) -> String {
-    format!("object not decodable revision={}: {}", corrupt.revision, corrupt.reason)
+fn corrupt_detail(corrupt: &CorruptObject) -> String {
+    let CorruptReason { text, is_encrypted } = &corrupt.reason;
+    if *is_encrypted {
+        // As in upstream, the transformer does not know the revision.
+        return format!("data from the storage is not transformable revision=0: {text}");
+    }
+    format!("object not decodable revision={}: {text}", corrupt.revision)
 }

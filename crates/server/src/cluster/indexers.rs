@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_cache::{Indexer, ObjectIndex, SelectableValues};
+use pintle_cache::{CorruptReason, Indexer, ObjectIndex, SelectableValues};
 use pintle_codec::json::{self, Projection};
 use pintle_codec::yaml;
 use pintle_locks::{Mutex, RwLock};
 use pintle_registry::{MultiVersion, Resource, Strategy};
-use pintle_store::unreadable_reason;
+use pintle_store::{TransformErrorKind, unreadable_reason};
 use pintle_value::{Str, Value};
 
 use super::object_index::{self, ObjectOffsets, is_kind_first};
@@ -163,12 +163,13 @@ impl Indexer for Indexers {
         versions.and_then(|versions| Self::sorted_if_complete(&*versions, &value)).unwrap_or(value)
     }
 
-    fn index(&self, prefix: &str, json: &[u8]) -> Result<ObjectIndex, String> {
+    fn index(&self, prefix: &str, json: &[u8]) -> Result<ObjectIndex, CorruptReason> {
         // This only checks that the JSON is not truncated, and does not validate the rest.
         if let Some(why) = unreadable_reason(json) {
-            return Err(why.into_owned());
+            let is_encrypted = why.kind == TransformErrorKind::Encryption;
+            return Err(CorruptReason { text: why.detail.into(), is_encrypted });
         }
-        let decode_error = || self.decode_error(prefix, json);
+        let decode_error = || CorruptReason::from(self.decode_error(prefix, json));
         let json = Some(json).filter(|json| json.ends_with(b"}")).ok_or_else(decode_error)?;
         let field_indexer = self.field_indexers.read().get(prefix).cloned();
         // Only kinds with selectable fields are decoded, and only those fields.

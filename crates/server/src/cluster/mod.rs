@@ -384,7 +384,7 @@ impl Cluster {
 /// The client's error for a failure of the store. It describes the cause in words. Only the log contains paths of
 /// files.
 pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
-    use pintle_store::Error;
+    use pintle_store::{Error, TransformErrorKind};
     if matches!(error, Error::Closed) {
         return ApiError::Unavailable("the server is shutting down".to_owned());
     }
@@ -397,6 +397,7 @@ pub(crate) fn store_error(error: pintle_store::Error) -> ApiError {
         Error::Stalled { seconds, .. } => unavailable(&format!("a commit has not returned for {seconds} s")),
         Error::Io { detail, .. } | Error::Unavailable { detail } => unavailable(&detail),
         Error::OutcomeUnknown { detail } => ApiError::OutcomeUnknown(detail),
+        Error::Transform { detail, kind: TransformErrorKind::Encryption, .. } => ApiError::Internal(detail),
         _ => ApiError::Internal("the storage operation failed".to_owned()),
     }
 }

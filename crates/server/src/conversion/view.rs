@@ -295,7 +295,7 @@ impl VersionView {
         served_version.versions.prune_converted(&mut tree).map_err(ApiError::Unclassified)?;
         let json = self.encode(&tree, None);
         let prefix = self.hub.collection().map_or("", |collection| &collection.prefix);
-        let index = self.cluster.stores.indexers.index(prefix, &json).map_err(|error| corrupt_error(&error))?;
+        let index = self.cluster.stores.indexers.index(prefix, &json).map_err(|error| corrupt_error(&error.text))?;
         Ok(Object::new(object.key.clone(), object.revision, json, index))
     }
 }

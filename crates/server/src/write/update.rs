@@ -22,7 +22,7 @@ use super::reservations::WriteReservations;
 use super::validate::{ApplicableRules, check_budget, validate_and_admit};
 use super::writer::Writer;
 use crate::cluster::object_index::is_same_object;
-use crate::cluster::{Turn, check_key, object_key};
+use crate::cluster::{Turn, check_key, object_key, store_error};
 use crate::context::RequestContext;
 use crate::conversion::{VersionView, from_hub, to_hub};
 use crate::http::Response;
@@ -211,6 +211,13 @@ impl<'a> GuaranteedUpdate<'a> {
     /// The key of the object in the store.
     fn store_key(&self) -> String {
         self.writer.cluster.stores.cache.store_key(self.prefix(), &self.key())
+    }
+
+    /// True if the stored form of the object must be written again although the object does not change, for example
+    /// because it is encrypted with an old key (upstream: the second read in `GuaranteedUpdate`).
+    async fn is_stored_form_stale(&self) -> Result<bool, ApiError> {
+        let store = self.writer.cluster.storage_of(self.prefix()).store;
+        store.is_stale(self.store_key().into()).await.map_err(store_error)
     }
 
     /// Reads the stored object. The inner error is the error of a corrupt object.
@@ -539,10 +546,9 @@ impl<'a> GuaranteedUpdate<'a> {
             });
         }
         // An update that changes nothing is not written, unless the stored value is stale (encrypted with an old key).
-        let is_fresh = !current.is_stale();
         let original = OriginalObject { value: old, text: &current.json };
         let json = view.encode_for_storage(&object, Some(original)).await?;
-        if is_fresh && is_same_object(&json, &current.json) {
+        if !current.is_stale() && is_same_object(&json, &current.json) && !self.is_stored_form_stale().await? {
             return Ok(AttemptOutcome::NotCommitted(current.clone()));
         }
         self.writer.check_memory_for_update(current.json.len(), json.len(), old.is_terminating())?;

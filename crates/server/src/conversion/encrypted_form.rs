@@ -1,0 +1,135 @@
+//! The encrypted form of values in a store (upstream: the transformers of `RESTOptionsGetter`). It wraps another form:
+//! a write is encoded and then encrypted, a read is decrypted and then decoded.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pintle_encryption::{EncryptionAtRest, MissingDek};
+use pintle_registry::GroupResource;
+use pintle_store::{ExternalKey, Key, StoredValue, TransformError, TransformedValue, ValueTransformer};
+use pintle_value::threads::map_parallel;
+
+use super::store_keys::ByCollection;
+use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX};
+
+/// The prefixes of records that are stored in addition to the objects of the API, and the resources of the core group
+/// whose configuration is applied to them (upstream: `newServiceIPAllocators`, `apiServerIPInfo`).
+const RECORDS: [(&str, &str); 2] = [(RANGES_PREFIX, "services"), (SERVER_ADDRESSES_PREFIX, "apiServerIPInfo")];
+
+/// The minimum number of values that several threads decrypt.
+const MIN_PARALLEL_VALUES: usize = 1000;
+
+/// Encrypts the values of a store as the encryption configuration says. The storage key of a value is authenticated.
+#[derive(Debug)]
+pub struct EncryptedForm {
+    inner: Arc<dyn ValueTransformer>,
+    resources: ByCollection<GroupResource>,
+    encryption: Arc<EncryptionAtRest>,
+}
+
+impl EncryptedForm {
+    /// The form of the values below a prefix of keys (`--etcd-prefix`). `inner` encodes them.
+    #[must_use]
+    pub fn new(key_prefix: &str, inner: Arc<dyn ValueTransformer>, encryption: Arc<EncryptionAtRest>) -> Self {
+        let stored =
+            pintle_catalog::complete().resources().iter().filter_map(|facts| Some((facts.storage()?, facts.plural)));
+        let stored =
+            stored.map(|(storage, plural)| (storage.prefix, GroupResource::new(storage.upstream_group, plural)));
+        let records = RECORDS.map(|(prefix, resource)| (prefix, GroupResource::new("", resource)));
+        let by_prefix: HashMap<_, _> = stored.chain(records).collect();
+        Self { inner, resources: ByCollection::new(key_prefix, by_prefix), encryption }
+    }
+
+    /// The resource of a key. `None` for keys that are not keys of resources: they are not encrypted.
+    fn resource_of(&self, key: &str) -> Option<Cow<'_, GroupResource>> {
+        let built_in = self.resources.get(key).map(Cow::Borrowed);
+        built_in.or_else(|| {
+            let (group, resource) = self.resources.custom_resource(key)?;
+            Some(Cow::Owned(GroupResource::new(group, resource)))
+        })
+    }
+
+    fn encrypt(&self, key: &str, StoredValue { bytes, is_exact }: StoredValue) -> Result<StoredValue, TransformError> {
+        let Some(resource) = self.resource_of(key) else { return Ok(StoredValue { bytes, is_exact }) };
+        let transformers = self.encryption.transformers();
+        let encrypted = transformers.of(&resource).encrypt(&bytes, key.as_bytes());
+        let encrypted = encrypted.map_err(|error| TransformError::encryption(error.to_string()))?;
+        Ok(StoredValue { bytes: encrypted.into(), is_exact })
+    }
+}
+
+impl ValueTransformer for EncryptedForm {
+    fn transform_to_storage(&self, key: &str, value: Bytes) -> Result<StoredValue, TransformError> {
+        self.encrypt(key, self.inner.transform_to_storage(key, value)?)
+    }
+
+    fn transform_encoded_to_storage(
+        &self,
+        key: &str,
+        value: Bytes,
+        encoded: StoredValue,
+    ) -> Result<StoredValue, TransformError> {
+        self.encrypt(key, self.inner.transform_encoded_to_storage(key, value, encoded)?)
+    }
+
+    fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
+        let Some(resource) = self.resource_of(key) else { return self.inner.transform_from_storage(key, stored) };
+        let transformers = self.encryption.transformers();
+        let decrypted = transformers.of(&resource).decrypt(&stored, key.as_bytes()).map_err(store_error)?;
+        let is_stale = decrypted.stale;
+        let encoded = match decrypted.value {
+            Cow::Borrowed(encoded) => stored.slice_ref(encoded),
+            Cow::Owned(encoded) => encoded.into(),
+        };
+        let read = self.inner.transform_from_storage(key, encoded)?;
+        Ok(TransformedValue { stale: read.stale || is_stale, ..read })
+    }
+
+    fn can_become_stale(&self, key: &str) -> bool {
+        self.resource_of(key).is_some()
+    }
+
+    fn is_as_written(&self, read: &[u8], written: &[u8]) -> bool {
+        self.inner.is_as_written(read, written)
+    }
+
+    fn transform_all_from_storage(&self, stored: &[(Key, Bytes)]) -> Vec<Result<TransformedValue, TransformError>> {
+        let transform = |(key, stored): &(Key, Bytes)| self.transform_from_storage(key, stored.clone());
+        match stored.len() {
+            ..MIN_PARALLEL_VALUES => stored.iter().map(transform).collect(),
+            _ => map_parallel(stored, &transform),
+        }
+    }
+}
+
+/// A DEK that the store fetches.
+#[derive(Clone)]
+struct DekInPlugin(MissingDek);
+
+impl fmt::Debug for DekInPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl ExternalKey for DekInPlugin {
+    fn id(&self) -> [u8; 32] {
+        self.0.id()
+    }
+
+    fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
+        Box::pin(async { self.0.fetch().await.map_err(|error| error.to_string()) })
+    }
+}
+
+fn store_error(error: pintle_encryption::TransformError) -> TransformError {
+    let detail = error.to_string();
+    match error.missing() {
+        Some(missing) => TransformError::missing_key(detail, Arc::new(DekInPlugin(missing.clone()))),
+        None => TransformError::encryption(detail),
+    }
+}

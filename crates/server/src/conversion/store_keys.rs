@@ -1,0 +1,57 @@
+//! The collections of store keys, as kube-apiserver names the keys: `/registry/pods/…`, `/registry/services/specs/…`,
+//! and `/registry/example.com/things/…` for custom resources.
+
+use std::collections::HashMap;
+
+/// Something for each collection of a built-in kind, found by store keys.
+#[derive(Debug)]
+pub(super) struct ByCollection<T> {
+    /// The prefix of all keys, with a slash at the end.
+    root: String,
+    by_prefix: HashMap<&'static str, T>,
+}
+
+impl<T> ByCollection<T> {
+    /// Collections by their prefixes, below the prefix of all keys.
+    pub(super) fn new(key_prefix: &str, by_prefix: HashMap<&'static str, T>) -> Self {
+        Self { root: format!("{}/", key_prefix.trim_end_matches('/')), by_prefix }
+    }
+
+    /// What belongs to the collection of a key. `None` for keys of custom resources, and for keys that are not keys of
+    /// objects.
+    pub(super) fn get(&self, key: &str) -> Option<&T> {
+        let path = key.strip_prefix(&self.root)?;
+        let ends = path.match_indices('/').map(|(end, _)| end).take(2);
+        ends.filter_map(|end| self.by_prefix.get(&path[..end])).last()
+    }
+
+    /// The group and the plural name of a key that may be the key of a custom resource: the group has a dot.
+    pub(super) fn custom_resource<'k>(&self, key: &'k str) -> Option<(&'k str, &'k str)> {
+        let mut segments = key.strip_prefix(&self.root)?.split('/');
+        let (group, resource, _name) = (segments.next()?, segments.next()?, segments.next()?);
+        group.contains('.').then_some((group, resource))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_custom_resources_have_a_group_with_a_dot() {
+        let collections = ByCollection::new("/registry/", HashMap::from([("pods", 1), ("services/specs", 2)]));
+        for (key, built_in, custom) in [
+            ("/registry/example.com/things/a", None, Some(("example.com", "things"))),
+            ("/registry/example.com/things/n/a", None, Some(("example.com", "things"))),
+            ("/registry/example.com/things", None, None),
+            ("/registry/pods/n/a", Some(1), None),
+            ("/registry/pods/n.a/a", Some(1), None),
+            ("/registry/services/specs/n/a", Some(2), None),
+            ("/registry/services/endpoints/n/a", None, None),
+            ("/other/pods/n/a", None, None),
+            ("/registry", None, None),
+        ] {
+            assert_eq!((collections.get(key).copied(), collections.custom_resource(key)), (built_in, custom), "{key}");
+        }
+    }
+}
