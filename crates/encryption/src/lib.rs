@@ -37,8 +37,10 @@ mod at_rest;
 mod configuration;
 mod error;
 mod kms;
+mod metrics;
 mod resources;
 mod secret;
+pub mod testing;
 mod transformer;
 
 pub use at_rest::EncryptionAtRest;
@@ -50,9 +52,10 @@ pub use error::TransformError;
 #[cfg(unix)]
 pub use kms::KmsClient;
 pub use kms::{
-    DekKind, EncryptedDek, EncryptedObject, KmsFuture, KmsPlugin, KmsProvider, KmsStatus, MissingDek,
+    DekKind, EncryptedDek, EncryptedObject, KmsError, KmsFuture, KmsPlugin, KmsProvider, KmsStatus, MissingDek,
     NEGATIVE_POLL_INTERVAL, POSITIVE_POLL_INTERVAL, decrypt_with_plugin,
 };
+pub use metrics::EncryptionMetrics;
 pub use resources::{KmsFactory, ResourceTransformers};
 pub use secret::Secret;
 pub use transformer::{Decrypted, Transformer};
