@@ -38,12 +38,14 @@ mod configuration;
 mod error;
 mod kms;
 mod metrics;
+mod reload;
 mod resources;
+mod running;
 mod secret;
 pub mod testing;
 mod transformer;
 
-pub use at_rest::EncryptionAtRest;
+pub use at_rest::{EncryptionAtRest, EncryptionEnvironment, EncryptionOptions, KMS_HEALTH_CHECK, PluginFactory};
 pub use configuration::{
     ConfigurationFile, ConfigurationOptions, EncryptionConfiguration, EncryptionEntry, Key, KmsConfiguration,
     KmsVersion, ProviderConfiguration, content_hash,
