@@ -1,6 +1,7 @@
 //! Reads the configuration again when its file changes (upstream:
 //! `server/options/encryptionconfig/controller/controller.go`).
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,31 +47,37 @@ impl EncryptionAtRest {
                 failures = Some(Failures { state, retry_at: known.retry_at, delay: known.delay });
                 continue;
             }
-            let result = self.reload().await;
-            let now = (self.environment.now)();
-            match result {
-                Ok(false) => {}
-                Ok(true) => {
-                    tracing::info!(file = %file.display(), "Loaded new encryption config content");
-                    self.metrics.reloads.record_success(now, &self.content_hash());
-                }
-                Err(error) => {
-                    tracing::error!(file = %file.display(), error, "Error processing encryption config file");
-                    self.metrics.reloads.record_failure(now);
-                    let delay = known.map_or(RELOAD_INTERVAL, |known| known.delay);
-                    let retry_at = Instant::now() + delay;
-                    failures = Some(Failures { state, retry_at, delay: MAX_RETRY_INTERVAL.min(delay * 2) });
-                }
+            if self.reload().await.is_err() {
+                let delay = known.map_or(RELOAD_INTERVAL, |known| known.delay);
+                let retry_at = Instant::now() + delay;
+                failures = Some(Failures { state, retry_at, delay: MAX_RETRY_INTERVAL.min(delay * 2) });
             }
         }
     }
 
-    /// Uses the configuration in the file. Returns whether it differs from the configuration in use.
+    /// Uses the configuration in the file. Returns whether it differs from the configuration in use. Logs and counts.
     ///
     /// # Errors
     /// The file cannot be used, or a plugin is not healthy; with upstream's message. The configuration in use stays.
     pub async fn reload(&self) -> Result<bool, String> {
         let Some(file) = &self.options.config_file else { return Ok(false) };
+        let result = self.try_reload(file).await;
+        let now = (self.environment.now)();
+        match &result {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::info!(file = %file.display(), "Loaded new encryption config content");
+                self.metrics.reloads.record_success(now, &self.content_hash());
+            }
+            Err(error) => {
+                tracing::error!(file = %file.display(), error, "Error processing encryption config file");
+                self.metrics.reloads.record_failure(now);
+            }
+        }
+        result
+    }
+
+    async fn try_reload(&self, file: &Path) -> Result<bool, String> {
         if content_hash(file)? == self.content_hash() {
             return Ok(false);
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use futures_util::future::{BoxFuture, Shared};
 use pintle_locks::{Mutex, RwLock};
@@ -222,7 +222,9 @@ impl KmsProvider {
 
     /// Makes a seed and has the plugin encrypt it (`GenerateTransformer`).
     async fn make_dek(&self, uid: &str, expires: Time) -> Result<WriteState, String> {
-        let seed = new_seed().map_err(|error| error.to_string())?;
+        let (start, seed) = (Instant::now(), new_seed());
+        self.metrics.record_new_key(start, &seed);
+        let seed = seed.map_err(|error| error.to_string())?;
         let encrypted = self.plugin.encrypt(uid, seed.bytes()).await;
         let encrypted = encrypted.map_err(|error| format!("failed to encrypt DEK, error: {error}"))?;
         validate_dek(&encrypted)?;

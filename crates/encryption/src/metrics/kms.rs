@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hashbrown::{Equivalent, HashMap};
 use pintle_locks::RwLock;
@@ -13,6 +13,7 @@ use pintle_value::time::Time;
 
 use super::transformations::doubled;
 use super::{Direction, EncryptionMetrics, hash};
+use crate::TransformError;
 
 const CALL_DURATIONS: [f64; 20] = doubled(0.0001);
 /// Of how many keys the use is shown. A new key removes the series of the key whose last use is the longest ago.
@@ -230,6 +231,11 @@ impl ProviderMetrics {
     pub(crate) fn record_cache_size(&self, size: usize) {
         let gauge = self.metrics.kms.cache_sizes.get(&*self.provider, Gauge::default);
         gauge.set(i64::try_from(size).unwrap_or(i64::MAX));
+    }
+
+    /// Records a new DEK, which was begun at a time.
+    pub(crate) fn record_new_key<T>(&self, start: Instant, result: &Result<T, TransformError>) {
+        self.metrics.transformations.record_key(start, result);
     }
 
     /// Counts a value whose DEK the plugin has to decrypt.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pintle_metrics::{Buckets, Counter, Exposition, Family, Histogram, Kind, Stability};
 
 use super::EncryptionMetrics;
+use crate::TransformError;
 
 /// Five microseconds, and each bound twice the one before.
 const DURATIONS: [f64; 25] = doubled(5e-6);
@@ -73,12 +74,33 @@ pub(crate) struct TransformationMetrics {
     operations: Family<OperationLabels, Counter>,
     durations: Family<DurationLabels, Histogram>,
     cache_misses: Counter,
+    /// How long it took to make DEKs.
+    key_durations: KeyDurations,
+    key_failures: Counter,
+}
+
+/// A histogram that exists before its first value.
+#[derive(Debug)]
+struct KeyDurations(Histogram);
+
+impl Default for KeyDurations {
+    fn default() -> Self {
+        Self(Histogram::new(Buckets::seconds(&KEY_DURATIONS)))
+    }
 }
 
 impl TransformationMetrics {
     /// Counts a value whose DEK the plugin has to decrypt.
     pub(crate) fn record_cache_miss(&self) {
         self.cache_misses.inc();
+    }
+
+    /// Records a new DEK, which was begun at a time.
+    pub(crate) fn record_key<T>(&self, start: Instant, result: &Result<T, TransformError>) {
+        match result {
+            Ok(_) => self.key_durations.0.observe(start.elapsed()),
+            Err(_) => self.key_failures.inc(),
+        }
     }
 
     pub(super) fn write(&self, out: &mut Exposition) {
@@ -110,14 +132,12 @@ impl TransformationMetrics {
         let name = "apiserver_storage_envelope_transformation_cache_misses_total";
         let misses = self.cache_misses.get() as f64;
         out.family(name, Kind::Counter, Stability::Alpha, help).value(&[], misses);
-        // Upstream measures only keys of KMS v1.
         let help = "Latencies in seconds of data encryption key(DEK) generation operations.";
         let name = "apiserver_storage_data_key_generation_duration_seconds";
-        let none = Histogram::new(Buckets::seconds(&KEY_DURATIONS));
-        out.family(name, Kind::Histogram, Stability::Alpha, help).histogram(&[], &none);
+        out.family(name, Kind::Histogram, Stability::Alpha, help).histogram(&[], &self.key_durations.0);
         let help = "Total number of failed data encryption key(DEK) generation operations.";
         let name = "apiserver_storage_data_key_generation_failures_total";
-        out.family(name, Kind::Counter, Stability::Alpha, help).value(&[], 0.0);
+        out.family(name, Kind::Counter, Stability::Alpha, help).value(&[], self.key_failures.get() as f64);
     }
 }
 
@@ -147,7 +167,7 @@ impl Recorder {
     }
 
     /// Records the result of a transformation that has begun at a time.
-    pub(crate) fn record<T>(&self, direction: Direction, start: Instant, result: &Result<T, crate::TransformError>) {
+    pub(crate) fn record<T>(&self, direction: Direction, start: Instant, result: &Result<T, TransformError>) {
         match result {
             Ok(_) => self.record_success(direction, start.elapsed()),
             Err(error) => self.record_failure(direction, error.status()),
