@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use pintle_locks::RwLock;
 
 use crate::{EncryptedDek, KmsError, KmsFuture, KmsPlugin, KmsProvider, KmsStatus, Secret};
+
+/// How long calls of a plugin that hangs take. Upstream's default of the time-out.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A plugin whose behaviour a test changes. It decrypts what it has encrypted with any key.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl TestPlugin {
         self.behaviour.write().failure = error.map(KmsError::from);
     }
 
-    /// No call ends from now on, or each.
+    /// Calls end with the time-out from now on, or at once.
     pub fn set_hanging(&self, hangs: bool) {
         self.behaviour.write().hangs = hangs;
     }
@@ -61,7 +65,8 @@ impl TestPlugin {
     async fn answer<T>(&self, make: impl FnOnce(&str) -> T) -> Result<T, KmsError> {
         let hangs = self.behaviour.read().hangs;
         if hangs {
-            std::future::pending::<()>().await;
+            tokio::time::sleep(TIMEOUT).await;
+            return Err(KmsError::deadline_exceeded());
         }
         let behaviour = self.behaviour.read();
         behaviour.failure.clone().map_or_else(|| Ok(make(&behaviour.key_id)), Err)

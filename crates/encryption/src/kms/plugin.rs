@@ -31,6 +31,12 @@ impl KmsError {
     pub(super) fn with_status(status: Cow<'static, str>, text: String) -> Self {
         Self { status, text }
     }
+
+    /// The error of a call that takes too long.
+    pub(crate) fn deadline_exceeded() -> Self {
+        let text = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
+        Self { status: "DeadlineExceeded".into(), text: text.to_owned() }
+    }
 }
 
 impl From<String> for KmsError {
