@@ -23,6 +23,21 @@ var kmsPlugins = []providersRow{
 	{"identity", configuration(entry("secrets", "{identity: {}}, "+kmsPlugin("kms", "one")))},
 }
 
+// changeKey is a stored value of the plugin `kms` whose key has another ID.
+func changeKey(stored []byte, id string) []byte {
+	start := len("k8s:enc:kms:v2:kms:")
+	object := &kms.EncryptedObject{}
+	if err := proto.Unmarshal(stored[start:], object); err != nil {
+		panic(err)
+	}
+	object.KeyID = id
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return append(append([]byte{}, stored[:start]...), encoded...)
+}
+
 // kmsValues are values whose keys a KMS plugin encrypts.
 func kmsValues() []valueRow {
 	defer encryptionconfig.SetKDFForTests("key", false)()

@@ -46,6 +46,7 @@ func main() {
 		if err != nil {
 			panic(err)
 		}
+		write(folder, "metrics.jsonl", recordMetrics())
 		// Nonces are the same in each recording.
 		rand.Reader = random.NewChaCha8([32]byte{})
 		write(folder, "configurations.jsonl", configurations())
@@ -54,6 +55,7 @@ func main() {
 		write(folder, "kms_providers.jsonl", kmsPlugins)
 		write(folder, "kms_values.jsonl", kmsValues())
 		write(folder, "kms_statuses.jsonl", kmsStatuses())
+		write(folder, "health.jsonl", healthChecks())
 	case len(os.Args) == 2 && os.Args[1] == "read":
 		read(os.Stdin, os.Stdout)
 	case len(os.Args) == 4 && os.Args[1] == "serve":

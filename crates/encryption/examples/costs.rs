@@ -4,37 +4,14 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
-use pintle_encryption::{
-    ConfigurationOptions, EncryptedDek, EncryptionConfiguration, KmsFuture, KmsPlugin, KmsProvider, KmsStatus,
-    ResourceTransformers, Secret, Transformer,
-};
+use pintle_encryption::testing::healthy_provider;
+use pintle_encryption::{ConfigurationOptions, EncryptionConfiguration, ResourceTransformers, Transformer};
 use pintle_registry::GroupResource;
 
 const CONTEXT: &[u8] = b"/registry/secrets/shop/password";
 const KEY_16: &str = "AAECAwQFBgcICQoLDA0ODw==";
 const KEY_24: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
 const KEY_32: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-
-/// A plugin that encrypts nothing.
-#[derive(Debug)]
-struct NoEncryption;
-
-impl KmsPlugin for NoEncryption {
-    fn status(&self) -> KmsFuture<'_, KmsStatus> {
-        let status = KmsStatus { version: "v2".into(), healthz: "ok".into(), key_id: "one".into() };
-        Box::pin(async { Ok(status) })
-    }
-
-    fn encrypt<'p>(&'p self, _uid: &'p str, dek: &'p [u8]) -> KmsFuture<'p, EncryptedDek> {
-        let dek = EncryptedDek { ciphertext: dek.to_vec(), key_id: "one".into(), ..EncryptedDek::default() };
-        Box::pin(async { Ok(dek) })
-    }
-
-    fn decrypt<'p>(&'p self, _uid: &'p str, dek: &'p EncryptedDek) -> KmsFuture<'p, Secret> {
-        Box::pin(async { Ok(Secret::new(dek.ciphertext.clone())) })
-    }
-}
 
 /// The shortest time of a call in several rounds.
 fn measure(mut call: impl FnMut()) -> Duration {
@@ -75,9 +52,7 @@ fn main() {
         let configuration = EncryptionConfiguration::parse(text.as_bytes(), "", options).expect("a configuration");
         let transformers = ResourceTransformers::new(&configuration, &mut |_| Err(String::new())).expect("no plugin");
         let name = format!("{provider}-{}", key.len() * 3 / 4 / 8 * 64);
-        print(&name, &**transformers.of(&GroupResource::new("", "secrets")));
+        print(&name, &*transformers.of(&GroupResource::new("", "secrets")));
     }
-    let provider = KmsProvider::new("kms", std::sync::Arc::new(NoEncryption));
-    provider.check().now_or_never().expect("no wait").expect("a healthy plugin");
-    print("kms v2", &*provider.transformer().1);
+    print("kms v2", &*healthy_provider("kms").transformer().1);
 }

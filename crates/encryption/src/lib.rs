@@ -37,11 +37,15 @@ mod at_rest;
 mod configuration;
 mod error;
 mod kms;
+mod metrics;
+mod reload;
 mod resources;
+mod running;
 mod secret;
+pub mod testing;
 mod transformer;
 
-pub use at_rest::EncryptionAtRest;
+pub use at_rest::{EncryptionAtRest, EncryptionEnvironment, EncryptionOptions, KMS_HEALTH_CHECK, PluginFactory};
 pub use configuration::{
     ConfigurationFile, ConfigurationOptions, EncryptionConfiguration, EncryptionEntry, Key, KmsConfiguration,
     KmsVersion, ProviderConfiguration, content_hash,
@@ -50,9 +54,10 @@ pub use error::TransformError;
 #[cfg(unix)]
 pub use kms::KmsClient;
 pub use kms::{
-    DekKind, EncryptedDek, EncryptedObject, KmsFuture, KmsPlugin, KmsProvider, KmsStatus, MissingDek,
+    DekKind, EncryptedDek, EncryptedObject, KmsError, KmsFuture, KmsPlugin, KmsProvider, KmsStatus, MissingDek,
     NEGATIVE_POLL_INTERVAL, POSITIVE_POLL_INTERVAL, decrypt_with_plugin,
 };
+pub use metrics::EncryptionMetrics;
 pub use resources::{KmsFactory, ResourceTransformers};
 pub use secret::Secret;
 pub use transformer::{Decrypted, Transformer};

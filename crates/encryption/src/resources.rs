@@ -1,13 +1,14 @@
 //! The transformers of all resources that a configuration names.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use pintle_locks::RwLock;
 use pintle_registry::GroupResource;
 
 use crate::configuration::{ANY, any_in_group, rules};
-use crate::transformer::{self, Identity, PrefixTransformers, PrefixedTransformer};
-use crate::{EncryptionConfiguration, KmsConfiguration, ProviderConfiguration, Transformer};
+use crate::transformer::{self, Identity, PrefixTransformers, Provider};
+use crate::{EncryptionConfiguration, EncryptionMetrics, KmsConfiguration, ProviderConfiguration, Transformer};
 
 const NO_PROVIDER: &str = "no matching prefix found";
 
@@ -15,17 +16,29 @@ const NO_PROVIDER: &str = "no matching prefix found";
 pub type KmsFactory<'f> = dyn FnMut(&KmsConfiguration) -> Result<(Vec<u8>, Arc<dyn Transformer>), String> + 'f;
 
 /// The transformers of resources (upstream: `StaticTransformers`).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ResourceTransformers {
-    transformers: HashMap<GroupResource, Arc<dyn Transformer>>,
+    /// The providers of each entry of the configuration.
+    entries: Vec<Vec<Provider>>,
+    /// The positions of the entries of each resource that the configuration names.
+    rules: BTreeMap<GroupResource, Vec<usize>>,
+    /// The transformers that were made so far.
+    transformers: RwLock<HashMap<GroupResource, Arc<dyn Transformer>>>,
     /// The transformer of resources that no rule matches.
     identity: Arc<dyn Transformer>,
+    metrics: Arc<EncryptionMetrics>,
 }
 
 /// No resource is encrypted.
 impl Default for ResourceTransformers {
     fn default() -> Self {
-        Self { transformers: HashMap::new(), identity: Arc::new(Identity) }
+        Self {
+            entries: Vec::new(),
+            rules: BTreeMap::new(),
+            transformers: RwLock::default(),
+            identity: Arc::new(Identity),
+            metrics: Arc::default(),
+        }
     }
 }
 
@@ -35,36 +48,57 @@ impl ResourceTransformers {
     /// # Errors
     /// The transformer of a KMS plugin cannot be made, or an entry has no effect.
     pub fn new(configuration: &EncryptionConfiguration, kms: &mut KmsFactory<'_>) -> Result<Self, String> {
-        let mut entries: Vec<Vec<PrefixedTransformer>> = Vec::new();
+        Self::with_metrics(configuration, kms, Arc::default())
+    }
+
+    /// Makes transformers that record values in these metrics.
+    ///
+    /// # Errors
+    /// See [`ResourceTransformers::new`].
+    pub(crate) fn with_metrics(
+        configuration: &EncryptionConfiguration,
+        kms: &mut KmsFactory<'_>,
+        metrics: Arc<EncryptionMetrics>,
+    ) -> Result<Self, String> {
+        let mut entries: Vec<Vec<Provider>> = Vec::new();
         for entry in &configuration.entries {
-            let transformers = entry.providers.iter().map(|provider| prefixed(provider, kms));
-            entries.push(transformers.collect::<Result<_, _>>()?);
+            let providers = entry.providers.iter().map(|provider| make_provider(provider, kms));
+            entries.push(providers.collect::<Result<_, _>>()?);
         }
-        let transformer = |positions: Vec<usize>| -> Arc<dyn Transformer> {
-            let transformers = positions.into_iter().flat_map(|position| entries[position].iter().cloned());
-            Arc::new(PrefixTransformers::new(transformers.collect(), NO_PROVIDER))
-        };
-        let rules = rules(configuration, true)?.into_iter();
-        let transformers = rules.map(|(resource, positions)| (resource, transformer(positions))).collect();
-        Ok(Self { transformers, ..Self::default() })
+        Ok(Self { entries, rules: rules(configuration, true)?, metrics, ..Self::default() })
     }
 
     /// The transformer of a resource: of the resource itself, of all resources of its group, or of all resources. Values of
     /// other resources are not encrypted.
     #[must_use]
-    pub fn of(&self, resource: &GroupResource) -> &Arc<dyn Transformer> {
-        let of = |resource: &GroupResource| self.transformers.get(resource);
+    pub fn of(&self, resource: &GroupResource) -> Arc<dyn Transformer> {
+        if self.rules.is_empty() {
+            return self.identity.clone();
+        }
+        if let Some(transformer) = self.transformers.read().get(resource) {
+            return transformer.clone();
+        }
+        let made = self.make(resource);
+        self.transformers.write().entry(resource.clone()).or_insert(made).clone()
+    }
+
+    fn make(&self, resource: &GroupResource) -> Arc<dyn Transformer> {
+        let of = |resource: &GroupResource| self.rules.get(resource);
         let named = of(resource).or_else(|| of(&any_in_group(resource))).or_else(|| of(&ANY));
-        named.unwrap_or(&self.identity)
+        let Some(positions) = named else { return self.identity.clone() };
+        let label: Arc<str> = resource.to_string().into();
+        let providers = positions.iter().flat_map(|position| &self.entries[*position]);
+        let transformers = providers.map(|provider| provider.transformer(&self.metrics, &label)).collect();
+        Arc::new(PrefixTransformers::new(transformers, NO_PROVIDER, &self.metrics, &label))
     }
 }
 
-fn prefixed(provider: &ProviderConfiguration, kms: &mut KmsFactory<'_>) -> Result<PrefixedTransformer, String> {
+fn make_provider(provider: &ProviderConfiguration, kms: &mut KmsFactory<'_>) -> Result<Provider, String> {
     match provider {
         ProviderConfiguration::AesGcm(keys) => transformer::aes_gcm(keys),
         ProviderConfiguration::AesCbc(keys) => transformer::aes_cbc(keys),
         ProviderConfiguration::Secretbox(keys) => transformer::secretbox(keys),
-        ProviderConfiguration::Identity => Ok((Vec::new(), Arc::new(Identity))),
-        ProviderConfiguration::Kms(configuration) => kms(configuration),
+        ProviderConfiguration::Identity => Ok(Provider::shared((Vec::new(), Arc::new(Identity)))),
+        ProviderConfiguration::Kms(configuration) => kms(configuration).map(Provider::shared),
     }
 }

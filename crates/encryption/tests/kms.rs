@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures_util::future::join_all;
 use pintle_encryption::{
-    DekKind, EncryptedDek, EncryptedObject, KmsFuture, KmsPlugin, KmsProvider, KmsStatus, Secret, decrypt_with_plugin,
+    DekKind, EncryptedDek, EncryptedObject, KmsError, KmsFuture, KmsPlugin, KmsProvider, KmsStatus, Secret,
+    decrypt_with_plugin,
 };
 use pintle_locks::Mutex;
 use pintle_schema::base64;
@@ -30,7 +31,7 @@ async fn values_of_upstream_are_read_with_its_results() {
         let stored = base64::decode(text(row, "Stored").as_bytes()).expect("base64");
         let configuration = text(row, "Configuration");
         let secrets = transformers[configuration].of(&resource(text(row, "Resource")));
-        let decrypted = decrypt_with_plugin(&**secrets, &stored, text(row, "Context").as_bytes()).await;
+        let decrypted = decrypt_with_plugin(&*secrets, &stored, text(row, "Context").as_bytes()).await;
         match (text(row, "Error"), decrypted) {
             ("", Ok(decrypted)) => {
                 let length = row["Length"].as_u64().and_then(|length| usize::try_from(length).ok()).expect("a length");
@@ -54,8 +55,8 @@ async fn values_of_upstream_are_read_with_its_results() {
 /// A plugin with given answers.
 #[derive(Debug, Default)]
 struct Answers {
-    status: Mutex<Option<Result<KmsStatus, String>>>,
-    encrypted: Mutex<Option<Result<EncryptedDek, String>>>,
+    status: Mutex<Option<Result<KmsStatus, KmsError>>>,
+    encrypted: Mutex<Option<Result<EncryptedDek, KmsError>>>,
 }
 
 impl Answers {
@@ -72,17 +73,17 @@ impl Answers {
 
 impl KmsPlugin for Answers {
     fn status(&self) -> KmsFuture<'_, KmsStatus> {
-        let answer = self.status.lock().clone().unwrap_or_else(|| Err("no answer".to_owned()));
+        let answer = self.status.lock().clone().unwrap_or_else(|| Err("no answer".into()));
         Box::pin(async move { answer })
     }
 
     fn encrypt<'p>(&'p self, _uid: &'p str, _dek: &'p [u8]) -> KmsFuture<'p, EncryptedDek> {
-        let answer = self.encrypted.lock().clone().unwrap_or_else(|| Err("no answer".to_owned()));
+        let answer = self.encrypted.lock().clone().unwrap_or_else(|| Err("no answer".into()));
         Box::pin(async move { answer })
     }
 
     fn decrypt<'p>(&'p self, _uid: &'p str, _dek: &'p EncryptedDek) -> KmsFuture<'p, Secret> {
-        Box::pin(async { Err("nothing is decrypted".to_owned()) })
+        Box::pin(async { Err("nothing is decrypted".into()) })
     }
 }
 
@@ -98,7 +99,7 @@ async fn health_checks_have_upstream_errors() {
     for row in rows(include_str!("recorded/kms_statuses.jsonl")) {
         let or_error = |name: &str| match text(&row, name) {
             "" => Ok(()),
-            error => Err(error.to_owned()),
+            error => Err(error.into()),
         };
         let plugin = Answers::default();
         let owned = |name: &str| text(&row, name).to_owned();
@@ -203,7 +204,7 @@ async fn a_dek_is_used_for_three_minutes_after_the_last_healthy_check() {
     plugin.status("ok", "one");
     clock.set(62);
     assert_eq!(provider.check().await, Err(error));
-    *plugin.status.lock() = Some(Err("no connection".to_owned()));
+    *plugin.status.lock() = Some(Err("no connection".into()));
     clock.set(63);
     let text = "failed to perform status section of the healthz check for KMS Provider kms, error: no connection";
     assert_eq!(provider.check().await, Err(text.to_owned()));

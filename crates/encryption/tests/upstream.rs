@@ -61,7 +61,7 @@ fn compare(cases: &[Case], texts: &[String], transformers: &[ResourceTransformer
         if let Ok((value, _)) = result {
             let secrets = transformers[case.configuration].of(&resource("secrets"));
             let written = bytes("Written");
-            let decrypted = block_on(decrypt_with_plugin(&**secrets, &written, KEY.as_bytes()));
+            let decrypted = block_on(decrypt_with_plugin(&*secrets, &written, KEY.as_bytes()));
             let decrypted = decrypted.unwrap_or_else(|error| panic!("{error}: {}", shown()));
             assert_eq!((&*decrypted.value, decrypted.stale), (value.as_slice(), false), "{}", shown());
         }
@@ -71,7 +71,7 @@ fn compare(cases: &[Case], texts: &[String], transformers: &[ResourceTransformer
 /// Reads a stored value here. Go panics if AES-CBC's ciphertext has no block, so such a value is left out.
 fn case(configuration: usize, transformers: &ResourceTransformers, stored: Vec<u8>) -> Option<Case> {
     let secrets = transformers.of(&resource("secrets"));
-    let result = match block_on(decrypt_with_plugin(&**secrets, &stored, KEY.as_bytes())) {
+    let result = match block_on(decrypt_with_plugin(&*secrets, &stored, KEY.as_bytes())) {
         Ok(decrypted) => Ok((decrypted.value.into_owned(), decrypted.stale)),
         Err(error) => Err(error.to_string()),
     };

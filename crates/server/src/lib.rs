@@ -43,6 +43,7 @@ pub use cluster::{
 pub use controllers::ControllerOptions;
 pub use conversion::{EncryptedForm, StoredForm};
 pub use egress::{EgressSelector, EgressType};
+pub use handlers::health::ENCRYPTION_RELOAD_TASK;
 pub use handlers::{BuildInfo, set_build_info, version};
 pub use http::Cors;
 pub use observe::{

@@ -15,6 +15,7 @@ use pintle_admission::{AdmissionConfiguration, ConfigurationError, PluginChain};
 use pintle_audit::Auditor;
 use pintle_cache::{Cache, CacheError, EncodingCache, HistoryLimits};
 use pintle_controllers::{CrdController, server_name};
+use pintle_encryption::EncryptionAtRest;
 use pintle_gates::{Feature, Gates};
 use pintle_kinds::{RuntimeConfig, ServiceNetwork};
 use pintle_locks::RwLock;
@@ -106,6 +107,8 @@ pub struct ClusterConfig {
     pub egress: EgressSelector,
     /// Records who requests what; `None` if nothing is recorded.
     pub audit: Option<Arc<Auditor>>,
+    /// The encryption of stored values, for health checks and metrics. The stores encrypt by themselves.
+    pub encryption: Arc<EncryptionAtRest>,
     /// The observers of requests and their answers.
     pub observers: Vec<Arc<dyn RequestObserver>>,
 }
@@ -262,7 +265,8 @@ impl ApiServer {
             Lifecycle::new(config.recovery, running.election.clone(), storage_versions),
             config.clock,
         );
-        let cluster = Arc::new(cluster.with_audit(config.audit).with_flow_control(config.limits.flow_control()));
+        let cluster = cluster.with_audit(config.audit).with_encryption(config.encryption);
+        let cluster = Arc::new(cluster.with_flow_control(config.limits.flow_control()));
         start_memory_task(&cluster);
         start_flow_control(&cluster);
         let webhooks = AdmissionWebhooks::load(&cluster, &plugins).map_err(|(name, error)| {

@@ -11,13 +11,10 @@ use zeroize::Zeroizing;
 
 use super::grpc::UnixChannel;
 use super::object::{annotation, write_annotations};
+use super::plugin::{DECRYPT, ENCRYPT, STATUS};
 use super::wire::{Fields, MALFORMED, WireValue, write_bytes};
-use super::{EncryptedDek, KmsFuture, KmsPlugin, KmsStatus};
+use super::{EncryptedDek, KmsError, KmsFuture, KmsPlugin, KmsStatus};
 use crate::Secret;
-
-const STATUS: &str = "/v2.KeyManagementService/Status";
-const ENCRYPT: &str = "/v2.KeyManagementService/Encrypt";
-const DECRYPT: &str = "/v2.KeyManagementService/Decrypt";
 
 /// A plugin that listens at a Unix socket. The connection is made at the first call, and again after it was lost.
 #[derive(Debug)]
@@ -35,8 +32,8 @@ impl KmsClient {
         Ok(Self { channel: UnixChannel::new(socket_path(endpoint)?, timeout) })
     }
 
-    async fn call(&self, method: &str, message: &[u8]) -> Result<Vec<u8>, String> {
-        let answer = self.channel.call(method, message).await.map_err(|error| error.to_string())?;
+    async fn call(&self, method: &str, message: &[u8]) -> Result<Vec<u8>, KmsError> {
+        let answer = self.channel.call(method, message).await?;
         Ok(answer.to_vec())
     }
 }
@@ -75,7 +72,7 @@ fn text(bytes: &[u8]) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn status(answer: &[u8]) -> Result<KmsStatus, String> {
+fn status(answer: &[u8]) -> Result<KmsStatus, KmsError> {
     let mut status = KmsStatus::default();
     for (number, bytes) in fields(answer)? {
         match number {
@@ -88,7 +85,7 @@ fn status(answer: &[u8]) -> Result<KmsStatus, String> {
     Ok(status)
 }
 
-fn encrypted(answer: &[u8]) -> Result<EncryptedDek, String> {
+fn encrypted(answer: &[u8]) -> Result<EncryptedDek, KmsError> {
     let mut dek = EncryptedDek::default();
     for (number, bytes) in fields(answer)? {
         match number {

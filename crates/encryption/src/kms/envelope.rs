@@ -11,6 +11,7 @@ use super::dek::{Dek, SEED_OVERHEAD};
 use super::object::{EncryptedObject, cache_key, write_data_length};
 use super::provider::{Fetch, KmsProvider};
 use super::{DekKind, EncryptedDek};
+use crate::metrics::{Direction, Recorder};
 use crate::transformer::Decrypted;
 use crate::{TransformError, Transformer};
 
@@ -28,6 +29,8 @@ pub struct MissingDek {
     dek: EncryptedDek,
     kind: DekKind,
     cache_key: [u8; 32],
+    /// Where a failure is recorded.
+    recorders: Vec<Arc<Recorder>>,
 }
 
 impl fmt::Debug for MissingDek {
@@ -48,7 +51,18 @@ impl MissingDek {
     /// # Errors
     /// Returns upstream's error.
     pub async fn fetch(&self) -> Result<(), TransformError> {
-        self.shared_fetch().await
+        self.provider.metrics.record_cache_miss();
+        let result = self.shared_fetch().await;
+        if let Err(error) = &result {
+            for recorder in &self.recorders {
+                recorder.record_failure(Direction::FromStorage, error.status());
+            }
+        }
+        result
+    }
+
+    pub(crate) fn record_failure_in(&mut self, recorder: Arc<Recorder>) {
+        self.recorders.push(recorder);
     }
 
     fn shared_fetch(&self) -> Fetch {
@@ -57,18 +71,16 @@ impl MissingDek {
     }
 
     fn into_fetch(self) -> Fetch {
-        let Self { provider, dek, kind, cache_key } = self;
+        let Self { provider, dek, kind, cache_key, .. } = self;
         let plugin = provider.plugin.clone();
         // The provider owns the fetch.
         let provider: Weak<KmsProvider> = Arc::downgrade(&provider);
         let fetch = async move {
             let uid = Uuid::new_v4().to_string();
             let decrypted = plugin.decrypt(&uid, &dek).await;
-            let secret =
-                decrypted.map_err(|error| TransformError::new(format!("failed to decrypt DEK, error: {error}")));
-            let dek = secret.and_then(|secret| Dek::new(&secret, kind));
+            let dek = decrypted.map_err(TransformError::of_plugin).and_then(|secret| Dek::new(&secret, kind));
             let Some(provider) = provider.upgrade() else { return dek.map(drop) };
-            let result = dek.map(|dek| provider.cache.lock().insert(cache_key, Arc::new(dek), (provider.now)()));
+            let result = dek.map(|dek| provider.keep_dek(cache_key, dek));
             provider.fetches.lock().remove(&cache_key);
             result
         };
@@ -112,6 +124,7 @@ impl Transformer for Envelope {
         stored.reserve(length + state.fields.len() + 11);
         write_data_length(length, stored);
         state.dek.encrypt_to(value, context, stored)?;
+        self.0.record_encryption(&state);
         stored.extend_from_slice(&state.fields);
         Ok(())
     }
@@ -124,9 +137,11 @@ impl Transformer for Envelope {
         let dek = if cache_key == state.cache_key { Some(state.dek.clone()) } else { cached() };
         let stale = *encrypted.key_id != *state.key_id || kind != DekKind::HkdfSeed;
         let Some(dek) = dek else {
-            let missing = MissingDek { provider: self.0.clone(), dek: encrypted, kind, cache_key };
+            let missing =
+                MissingDek { provider: self.0.clone(), dek: encrypted, kind, cache_key, recorders: Vec::new() };
             return Err(TransformError::missing_dek(missing));
         };
+        self.0.metrics.record_key(Direction::FromStorage, &encrypted.key_id, (self.0.now)());
         Ok(Decrypted { value: dek.decrypt(&data, context)?.into(), stale })
     }
 }

@@ -1,6 +1,7 @@
 //! Calls of gRPC over a Unix socket, with one message each way. The texts of errors are grpc-go's. The format is gRPC's over
 //! HTTP/2 (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>). Messages are not compressed.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use percent_encoding::percent_decode;
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
+
+use super::KmsError;
 
 /// The length of a message's prefix: a byte for compression, and the length in four bytes.
 const PREFIX_LENGTH: usize = 5;
@@ -58,17 +61,25 @@ pub(super) struct RpcError {
 
 impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { code, message } = self;
-        match usize::try_from(*code).ok().and_then(|code| CODES.get(code)) {
-            Some(name) => write!(f, "rpc error: code = {name} desc = {message}"),
-            None => write!(f, "rpc error: code = Code({code}) desc = {message}"),
-        }
+        write!(f, "rpc error: code = {} desc = {}", self.status(), self.message)
+    }
+}
+
+impl From<RpcError> for KmsError {
+    fn from(error: RpcError) -> Self {
+        Self::with_status(error.status(), error.to_string())
     }
 }
 
 impl RpcError {
     fn new(code: u32, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    /// The name of the code.
+    fn status(&self) -> Cow<'static, str> {
+        let name = usize::try_from(self.code).ok().and_then(|code| CODES.get(code));
+        name.map_or_else(|| format!("Code({})", self.code).into(), |name| Cow::Borrowed(*name))
     }
 
     fn lost(error: &h2::Error) -> Self {

@@ -9,6 +9,7 @@
 //! - `cache`: decrypted DEKs.
 //! - `provider`: the DEK for writing, and its replacement when the plugin has a new key.
 //! - `envelope`: the transformer.
+//! - `measured`: records the calls of a plugin.
 
 mod cache;
 #[cfg(unix)]
@@ -17,6 +18,7 @@ mod dek;
 mod envelope;
 #[cfg(unix)]
 mod grpc;
+mod measured;
 mod object;
 mod plugin;
 mod provider;
@@ -26,5 +28,6 @@ mod wire;
 pub use client::KmsClient;
 pub use envelope::{MissingDek, decrypt_with_plugin};
 pub use object::{DekKind, EncryptedObject};
-pub use plugin::{EncryptedDek, KmsFuture, KmsPlugin, KmsStatus};
+pub(crate) use plugin::NO_GRPC_STATUS;
+pub use plugin::{EncryptedDek, KmsError, KmsFuture, KmsPlugin, KmsStatus};
 pub use provider::{KmsProvider, NEGATIVE_POLL_INTERVAL, POSITIVE_POLL_INTERVAL};

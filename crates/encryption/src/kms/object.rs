@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use pintle_value::FieldPath;
 use pintle_value::names::fully_qualified_domain_name;
@@ -160,13 +161,40 @@ pub(super) fn validate_dek(dek: &EncryptedDek) -> Result<(), String> {
 }
 
 /// Checks the length of a key's ID (`ValidateKeyID`).
-pub(super) fn validate_key_id(key_id: &str) -> Result<(), String> {
+pub(super) fn validate_key_id(key_id: &str) -> Result<(), InvalidKeyId> {
     match key_id.len() {
-        0 => Err("keyID is empty".to_owned()),
-        length if length > MAX_KEY_ID => {
-            Err(format!("keyID is {length} bytes, which exceeds the max size of {MAX_KEY_ID}"))
-        }
+        0 => Err(InvalidKeyId::Empty),
+        length if length > MAX_KEY_ID => Err(InvalidKeyId::TooLong(length)),
         _ => Ok(()),
+    }
+}
+
+/// Why a key's ID is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InvalidKeyId {
+    Empty,
+    /// The ID has so many bytes.
+    TooLong(usize),
+}
+
+impl InvalidKeyId {
+    /// The reason in metrics (`ErrCodeKeyID`).
+    pub(super) fn code(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::TooLong(_) => "too_long",
+        }
+    }
+}
+
+impl fmt::Display for InvalidKeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("keyID is empty"),
+            Self::TooLong(length) => {
+                write!(f, "keyID is {length} bytes, which exceeds the max size of {MAX_KEY_ID}")
+            }
+        }
     }
 }
 

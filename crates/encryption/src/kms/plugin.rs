@@ -1,13 +1,61 @@
 //! The calls of a KMS v2 plugin (upstream: `k8s.io/kms/pkg/service`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 
 use crate::Secret;
 
-/// The answer of a plugin, or the text of its error.
-pub type KmsFuture<'p, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'p>>;
+/// The names of a plugin's calls.
+pub(super) const STATUS: &str = "/v2.KeyManagementService/Status";
+pub(super) const ENCRYPT: &str = "/v2.KeyManagementService/Encrypt";
+pub(super) const DECRYPT: &str = "/v2.KeyManagementService/Decrypt";
+
+/// The status of an error that is not gRPC's, in metrics.
+pub(crate) const NO_GRPC_STATUS: &str = "unknown-non-grpc";
+
+/// The answer of a plugin.
+pub type KmsFuture<'p, T> = Pin<Box<dyn Future<Output = Result<T, KmsError>> + Send + 'p>>;
+
+/// The error of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KmsError {
+    /// The name of gRPC's code, or [`NO_GRPC_STATUS`].
+    pub(crate) status: Cow<'static, str>,
+    text: String,
+}
+
+impl KmsError {
+    /// An error of gRPC with the name of its code.
+    pub(super) fn with_status(status: Cow<'static, str>, text: String) -> Self {
+        Self { status, text }
+    }
+
+    /// The error of a call that takes too long.
+    pub(crate) fn deadline_exceeded() -> Self {
+        let text = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
+        Self { status: "DeadlineExceeded".into(), text: text.to_owned() }
+    }
+}
+
+impl From<String> for KmsError {
+    fn from(text: String) -> Self {
+        Self { status: NO_GRPC_STATUS.into(), text }
+    }
+}
+
+impl From<&str> for KmsError {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl fmt::Display for KmsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
 
 /// A KMS plugin. Each call ends after the time-out of the plugin's configuration.
 pub trait KmsPlugin: fmt::Debug + Send + Sync + 'static {

@@ -2,22 +2,23 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
 
 use futures_util::future::{BoxFuture, Shared};
 use pintle_locks::{Mutex, RwLock};
 use pintle_value::print::quote;
 use pintle_value::time::{Duration, Time};
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::cache::DekCache;
 use super::dek::{Dek, new_seed};
+use super::measured::MeasuredPlugin;
 use super::object::{cache_key, validate_dek, validate_key_id, write_dek};
 use super::{DekKind, EncryptedDek, KmsPlugin, KmsStatus};
 use crate::TransformError;
+use crate::metrics::{Direction, EncryptionMetrics, ProviderMetrics, hash};
 
 /// The time until the next check of a healthy plugin.
 pub const POSITIVE_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_secs(60);
@@ -44,6 +45,7 @@ pub struct KmsProvider {
     pub(super) name: String,
     pub(super) plugin: Arc<dyn KmsPlugin>,
     pub(super) now: Clock,
+    pub(super) metrics: Arc<ProviderMetrics>,
     state: RwLock<Option<WriteState>>,
     pub(super) cache: Mutex<DekCache>,
     pub(super) fetches: Mutex<HashMap<[u8; 32], Fetch>>,
@@ -59,6 +61,8 @@ pub(super) struct WriteState {
     pub(super) fields: Arc<[u8]>,
     pub(super) cache_key: [u8; 32],
     expires: Time,
+    /// Whether a value was encrypted. Only then upstream counts the DEK as cached.
+    is_used: Arc<AtomicBool>,
 }
 
 /// The last check of the plugin.
@@ -89,10 +93,22 @@ impl KmsProvider {
         plugin: Arc<dyn KmsPlugin>,
         now: impl Fn() -> Time + Send + Sync + 'static,
     ) -> Arc<Self> {
+        Self::with_metrics(name.into(), plugin, Box::new(now), Arc::default())
+    }
+
+    /// Like [`KmsProvider::new`], with a clock and the metrics in which the provider records.
+    pub(crate) fn with_metrics(
+        name: String,
+        plugin: Arc<dyn KmsPlugin>,
+        now: Clock,
+        metrics: Arc<EncryptionMetrics>,
+    ) -> Arc<Self> {
+        let metrics = Arc::new(ProviderMetrics::new(metrics, &name));
         Arc::new(Self {
-            name: name.into(),
-            plugin,
-            now: Box::new(now),
+            name,
+            plugin: Arc::new(MeasuredPlugin::new(plugin, metrics.clone())),
+            now,
+            metrics,
             state: RwLock::default(),
             cache: Mutex::default(),
             fetches: Mutex::default(),
@@ -129,7 +145,7 @@ impl KmsProvider {
                     "failed to perform status section of the healthz check for KMS Provider {name}, error: {error}"
                 );
                 // As in upstream, other callers get the error alone.
-                (Err(error), Err(text))
+                (Err(error.to_string()), Err(text))
             }
         };
         checks.result = kept;
@@ -154,8 +170,14 @@ impl KmsProvider {
             }
         }
         match validate_key_id(key_id) {
-            Ok(()) => problems.extend(self.renew(key_id, &Uuid::new_v4().to_string()).await.err()),
-            Err(problem) => problems.push(format!("got invalid KMSv2 KeyID hash {}: {problem}", quote(&hash(key_id)))),
+            Ok(()) => {
+                self.metrics.record_status_key(key_id, (self.now)());
+                problems.extend(self.renew(key_id, &Uuid::new_v4().to_string()).await.err());
+            }
+            Err(problem) => {
+                self.metrics.record_invalid_key(problem.code());
+                problems.push(format!("got invalid KMSv2 KeyID hash {}: {problem}", quote(&hash(key_id))));
+            }
         }
         let problems = problems.into_iter().map(TransformError::new);
         let problems = problems.reduce(|mut all, problem| {
@@ -200,7 +222,9 @@ impl KmsProvider {
 
     /// Makes a seed and has the plugin encrypt it (`GenerateTransformer`).
     async fn make_dek(&self, uid: &str, expires: Time) -> Result<WriteState, String> {
-        let seed = new_seed().map_err(|error| error.to_string())?;
+        let (start, seed) = (Instant::now(), new_seed());
+        self.metrics.record_new_key(start, &seed);
+        let seed = seed.map_err(|error| error.to_string())?;
         let encrypted = self.plugin.encrypt(uid, seed.bytes()).await;
         let encrypted = encrypted.map_err(|error| format!("failed to encrypt DEK, error: {error}"))?;
         validate_dek(&encrypted)?;
@@ -209,7 +233,8 @@ impl KmsProvider {
         let (cache_key, mut fields) = (cache_key(&encrypted, kind), Vec::new());
         write_dek(&encrypted, kind, &mut fields);
         let EncryptedDek { key_id, .. } = encrypted;
-        Ok(WriteState { dek: Arc::new(dek), key_id: key_id.into(), fields: fields.into(), cache_key, expires })
+        let (dek, is_used) = (Arc::new(dek), Arc::default());
+        Ok(WriteState { dek, key_id: key_id.into(), fields: fields.into(), cache_key, expires, is_used })
     }
 
     /// Replaces the DEK for writing. The old one stays in the cache for reading.
@@ -218,6 +243,23 @@ impl KmsProvider {
         if let Some(old) = old {
             self.cache.lock().insert(old.cache_key, old.dek, (self.now)());
         }
+    }
+
+    /// Keeps a DEK for reading.
+    pub(super) fn keep_dek(&self, cache_key: [u8; 32], dek: Dek) {
+        let mut cache = self.cache.lock();
+        cache.insert(cache_key, Arc::new(dek), (self.now)());
+        let writing = self.state.read().as_ref().is_some_and(|state| state.is_used.load(Ordering::Relaxed));
+        self.metrics.record_cache_size(cache.len() + usize::from(writing));
+    }
+
+    /// Records a value that was encrypted.
+    pub(super) fn record_encryption(&self, state: &WriteState) {
+        if !state.is_used.load(Ordering::Relaxed) {
+            state.is_used.store(true, Ordering::Relaxed);
+            self.metrics.record_cache_size(self.cached_deks() + 1);
+        }
+        self.metrics.record_key(Direction::ToStorage, &state.key_id, (self.now)());
     }
 
     /// The DEK for writing, also if its lifetime is over.
@@ -236,16 +278,4 @@ impl KmsProvider {
         }
         Ok(state)
     }
-}
-
-/// The hash of a key's ID in messages, or nothing for an empty ID.
-fn hash(key_id: &str) -> String {
-    let mut text = String::new();
-    if !key_id.is_empty() {
-        text.push_str("sha256:");
-        for byte in Sha256::digest(key_id) {
-            let _ = write!(text, "{byte:02x}");
-        }
-    }
-    text
 }

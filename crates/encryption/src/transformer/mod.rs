@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::metrics::EncryptionMetrics;
 use crate::{Key, TransformError};
 
 pub(crate) use identity::Identity;
@@ -85,14 +86,48 @@ pub(crate) fn fill_random(nonce: &mut [u8]) -> Result<(), TransformError> {
     getrandom::fill(nonce).map_err(|_| TransformError::new("unable to read sufficient random bytes"))
 }
 
-/// A provider and the prefix of its stored values.
+/// A transformer and the prefix of its stored values.
 pub(crate) type PrefixedTransformer = (Vec<u8>, Arc<dyn Transformer>);
+
+/// A provider, of which each resource has a transformer.
+#[derive(Debug)]
+pub(crate) struct Provider {
+    /// The prefix of stored values.
+    prefix: Vec<u8>,
+    transformers: ProviderTransformers,
+}
+
+#[derive(Debug)]
+enum ProviderTransformers {
+    /// A transformer of each key. Its prefix has the name of the key.
+    Keys { keys: Vec<PrefixedTransformer>, no_key: &'static str },
+    /// A transformer that all resources share.
+    Shared(Arc<dyn Transformer>),
+}
+
+impl Provider {
+    /// A provider whose resources share a transformer.
+    pub(crate) fn shared((prefix, transformer): PrefixedTransformer) -> Self {
+        Self { prefix, transformers: ProviderTransformers::Shared(transformer) }
+    }
+
+    /// The transformer of a resource. Each key has metrics of its own, as in upstream.
+    pub(crate) fn transformer(&self, metrics: &Arc<EncryptionMetrics>, resource: &Arc<str>) -> PrefixedTransformer {
+        let transformer = match &self.transformers {
+            ProviderTransformers::Keys { keys, no_key } => {
+                Arc::new(PrefixTransformers::new(keys.clone(), no_key, metrics, resource))
+            }
+            ProviderTransformers::Shared(transformer) => transformer.clone(),
+        };
+        (self.prefix.clone(), transformer)
+    }
+}
 
 /// AES-CBC with these keys.
 ///
 /// # Errors
 /// A key has the wrong length.
-pub(crate) fn aes_cbc(keys: &[Key]) -> Result<PrefixedTransformer, String> {
+pub(crate) fn aes_cbc(keys: &[Key]) -> Result<Provider, String> {
     with_keys(AES_CBC_PREFIX, keys, NO_AES_KEY, aes_cbc::new)
 }
 
@@ -100,7 +135,7 @@ pub(crate) fn aes_cbc(keys: &[Key]) -> Result<PrefixedTransformer, String> {
 ///
 /// # Errors
 /// A key has the wrong length.
-pub(crate) fn aes_gcm(keys: &[Key]) -> Result<PrefixedTransformer, String> {
+pub(crate) fn aes_gcm(keys: &[Key]) -> Result<Provider, String> {
     with_keys(AES_GCM_PREFIX, keys, NO_AES_KEY, aes_gcm::new)
 }
 
@@ -108,23 +143,23 @@ pub(crate) fn aes_gcm(keys: &[Key]) -> Result<PrefixedTransformer, String> {
 ///
 /// # Errors
 /// A key has the wrong length.
-pub(crate) fn secretbox(keys: &[Key]) -> Result<PrefixedTransformer, String> {
+pub(crate) fn secretbox(keys: &[Key]) -> Result<Provider, String> {
     with_keys(SECRETBOX_PREFIX, keys, NO_SECRETBOX_KEY, secretbox::new)
 }
 
-/// The transformer of a provider whose stored values begin with its prefix, the name of the key and a colon.
+/// A provider whose stored values begin with its prefix, the name of the key and a colon.
 fn with_keys(
     prefix: &str,
     keys: &[Key],
     no_key: &'static str,
     new: fn(&[u8]) -> Option<Arc<dyn Transformer>>,
-) -> Result<PrefixedTransformer, String> {
+) -> Result<Provider, String> {
     let transformer = |key: &Key| {
         let length = key.secret.bytes().len();
         let transformer = new(key.secret.bytes());
         let error = || format!("the key {} cannot have {length} bytes", key.name);
         Ok((format!("{}:", key.name).into_bytes(), transformer.ok_or_else(error)?))
     };
-    let transformers = keys.iter().map(transformer).collect::<Result<_, String>>()?;
-    Ok((prefix.as_bytes().to_vec(), Arc::new(PrefixTransformers::new(transformers, no_key))))
+    let keys = keys.iter().map(transformer).collect::<Result<_, String>>()?;
+    Ok(Provider { prefix: prefix.as_bytes().to_vec(), transformers: ProviderTransformers::Keys { keys, no_key } })
 }

@@ -49,7 +49,7 @@ impl KmsPlugin for MaskPlugin {
                 tokio::task::yield_now().await;
             }
             match dek.key_id.starts_with("lost") {
-                true => Err("the key is lost".to_owned()),
+                true => Err("the key is lost".into()),
                 false => Ok(Secret::new(mask(&dek.key_id, &dek.ciphertext))),
             }
         })

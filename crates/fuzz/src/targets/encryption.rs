@@ -5,9 +5,9 @@ use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 
+use pintle_encryption::testing::healthy_provider;
 use pintle_encryption::{
-    ConfigurationOptions, EncryptedDek, EncryptedObject, EncryptionConfiguration, KmsFuture, KmsPlugin, KmsProvider,
-    KmsStatus, ResourceTransformers, Secret, Transformer,
+    ConfigurationOptions, EncryptedObject, EncryptionConfiguration, ResourceTransformers, Transformer,
 };
 use pintle_registry::GroupResource;
 use pintle_schema::base64;
@@ -25,26 +25,6 @@ const CONTEXT: &str = "/registry/secrets/shop/password";
 
 const LIMIT: MemoryLimit = MemoryLimit { per_byte: 100, base: 256 << 10 };
 
-/// A plugin whose key changes nothing.
-#[derive(Debug)]
-struct NoEncryption;
-
-impl KmsPlugin for NoEncryption {
-    fn status(&self) -> KmsFuture<'_, KmsStatus> {
-        let status = KmsStatus { version: "v2".into(), healthz: "ok".into(), key_id: "one".into() };
-        Box::pin(async { Ok(status) })
-    }
-
-    fn encrypt<'p>(&'p self, _uid: &'p str, dek: &'p [u8]) -> KmsFuture<'p, EncryptedDek> {
-        let dek = EncryptedDek { ciphertext: dek.to_vec(), key_id: "one".into(), ..EncryptedDek::default() };
-        Box::pin(async { Ok(dek) })
-    }
-
-    fn decrypt<'p>(&'p self, _uid: &'p str, dek: &'p EncryptedDek) -> KmsFuture<'p, Secret> {
-        Box::pin(async { Ok(Secret::new(dek.ciphertext.clone())) })
-    }
-}
-
 /// The result of a future that does not wait.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -53,14 +33,9 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-fn provider(name: &str) -> Arc<KmsProvider> {
-    let provider = KmsProvider::new(name, Arc::new(NoEncryption));
-    now(provider.check()).expect("a healthy plugin");
-    provider
-}
-
 fn transformers(configuration: &EncryptionConfiguration) -> ResourceTransformers {
-    let transformers = ResourceTransformers::new(configuration, &mut |kms| Ok(provider(&kms.name).transformer()));
+    let transformers =
+        ResourceTransformers::new(configuration, &mut |kms| Ok(healthy_provider(&kms.name).transformer()));
     transformers.expect("a valid configuration")
 }
 
@@ -79,7 +54,7 @@ pub(super) fn configuration(input: &[u8]) {
     let named: BTreeSet<&GroupResource> = configuration.entries.iter().flat_map(|entry| &entry.resources).collect();
     for resource in named.into_iter().take(4) {
         assert!(!configuration.providers(resource).is_empty());
-        check_round_trip(&**transformers.of(resource), b"value");
+        check_round_trip(&*transformers.of(resource), b"value");
     }
 }
 
@@ -94,7 +69,7 @@ static ALL: LazyLock<Arc<dyn Transformer>> = LazyLock::new(|| {
     let rows = rows(PROVIDERS);
     let row = rows.iter().find(|row| text(row, "Name") == "all").expect("the configuration");
     let parsed = EncryptionConfiguration::parse(text(row, "Text").as_bytes(), "", ConfigurationOptions::default());
-    transformers(&parsed.expect("a valid configuration")).of(&GroupResource::new("", "secrets")).clone()
+    transformers(&parsed.expect("a valid configuration")).of(&GroupResource::new("", "secrets"))
 });
 
 /// A stored value is at least as long as its value.
@@ -116,7 +91,7 @@ pub(super) fn value_seeds() -> Vec<Vec<u8>> {
 /// A message that is encoded again is equal. The transformer of a plugin reads it without a panic.
 pub(super) fn object(input: &[u8]) {
     let object = with_memory_limit(input.len(), LIMIT, || EncryptedObject::decode(input));
-    let (_, transformer) = provider("kms").transformer();
+    let (_, transformer) = healthy_provider("kms").transformer();
     let result = transformer.decrypt(input, CONTEXT.as_bytes());
     let Ok(object) = object else {
         assert!(result.is_err_and(|error| error.missing().is_none()));

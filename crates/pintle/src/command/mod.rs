@@ -176,10 +176,10 @@ mod tests {
             let first = text.lines().take_while(|line| !line.starts_with("Usage")).collect::<Vec<_>>().join("\n");
             assert_eq!(first.trim_end(), expect, "{line}");
         };
-        let encryption = "error: --encryption-provider-config is not supported: stored objects are not encrypted";
-        check("pintle serve --encryption-provider-config x", encryption);
-        check("pintle serve --encryption-provider-config=-", encryption);
-        check("pintle serve --encryption_provider_config -", encryption);
+        let header = "error: --strict-transport-security-directives is not supported: the header is not sent";
+        check("pintle serve --strict-transport-security-directives x", header);
+        check("pintle serve --strict-transport-security-directives=-", header);
+        check("pintle serve --strict_transport_security_directives -", header);
         check("pintle serve --profiling=false", "error: --profiling would have no effect: profiles are not served");
         check(
             "pintle serve --cert-dir x",

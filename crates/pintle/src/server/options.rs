@@ -10,6 +10,7 @@ use std::time::Duration;
 use pintle_admission::AdmissionConfiguration;
 use pintle_audit::AuditOptions;
 use pintle_cache::HistoryLimits;
+use pintle_encryption::EncryptionOptions;
 use pintle_gates::Gates;
 use pintle_server::http::ListenerOptions;
 use pintle_server::{
@@ -109,6 +110,8 @@ pub struct Options {
     pub admission: AdmissionConfiguration,
     /// Which requests are recorded, and where (`--audit-*`). The options have to be valid.
     pub audit: AuditOptions,
+    /// How stored values are encrypted (`--encryption-provider-config`). The options have to be valid.
+    pub encryption: EncryptionOptions,
     /// The feature gates.
     pub gates: Gates,
     /// Whether pods may have privileged containers (`--allow-privileged`).
@@ -193,6 +196,7 @@ impl Default for Options {
             shutdown_delay: Duration::ZERO,
             admission: AdmissionConfiguration::default(),
             audit: AuditOptions::default(),
+            encryption: EncryptionOptions::default(),
             gates: Gates::default(),
             allow_privileged: true,
             kubelets: KubeletOptions::default(),

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_admission::AdmissionConfiguration;
+use pintle_encryption::{EncryptionAtRest, EncryptionEnvironment};
 use pintle_server::http::Listener;
 use pintle_server::{
-    ApiServer, ClusterConfig, ControllerOptions, Cors, EgressType, StorageOverride, TreeEncoder, server_name,
+    ApiServer, ClusterConfig, ControllerOptions, Cors, ENCRYPTION_RELOAD_TASK, EgressType, StorageOverride,
+    TreeEncoder, server_name,
 };
 use pintle_store::{Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot};
 use pintle_supervisor::BackgroundTask;
@@ -85,6 +87,10 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     names.extend(options.tls.names.iter().cloned());
     check_snapshot(&options)?;
     let audit = AuditSetup::load(options.audit.clone()).map_err(StartError::Options)?;
+    let server_name = server_name(&hostname);
+    let encryption =
+        EncryptionAtRest::start(options.encryption.clone(), &server_name, EncryptionEnvironment::default());
+    let encryption = encryption.await.map_err(StartError::Options)?;
     // The server writes nothing before it knows that it can run with its options and on its port.
     let now = time_of(options.clock.now());
     let data_dir = options.data_dir.clone();
@@ -141,7 +147,6 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         options.register.then(|| options.access.authentication_trust(&tls, front_proxy.is_built_in(), &options.gates));
     let audit = audit.open(&options.egress).map_err(StartError::Options)?;
     let auditor = audit.as_ref().map(|audit| audit.auditor.clone());
-    let server_name = server_name(&hostname);
     let mut observers = options.observers;
     let request_log = options.request_log.as_deref().map(RequestLog::open).transpose()?;
     observers.extend(request_log.iter().map(|log| log.observer()));
@@ -191,6 +196,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         aggregation: front_proxy.aggregation(),
         egress: options.egress,
         audit: auditor.clone(),
+        encryption: encryption.clone(),
         observers,
     })
     .await?;
@@ -224,6 +230,10 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         let reload = AuditPolicyReload::new(audit, &api_server, server_name);
         let task = api_server.background_task(AUDIT_POLICY_TASK);
         background.spawn(follow_configuration(task, reload));
+    }
+    if encryption.reloads() {
+        let task = api_server.background_task(ENCRYPTION_RELOAD_TASK);
+        background.spawn(follow_encryption(task, encryption));
     }
     if let Some(log) = &request_log {
         background.spawn(log.clone().run(api_server.background_task(REQUEST_LOG_TASK)));
@@ -345,6 +355,19 @@ async fn follow_certificates(task: BackgroundTask, renewal: Arc<CertificateRenew
 async fn follow_configuration(task: BackgroundTask, configuration: Arc<impl FollowedConfiguration>) {
     let start = || {
         let (task, following) = (task.clone(), config_file::follow(configuration.clone()));
+        async move {
+            task.report_success();
+            following.await;
+            Ok(())
+        }
+    };
+    task.supervise(start, || false).await;
+}
+
+/// Reads the configuration of encryption at rest when it changes.
+async fn follow_encryption(task: BackgroundTask, encryption: Arc<EncryptionAtRest>) {
+    let start = || {
+        let (task, following) = (task.clone(), encryption.clone().follow());
         async move {
             task.report_success();
             following.await;

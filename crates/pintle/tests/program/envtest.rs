@@ -288,8 +288,8 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
         for (argument, expect) in [
             ("--insecure-port=0", "Error: unknown flag: --insecure-port\n"),
             (
-                "--encryption-provider-config=/x",
-                "Error: --encryption-provider-config is not supported: stored objects are not encrypted\n",
+                "--strict-transport-security-directives=x",
+                "Error: --strict-transport-security-directives is not supported: the header is not sent\n",
             ),
             (
                 "--audit-log-path=/no/file --audit-log-maxsize=-1",

@@ -39,6 +39,7 @@ use pintle_auth::node::NodeAuthorizer;
 use pintle_auth::rbac::RbacIndex;
 use pintle_cache::WatchCache;
 use pintle_catalog::ResourceFacts;
+use pintle_encryption::EncryptionAtRest;
 use pintle_flow_control::FlowControlOptions;
 use pintle_gates::Gates;
 use pintle_locks::{Mutex, RwLock};
@@ -109,6 +110,8 @@ pub struct Cluster {
     remote_openapi: RwLock<Arc<RemoteOpenApi>>,
     /// Records who requests what; `None` if nothing is recorded.
     pub(crate) audit: Option<Arc<Auditor>>,
+    /// The encryption of stored values, whose plugins health checks ask for.
+    pub(crate) encryption: Arc<EncryptionAtRest>,
     /// Lets requests wait for their turns; `None` if only the number of requests in flight is limited.
     pub(crate) flow_control: Option<FlowControl>,
     /// Background tasks, the election of a leader, and the end of the server.
@@ -149,6 +152,7 @@ impl Cluster {
             remote_changed: watch::Sender::new(()),
             remote_openapi: RwLock::default(),
             audit: None,
+            encryption: Arc::default(),
             flow_control: None,
             lifecycle,
             admission: RwLock::default(),
@@ -161,6 +165,11 @@ impl Cluster {
     /// Records requests, if there is an auditor.
     pub(crate) fn with_audit(self, audit: Option<Arc<Auditor>>) -> Self {
         Self { audit, ..self }
+    }
+
+    /// Shows the encryption of stored values in health checks and metrics.
+    pub(crate) fn with_encryption(self, encryption: Arc<EncryptionAtRest>) -> Self {
+        Self { encryption, ..self }
     }
 
     /// Lets requests wait for their turns, if there are options of flow control.

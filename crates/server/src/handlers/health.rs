@@ -11,6 +11,7 @@ use pintle_controllers::{
     FLOW_CONTROL_OBJECTS_TASK, FLOW_CONTROL_STATUS_TASK, LEASE_COLLECTOR_TASK, LEASE_TASK, LOCAL_API_SERVICES_TASK,
     OBJECT_RECONCILER_TASK, REMOTE_API_SERVICES_TASK, STORAGE_VERSION_UPDATER_TASK,
 };
+use pintle_encryption::KMS_HEALTH_CHECK;
 use pintle_supervisor::BackgroundTask;
 use pintle_value::field::quote;
 
@@ -48,6 +49,9 @@ impl Endpoint {
 /// server without RBAC does not have the task.
 pub(crate) const BOOTSTRAP_POLICY_TASK: &str = "rbac-bootstrap-policy";
 
+/// The name of the task that reads the configuration of encryption at rest again.
+pub const ENCRYPTION_RELOAD_TASK: &str = "encryption-provider-config";
+
 /// The subject of a health check.
 #[derive(Clone, Debug)]
 enum Probe {
@@ -72,6 +76,7 @@ const CHECKS: &[(&str, bool, Probe)] = &[
     ("informer-sync", true, Probe::Task(FEED_TASK)),
     // Hooks that have ended when the server begins to answer requests.
     ("poststarthook/start-apiserver-admission-initializer", false, Probe::State(|_| Ok(()))),
+    ("poststarthook/start-encryption-provider-config-automatic-reload", false, Probe::Task(ENCRYPTION_RELOAD_TASK)),
     ("poststarthook/generic-apiserver-start-informers", false, Probe::State(|_| Ok(()))),
     ("poststarthook/priority-and-fairness-config-consumer", false, Probe::Task(FLOW_CONTROL_STATUS_TASK)),
     ("poststarthook/priority-and-fairness-filter", false, Probe::Task(FLOW_CONTROL_TASK)),
@@ -128,8 +133,27 @@ struct CheckResult<'c> {
     result: Result<(), String>,
 }
 
-/// Runs the checks of an endpoint for which `is_selected` is true.
-fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) -> bool) -> Vec<CheckResult<'_>> {
+/// Whether an endpoint has the check of KMS plugins. As in upstream, `/livez` does not have it.
+fn has_plugins_check(cluster: &Cluster, endpoint: Endpoint) -> bool {
+    endpoint != Endpoint::Livez && cluster.encryption.has_health_check()
+}
+
+/// Runs the checks of an endpoint for which `is_selected` is true. Waits for KMS plugins.
+async fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) -> bool) -> Vec<CheckResult<'_>> {
+    let plugins = match has_plugins_check(cluster, endpoint) && is_selected(KMS_HEALTH_CHECK) {
+        true => cluster.encryption.check_plugins().await,
+        false => Ok(()),
+    };
+    run_other_checks(cluster, endpoint, plugins, is_selected)
+}
+
+/// Runs the checks of an endpoint, given the result of the check of KMS plugins.
+fn run_other_checks(
+    cluster: &Cluster,
+    endpoint: Endpoint,
+    plugins: Result<(), String>,
+    is_selected: impl Fn(&str) -> bool,
+) -> Vec<CheckResult<'_>> {
     let tasks = cluster.lifecycle.background_tasks.all();
     let own = tasks.iter().map(BackgroundTask::name);
     let own = own.filter(|task| {
@@ -163,6 +187,8 @@ fn run_checks(cluster: &Cluster, endpoint: Endpoint, is_selected: impl Fn(&str) 
     let place = results.iter().rposition(|check| check.name.starts_with("etcd")).map_or(0, |last| last + 1);
     let rest = results.split_off(place);
     results.extend(overrides.map(select));
+    let plugins = CheckResult { name: KMS_HEALTH_CHECK, result: plugins };
+    results.extend(has_plugins_check(cluster, endpoint).then_some(plugins));
     results.extend(rest);
     results
 }
@@ -223,7 +249,7 @@ fn report_single(result: Result<(), String>) -> Response {
 /// The paths of all endpoints and checks.
 pub(crate) fn paths(cluster: &Cluster) -> impl Iterator<Item = String> {
     ENDPOINTS.into_iter().flat_map(|endpoint| {
-        let checks = run_checks(cluster, endpoint, |_| false);
+        let checks = run_other_checks(cluster, endpoint, Ok(()), |_| false);
         let checks = checks.into_iter().map(move |check| format!("/{}/{}", endpoint.name(), check.name));
         std::iter::once(format!("/{}", endpoint.name())).chain(checks)
     })
@@ -241,18 +267,18 @@ fn parse_path(path: &str) -> Option<(Endpoint, &str)> {
 }
 
 /// Responds if the path belongs to this file.
-pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
+pub(crate) async fn respond(request: &RequestContext) -> Option<Response> {
     let path = request.info.path.as_str();
     if matches!(path, "/version" | "/version/") {
         return Some(json_response(StatusCode::OK, &version()));
     }
     let (endpoint, single) = parse_path(path)?;
     if !single.is_empty() {
-        let results = run_checks(&request.cluster, endpoint, |name| name == single);
+        let results = run_checks(&request.cluster, endpoint, |name| name == single).await;
         return results.into_iter().find(|check| check.name == single).map(|check| report_single(check.result));
     }
     let excluded: BTreeSet<&str> = request.query.all("exclude").collect();
-    let results = run_checks(&request.cluster, endpoint, |name| !excluded.contains(name));
+    let results = run_checks(&request.cluster, endpoint, |name| !excluded.contains(name)).await;
     for check in results.iter().filter(|check| !excluded.contains(check.name)) {
         request.cluster.metrics.health_check(check.name, endpoint.name(), check.result.is_ok());
     }

@@ -48,7 +48,7 @@ pub(crate) async fn route(request: &Arc<RequestContext>, documents: &Documents) 
     if let Some(response) = metrics::respond(request) {
         return Ok(response);
     }
-    if let Some(response) = health::respond(request) {
+    if let Some(response) = health::respond(request).await {
         return Ok(response);
     }
     if let Some(response) = flow_control::respond(request) {

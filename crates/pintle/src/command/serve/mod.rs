@@ -5,6 +5,7 @@ mod aggregation_flags;
 mod audit_flags;
 mod authentication_flags;
 mod authorization_flags;
+mod encryption_flags;
 mod etcd_flags;
 mod flag_values;
 mod flow_control_flags;
@@ -38,6 +39,7 @@ use self::aggregation_flags::AggregationFlags;
 use self::audit_flags::AuditFlags;
 use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
+use self::encryption_flags::EncryptionFlags;
 use self::etcd_flags::EtcdFlags;
 pub(crate) use self::etcd_flags::EtcdStoreFlags;
 pub(crate) use self::flag_values::ServeCommand;
@@ -76,6 +78,8 @@ pub(crate) struct Serve {
     storage_backend: Option<StorageBackend>,
     #[command(flatten)]
     etcd: EtcdFlags,
+    #[command(flatten)]
+    encryption: EncryptionFlags,
     /// Start although the embedded store finds that acknowledged changes after this revision are lost, for example
     /// after a damaged or incomplete write-ahead log. No revision is given out twice.
     #[arg(long, value_name = "REVISION")]
@@ -396,6 +400,7 @@ impl Serve {
         let memory_limit = memory_limit(self.memory_limit_mib)?;
         let (authorization_modes, authorization) = self.authorization.options()?;
         let audit = self.audit.options()?;
+        let encryption = self.encryption.options()?;
         let access = AccessOptions {
             tokens,
             bootstrap_tokens: self.authentication.enable_bootstrap_token_auth,
@@ -444,6 +449,7 @@ impl Serve {
             shutdown_delay: self.shutdown_delay_duration,
             admission: self.admission.configuration()?,
             audit,
+            encryption,
             tls: TlsOptions {
                 certificate: self
                     .tls_cert_file

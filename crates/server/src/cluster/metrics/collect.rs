@@ -33,6 +33,7 @@ impl Cluster {
             Some(audit) => audit.metrics().write(&mut out),
             None => AuditMetrics::default().write(&mut out),
         }
+        self.encryption.metrics().write(&mut out);
         if let Some(flow_control) = &self.flow_control {
             let controller = flow_control.last();
             controller.write_metrics(&mut out);
