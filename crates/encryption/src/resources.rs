@@ -68,6 +68,12 @@ impl ResourceTransformers {
         Ok(Self { entries, rules: rules(configuration, true)?, metrics, ..Self::default() })
     }
 
+    /// True if no resource is encrypted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// The transformer of a resource: of the resource itself, of all resources of its group, or of all resources. Values of
     /// other resources are not encrypted.
     #[must_use]

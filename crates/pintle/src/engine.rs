@@ -9,7 +9,7 @@ use pintle_gates::Gates;
 use pintle_outbound::Dialer;
 use pintle_registry::GroupResource;
 use pintle_server::{StorageOverride, StoredForm};
-use pintle_store::{Durability, EtcdCertificateFiles, EtcdOptions, EtcdStore, KeyInterval, Store};
+use pintle_store::{Durability, EtcdCertificateFiles, EtcdOptions, EtcdStore, KeyInterval, Store, ValueTransformer};
 
 use crate::server::StartError;
 
@@ -73,7 +73,7 @@ impl EtcdConfig {
     pub(crate) fn open_overrides(
         &self,
         history: &HistoryLimits,
-        form: &Arc<StoredForm>,
+        transformer: &Arc<dyn ValueTransformer>,
         dialer: &Dialer,
     ) -> Result<Vec<StorageOverride>, StartError> {
         let mut by_servers: Vec<(Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)> = Vec::new();
@@ -89,7 +89,7 @@ impl EtcdConfig {
         let open =
             |(_, named, resources): (Vec<&String>, &EtcdServersOverride, Vec<GroupResource>)| -> Result<_, StartError> {
                 let etcd = Self { servers: named.servers.clone(), ..self.clone() };
-                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history, form.clone(), dialer)?) })
+                Ok(StorageOverride { resources, store: Arc::new(etcd.open(history, transformer.clone(), dialer)?) })
             };
         by_servers.into_iter().map(open).collect()
     }
@@ -103,11 +103,11 @@ impl EtcdConfig {
     pub(crate) fn open(
         &self,
         history: &HistoryLimits,
-        form: Arc<StoredForm>,
+        transformer: Arc<dyn ValueTransformer>,
         dialer: &Dialer,
     ) -> Result<EtcdStore, StartError> {
         Ok(EtcdStore::open(EtcdOptions {
-            transformer: form,
+            transformer,
             servers: self.servers.clone(),
             certificates: self.certificates.clone(),
             dialer: dialer.clone(),

@@ -12,7 +12,10 @@ use pintle_server::{
     ApiServer, ClusterConfig, ControllerOptions, Cors, ENCRYPTION_RELOAD_TASK, EgressType, StorageOverride,
     TreeEncoder, server_name,
 };
-use pintle_store::{Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, MemoryStore, Store, StoreSnapshot};
+use pintle_store::{
+    Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, IdentityTransformer, MemoryStore, Store,
+    StoreSnapshot, ValueTransformer,
+};
 use pintle_supervisor::BackgroundTask;
 use time::OffsetDateTime;
 use tokio::sync::watch;
@@ -119,7 +122,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
         ServerKeys::new(&tls.client_authorities().0, account_config.issuer.public_key(), authentication.keys());
     let (access, reload) = options.access.clone().build(&tls, &options.gates, &hostname, authentication)?;
     let cors = Cors::of(&options.cors_allowed_origins).map_err(StartError::Options)?;
-    let OpenedStores { store, overrides, encoder } = open_stores(&options)?;
+    let OpenedStores { store, overrides, encoder } = open_stores(&options, &encryption)?;
     let stores: Vec<Arc<dyn Store>> =
         std::iter::once(&store).chain(overrides.iter().map(|other| &other.store)).cloned().collect();
     for store in &stores {
@@ -297,16 +300,25 @@ fn plan_keys(options: &Options, names: &[String], now: OffsetDateTime) -> Result
     Ok(KeyPlan::new(&stored, seed.as_ref(), names, now)?)
 }
 
+/// The transformer of a store, which encrypts the values that another transformer has encoded.
+fn encrypted(
+    options: &Options,
+    inner: Arc<dyn ValueTransformer>,
+    encryption: &Arc<EncryptionAtRest>,
+) -> Arc<dyn ValueTransformer> {
+    Arc::new(EncryptedForm::new(options.engine.key_prefix(), inner, encryption.clone()))
+}
+
 /// Opens the stores.
-fn open_stores(options: &Options) -> Result<OpenedStores, StartError> {
+fn open_stores(options: &Options, encryption: &Arc<EncryptionAtRest>) -> Result<OpenedStores, StartError> {
     // The watch caches restore their history from the store after a restart.
     let retention = HistoryRetention { duration: options.history.duration, bytes: options.history.bytes as u64 };
     let open = |path: &Path, durability| -> Result<Arc<dyn Store>, StartError> {
         std::fs::create_dir_all(path).map_err(|error| CertificateError::File { path: path.to_owned(), error })?;
         let (clock, vfs) = (options.clock.clone(), options.vfs.clone());
         let accepted_loss = options.accepted_loss;
-        let embedded =
-            EmbeddedOptions { retention, clock, vfs, durability, accepted_loss, ..EmbeddedOptions::default() };
+        let transformer = encrypted(options, Arc::new(IdentityTransformer), encryption);
+        let embedded = EmbeddedOptions { retention, transformer, clock, vfs, durability, accepted_loss };
         Ok(Arc::new(EmbeddedStore::open(path, embedded)?))
     };
     Ok(match (&options.engine, &options.store, options.data_dir.as_deref()) {
@@ -320,9 +332,10 @@ fn open_stores(options: &Options) -> Result<OpenedStores, StartError> {
         (Engine::Etcd(etcd), ..) => {
             let form = etcd.stored_form(&options.gates)?;
             let dialer = options.egress.dialer(EgressType::Etcd);
+            let transformer = encrypted(options, form.clone(), encryption);
             OpenedStores {
-                store: Arc::new(etcd.open(&options.history, form.clone(), &dialer)?),
-                overrides: etcd.open_overrides(&options.history, &form, &dialer)?,
+                store: Arc::new(etcd.open(&options.history, transformer.clone(), &dialer)?),
+                overrides: etcd.open_overrides(&options.history, &transformer, &dialer)?,
                 encoder: Some(form),
             }
         }

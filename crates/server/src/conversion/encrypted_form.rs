@@ -20,6 +20,9 @@ use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX};
 /// whose configuration is applied to them (upstream: `newServiceIPAllocators`, `apiServerIPInfo`).
 const RECORDS: [(&str, &str); 2] = [(RANGES_PREFIX, "services"), (SERVER_ADDRESSES_PREFIX, "apiServerIPInfo")];
 
+/// The beginning of all encrypted values.
+const ENCRYPTED_PREFIX: &[u8] = b"k8s:enc:";
+
 /// The minimum number of values that several threads decrypt.
 const MIN_PARALLEL_VALUES: usize = 1000;
 
@@ -54,8 +57,9 @@ impl EncryptedForm {
     }
 
     fn encrypt(&self, key: &str, StoredValue { bytes, is_exact }: StoredValue) -> Result<StoredValue, TransformError> {
-        let Some(resource) = self.resource_of(key) else { return Ok(StoredValue { bytes, is_exact }) };
         let transformers = self.encryption.transformers();
+        let resource = if transformers.is_empty() { None } else { self.resource_of(key) };
+        let Some(resource) = resource else { return Ok(StoredValue { bytes, is_exact }) };
         let encrypted = transformers.of(&resource).encrypt(&bytes, key.as_bytes());
         let encrypted = encrypted.map_err(|error| TransformError::encryption(error.to_string()))?;
         Ok(StoredValue { bytes: encrypted.into(), is_exact })
@@ -77,8 +81,11 @@ impl ValueTransformer for EncryptedForm {
     }
 
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError> {
-        let Some(resource) = self.resource_of(key) else { return self.inner.transform_from_storage(key, stored) };
         let transformers = self.encryption.transformers();
+        // Without a configuration, encrypted values are errors.
+        let may_be_encrypted = !transformers.is_empty() || stored.starts_with(ENCRYPTED_PREFIX);
+        let resource = if may_be_encrypted { self.resource_of(key) } else { None };
+        let Some(resource) = resource else { return self.inner.transform_from_storage(key, stored) };
         let decrypted = transformers.of(&resource).decrypt(&stored, key.as_bytes()).map_err(store_error)?;
         let is_stale = decrypted.stale;
         let encoded = match decrypted.value {
@@ -90,7 +97,7 @@ impl ValueTransformer for EncryptedForm {
     }
 
     fn can_become_stale(&self, key: &str) -> bool {
-        self.resource_of(key).is_some()
+        !self.encryption.transformers().is_empty() && self.resource_of(key).is_some()
     }
 
     fn is_as_written(&self, read: &[u8], written: &[u8]) -> bool {
