@@ -94,7 +94,7 @@ impl ResourceTransformers {
         let Some(positions) = named else { return self.identity.clone() };
         let label: Arc<str> = resource.to_string().into();
         let providers = positions.iter().flat_map(|position| &self.entries[*position]);
-        let transformers = providers.map(|provider| provider.transformer(&self.metrics, &label)).collect();
+        let transformers = providers.map(|provider| provider.transformer(&self.metrics, &label));
         Arc::new(PrefixTransformers::new(transformers, NO_PROVIDER, &self.metrics, &label))
     }
 }

@@ -166,15 +166,8 @@ impl Recorder {
         self.metrics.transformations.operations.get(&labels, Counter::default)
     }
 
-    /// Records the result of a transformation that has begun at a time.
-    pub(crate) fn record<T>(&self, direction: Direction, start: Instant, result: &Result<T, TransformError>) {
-        match result {
-            Ok(_) => self.record_success(direction, start.elapsed()),
-            Err(error) => self.record_failure(direction, error.status()),
-        }
-    }
-
-    fn record_success(&self, direction: Direction, duration: Duration) {
+    /// Records a transformation that took a time.
+    pub(crate) fn record_success(&self, direction: Direction, duration: Duration) {
         let (count, durations) = self.successes[direction as usize].get_or_init(|| {
             let labels = DurationLabels { direction, prefix: self.prefixes[direction as usize].clone() };
             let new = || Histogram::new(Buckets::seconds(&DURATIONS));

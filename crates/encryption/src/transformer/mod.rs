@@ -17,7 +17,7 @@ use crate::metrics::EncryptionMetrics;
 use crate::{Key, TransformError};
 
 pub(crate) use identity::Identity;
-pub(crate) use prefix::PrefixTransformers;
+pub(crate) use prefix::{PrefixTransformers, ProviderTransformer};
 
 /// The prefixes of stored values by provider.
 const AES_CBC_PREFIX: &str = "k8s:enc:aescbc:v1:";
@@ -111,13 +111,17 @@ impl Provider {
         Self { prefix, transformers: ProviderTransformers::Shared(transformer) }
     }
 
-    /// The transformer of a resource. Each key has metrics of its own, as in upstream.
-    pub(crate) fn transformer(&self, metrics: &Arc<EncryptionMetrics>, resource: &Arc<str>) -> PrefixedTransformer {
+    /// The transformer of a resource, and the prefix of its stored values.
+    pub(crate) fn transformer(
+        &self,
+        metrics: &Arc<EncryptionMetrics>,
+        resource: &Arc<str>,
+    ) -> (Vec<u8>, ProviderTransformer) {
         let transformer = match &self.transformers {
             ProviderTransformers::Keys { keys, no_key } => {
-                Arc::new(PrefixTransformers::new(keys.clone(), no_key, metrics, resource))
+                ProviderTransformer::Keys(PrefixTransformers::of_keys(keys, no_key, metrics, resource))
             }
-            ProviderTransformers::Shared(transformer) => transformer.clone(),
+            ProviderTransformers::Shared(transformer) => ProviderTransformer::Other(transformer.clone()),
         };
         (self.prefix.clone(), transformer)
     }
