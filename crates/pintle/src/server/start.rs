@@ -9,8 +9,8 @@ use pintle_admission::AdmissionConfiguration;
 use pintle_encryption::{EncryptionAtRest, EncryptionEnvironment};
 use pintle_server::http::Listener;
 use pintle_server::{
-    ApiServer, ClusterConfig, ControllerOptions, Cors, ENCRYPTION_RELOAD_TASK, EgressType, StorageOverride,
-    TreeEncoder, server_name,
+    ApiServer, ClusterConfig, ControllerOptions, Cors, ENCRYPTION_RELOAD_TASK, EgressType, EncryptedForm,
+    StorageOverride, TreeEncoder, server_name,
 };
 use pintle_store::{
     Durability, EmbeddedOptions, EmbeddedStore, HistoryRetention, IdentityTransformer, MemoryStore, Store,
