@@ -53,6 +53,7 @@ pub use runtime::run;
 pub use time::{advance_clock_until, manual_clock};
 pub use tools::{run_client_program, tool_path};
 
+pub use pintle::EncryptionOptions;
 pub use pintle::{
     AccessOptions, AuditOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options,
     RuntimeConfig, ServiceNetwork, Timestamp,

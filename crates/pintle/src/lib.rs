@@ -48,6 +48,7 @@ pub use kubeconfig::{KubeconfigCluster, KubeconfigCredentials};
 pub use migration::{MigrationError, MigrationOptions, MigrationReport, MigrationTarget, migrate};
 pub use pintle_audit::AuditOptions;
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
+pub use pintle_encryption::EncryptionOptions;
 pub use pintle_server::{
     Component, EgressSelector, InjectedFailure, Interruption, Interruptions, Intervention, KubeletOptions,
     MemoryBudget, MemoryUsage, NetworkError, ObservedAnswer, ObservedConnection, ObservedRequest, RequestBody,

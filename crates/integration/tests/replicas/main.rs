@@ -1,5 +1,6 @@
 //! Several servers over one etcd: their agreement on writes, and their division of work.
 
+mod encryption;
 mod old_versions;
 mod slow_store;
 mod stored_by_others;

@@ -146,7 +146,14 @@ impl VersionView {
     /// Returns the error of an uninitialized watch cache.
     pub(crate) fn check_all_readable(&self, watch_cache: &WatchCache) -> Result<(), ApiError> {
         let found = self.cluster.check_readable(&self.hub, watch_cache, &KeyRange::All, None, (None, None));
-        found.map_err(|error| self.initializing_error(ApiError::Unclassified(error.to_string())))
+        found.map_err(|error| {
+            // The watch cache reads the storage itself, so its errors do not have the prefix that clients get.
+            let why = match error {
+                ApiError::Internal(why) | ApiError::Unclassified(why) => why,
+                error => error.to_string(),
+            };
+            self.initializing_error(ApiError::Unclassified(why))
+        })
     }
 
     /// The cache key of a stored object at this version; `None` if the resource has a single version.
