@@ -4,6 +4,7 @@ mod api_services;
 mod audit;
 mod cbor;
 mod deep_objects;
+mod encryption;
 mod fairness;
 mod flow_control;
 mod headers;

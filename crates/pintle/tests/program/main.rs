@@ -4,6 +4,7 @@ mod access_flags;
 mod audit;
 mod client_keys;
 mod credentials;
+mod encryption;
 mod envtest;
 mod etcd;
 mod examples;
