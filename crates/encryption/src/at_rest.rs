@@ -51,7 +51,7 @@ impl EncryptionOptions {
 /// Makes the client of a KMS plugin.
 pub type PluginFactory = dyn Fn(&KmsConfiguration) -> Result<Arc<dyn KmsPlugin>, String> + Send + Sync;
 
-/// What encryption at rest needs from outside. Tests replace it.
+/// The clients of plugins and the clock. Tests replace them.
 #[derive(Clone)]
 pub struct EncryptionEnvironment {
     /// Makes the clients of plugins.

@@ -103,6 +103,16 @@ impl KeyUse {
     }
 }
 
+/// The use of a key, as metrics show it.
+struct ShownKey {
+    direction: Option<Direction>,
+    provider: Arc<str>,
+    key_id_hash: String,
+    count: f64,
+    /// The time of the last use in seconds.
+    last: f64,
+}
+
 /// The keys that were used last.
 #[derive(Debug, Default)]
 struct RecentKeys(RwLock<HashMap<KeyLabels, KeyUse>>);
@@ -125,13 +135,15 @@ impl RecentKeys {
         }
     }
 
-    /// The provider, the hash of the key's ID, the number of uses and the time of the last one, by direction.
-    fn all(&self) -> Vec<(Option<Direction>, Arc<str>, String, f64, f64)> {
-        let row = |(labels, key): (&KeyLabels, &KeyUse)| {
-            let (count, last) = (key.count.get() as f64, f64::from_bits(key.last()));
-            (labels.direction, labels.provider.clone(), hash(&labels.key_id), count, last)
+    fn all(&self) -> Vec<ShownKey> {
+        let shown = |(labels, key): (&KeyLabels, &KeyUse)| ShownKey {
+            direction: labels.direction,
+            provider: labels.provider.clone(),
+            key_id_hash: hash(&labels.key_id),
+            count: key.count.get() as f64,
+            last: f64::from_bits(key.last()),
         };
-        self.0.read().iter().map(row).collect()
+        self.0.read().iter().map(shown).collect()
     }
 }
 
@@ -165,11 +177,11 @@ impl KmsMetrics {
     }
 
     fn write_keys(&self, server: &str, out: &mut Exposition) {
-        for (direction, provider, key_id, count, last) in self.keys.all() {
+        for ShownKey { direction, provider, key_id_hash, count, last } in self.keys.all() {
             let labels = [
                 ("transformation_type", direction.map(Direction::name).unwrap_or_default()),
                 ("provider_name", &*provider),
-                ("key_id_hash", key_id.as_str()),
+                ("key_id_hash", key_id_hash.as_str()),
                 ("apiserver_id_hash", server),
             ];
             let help =
@@ -180,9 +192,9 @@ impl KmsMetrics {
             let name = "apiserver_envelope_encryption_key_id_hash_last_timestamp_seconds";
             out.family(name, Kind::Gauge, Stability::Alpha, help).value(&labels, last);
         }
-        for (_, provider, key_id, _, last) in self.status_keys.all() {
+        for ShownKey { provider, key_id_hash, last, .. } in self.status_keys.all() {
             let labels =
-                [("provider_name", &*provider), ("key_id_hash", key_id.as_str()), ("apiserver_id_hash", server)];
+                [("provider_name", &*provider), ("key_id_hash", key_id_hash.as_str()), ("apiserver_id_hash", server)];
             let help = "The last time in seconds when a keyID was returned by the Status RPC call.";
             let name = "apiserver_envelope_encryption_key_id_hash_status_last_timestamp_seconds";
             out.family(name, Kind::Gauge, Stability::Alpha, help).value(&labels, last);
@@ -258,7 +270,7 @@ mod tests {
         (0..100).for_each(|key| record(key, key));
         record(0, 100);
         record(100, 101);
-        let mut all: Vec<_> = keys.all().into_iter().map(|(.., id, count, last)| (last, id, count)).collect();
+        let mut all: Vec<_> = keys.all().into_iter().map(|key| (key.last, key.key_id_hash, key.count)).collect();
         all.sort_by(|one, other| one.0.total_cmp(&other.0));
         assert_eq!(all.len(), MAX_KEYS);
         assert_eq!(all[0], (2.0, hash("2"), 1.0));

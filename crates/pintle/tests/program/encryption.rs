@@ -38,7 +38,7 @@ fn a_configuration_that_cannot_be_used_ends_the_start() {
     check(&[FILE, &path("v1"), "--feature-gates", "KMSv1=true"], expect);
     fs::write(path("v2"), text("{kms: {apiVersion: v2, name: kms, endpoint: 'tcp:///x'}}")).expect("a file");
     let expect = "error while parsing file: resources[0].providers[0].kms.endpoint: Invalid value: \"tcp:///x\": \
-                  unsupported scheme \"tcp\" for remote KMS provider";
+                  unsupported scheme \"tcp\" for KMS provider, only unix is supported";
     check(&[FILE, &path("v2")], expect);
     check(
         &["--encryption-provider-config-automatic-reload"],

@@ -296,11 +296,6 @@ fn errors_of_a_start_say_what_is_wrong_at_once() {
                 "Error: --encryption-provider-config-automatic-reload must be set with --encryption-provider-config\n",
             ),
             (
-                "--encryption-provider-config=/no/file",
-                "Error: error while parsing file: error while loading file: error reading encryption provider \
-                 configuration file \"/no/file\": open /no/file: no such file or directory\n",
-            ),
-            (
                 "--audit-log-path=/no/file --audit-log-maxsize=-1",
                 "Error: --audit-log-maxsize -1 can't be a negative number\n",
             ),

@@ -11,7 +11,7 @@ pub(crate) struct EncryptionFlags {
     /// The file with the providers that encrypt stored values (EncryptionConfiguration). Without it, nothing is
     /// encrypted.
     #[arg(long, value_name = "FILE")]
-    encryption_provider_config: Option<PathBuf>,
+    encryption_provider_config: Option<String>,
     /// If true, read the file of --encryption-provider-config again when it changes.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = false, action = ArgAction::Set)]
@@ -25,7 +25,7 @@ impl EncryptionFlags {
     /// The flags contradict each other; with upstream's message.
     pub(crate) fn options(self) -> Result<EncryptionOptions, String> {
         let options = EncryptionOptions {
-            config_file: self.encryption_provider_config.filter(|file| !file.as_os_str().is_empty()),
+            config_file: self.encryption_provider_config.filter(|file| !file.is_empty()).map(PathBuf::from),
             automatic_reload: self.encryption_provider_config_automatic_reload,
         };
         options.validate()?;
