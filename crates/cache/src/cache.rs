@@ -337,6 +337,12 @@ impl Cache {
         RevisionPin { revision, pins: self.shared.pins.clone() }
     }
 
+    /// The prefix of all store keys, without a slash at the end.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        &self.shared.root
+    }
+
     /// The store key of an object.
     #[must_use]
     pub fn store_key(&self, prefix: &str, key: &str) -> String {

@@ -42,6 +42,7 @@ mod reload;
 mod resources;
 mod running;
 mod secret;
+mod stored_key;
 pub mod testing;
 mod transformer;
 
@@ -60,4 +61,5 @@ pub use kms::{
 pub use metrics::EncryptionMetrics;
 pub use resources::{KmsFactory, ResourceTransformers};
 pub use secret::Secret;
+pub use stored_key::StoredKey;
 pub use transformer::{Decrypted, Transformer};

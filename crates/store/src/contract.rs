@@ -381,6 +381,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         })
     }
 
+    /// Reads records like [`Store::page`] at the current revision, but returns the stored forms of their values.
+    fn stored_page(&self, interval: KeyInterval, limit: usize) -> StoreFuture<'_, RecordPage> {
+        self.page(interval, None, limit)
+    }
+
     /// Commits one change if its compare and its conditions on other keys hold, and returns the revision of the change.
     /// If the compare does not hold, it returns [`Error::Conflict`] with the current record. If only a condition does
     /// not hold, it returns [`Error::ConditionFailed`].

@@ -5,21 +5,15 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
 use clap::{Subcommand, ValueEnum};
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{Request, Uri};
+use http::{Method, Uri};
 use pintle::certificates::{CLOCK_SKEW, CertificateAndKey};
 use pintle::{CertificateUser, KubeconfigCluster, KubeconfigCredentials, sign_client_certificate};
-use pintle_codec::json::DecodeOptions;
-use pintle_outbound::{CallLimits, Client, ClientCertificate, ClientConfig, Credentials, DialAddress, ServerTrust};
-use pintle_value::{Value, object};
+use pintle_value::object;
 use time::OffsetDateTime;
 
+use super::administrator::{Administrator, block_on, url_encoded};
 use super::serve::parse_positive_duration;
-
-/// The limits of the call that makes a token.
-const CALL_LIMITS: CallLimits = CallLimits { timeout: Duration::from_secs(30), max_body_bytes: 1 << 20 };
 
 /// Where a server's credentials are, and how clients reach it.
 #[derive(clap::Args)]
@@ -153,8 +147,7 @@ pub(crate) struct CreateToken {
 impl CreateToken {
     /// Asks the server for a token as its administrator, and returns the output of the command.
     fn run(self) -> Result<String, String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let token = runtime.map_err(|error| error.to_string())?.block_on(self.request())?;
+        let token = block_on(self.request())?;
         match self.output {
             TokenOutput::Token => Ok(token + "\n"),
             TokenOutput::Kubeconfig => {
@@ -164,52 +157,15 @@ impl CreateToken {
     }
 
     async fn request(&self) -> Result<String, String> {
-        let admin = CertificateAndKey::load_admin(&self.server.data_dir).map_err(|error| error.to_string())?;
-        let cluster = self.server.administrators()?;
-        let address: Uri = cluster.server.parse().map_err(|error| format!("{}: {error}", cluster.server))?;
-        let port = address.port_u16().unwrap_or(443);
-        let dial = DialAddress { host: address.host().unwrap_or_default().trim_matches(['[', ']']).to_owned(), port };
-        let origin = match &cluster.server_name {
-            Some(name) => format!("https://{name}:{port}"),
-            None => cluster.server.clone(),
-        };
-        let authority = cluster.authority()?;
-        let client = Client::new(&ClientConfig {
-            server_trust: ServerTrust::Authorities(&authority),
-            credentials: Some(Credentials {
-                origin: origin.parse().map_err(|error| format!("{origin}: {error}"))?,
-                client_certificate: Some(ClientCertificate {
-                    chain: admin.certificate.as_bytes(),
-                    key: admin.key.as_bytes(),
-                }),
-                bearer_token: None,
-            }),
-            ..ClientConfig::default()
-        });
         let seconds = i64::try_from(self.expires.as_secs()).unwrap_or(i64::MAX);
         let body = object! {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
             "spec": object! { "audiences": self.audience.clone(), "expirationSeconds": seconds },
         };
-        let segment =
-            |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
-        let (namespace, name) = (segment(&self.namespace), segment(&self.name));
-        let request = Request::post(format!("{origin}/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"))
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json")
-            .body(Bytes::from(pintle_codec::json::encode(&body)));
-        let request = request.map_err(|error| error.to_string())?;
-        let client = client.map_err(|error| error.to_string())?;
-        let response = client.send_to(Some(&dial), request, CALL_LIMITS).await.map_err(|error| error.to_string())?;
-        let answer = pintle_codec::json::decode(&response.body().bytes, DecodeOptions::default());
-        let answer = answer.map_or(Value::Null, |decoded| decoded.value);
-        if !response.status().is_success() {
-            return Err(match answer.str_at(&["message"]) {
-                "" => format!("the server answered with {}", response.status()),
-                message => message.to_owned(),
-            });
-        }
+        let (namespace, name) = (url_encoded(&self.namespace), url_encoded(&self.name));
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+        let answer = Administrator::of(&self.server.data_dir)?.call(Method::POST, &path, Some(&body)).await?;
         match answer.str_at(&["status", "token"]) {
             "" => Err("the server's answer has no token".to_owned()),
             token => Ok(token.to_owned()),

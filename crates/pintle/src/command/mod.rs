@@ -1,12 +1,14 @@
 //! The commands. The binary runs the command on its command line. Under the names `kube-apiserver` and `etcd` it
 //! behaves as these programs do, so that test environments which start them can use it unchanged.
 
+mod administrator;
 mod credentials;
 mod envtest;
 mod flag_text;
 mod logging;
 mod migrate;
 mod serve;
+mod store;
 mod string_slice;
 
 use std::ffi::OsString;
@@ -23,6 +25,7 @@ use self::credentials::{KubeconfigCommand, TokenCommand};
 use self::envtest::{EnvtestCommand, refusal_of};
 use self::migrate::MigrateCommand;
 use self::serve::ServeCommand;
+use self::store::StoreCommand;
 
 /// The command that runs if none is named.
 const SERVE: &str = "serve";
@@ -49,6 +52,9 @@ enum Command {
     Token(TokenCommand),
     /// Copy all objects from the embedded store into etcd, or back. No server may run during the copy.
     Migrate(Box<MigrateCommand>),
+    /// Look at the stored values of a running server, and change how they are encrypted.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Print a folder with kube-apiserver, etcd and kubectl for the variable KUBEBUILDER_ASSETS of envtest.
     Envtest(EnvtestCommand),
 }
@@ -79,6 +85,7 @@ fn run_command() -> ExitCode {
         Command::Kubeconfig(command) => print_result(command.run()),
         Command::Token(command) => print_result(command.run()),
         Command::Migrate(command) => print_result(command.run()),
+        Command::Store(command) => print_result(command.run()),
         Command::Envtest(command) => print_result(command.run()),
     }
 }

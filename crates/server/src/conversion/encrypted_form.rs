@@ -2,23 +2,16 @@
 //! a write is encoded and then encrypted, a read is decrypted and then decoded.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use pintle_encryption::{EncryptionAtRest, MissingDek};
-use pintle_registry::GroupResource;
 use pintle_store::{ExternalKey, Key, StoredValue, TransformError, TransformedValue, ValueTransformer};
 use pintle_value::threads::map_parallel;
 
-use super::store_keys::ByCollection;
-use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX};
-
-/// The prefixes of records that are stored in addition to the objects of the API, and the resources of the core group
-/// whose configuration is applied to them (upstream: `newServiceIPAllocators`, `apiServerIPInfo`).
-const RECORDS: [(&str, &str); 2] = [(RANGES_PREFIX, "services"), (SERVER_ADDRESSES_PREFIX, "apiServerIPInfo")];
+use super::store_keys::StoredResources;
 
 /// The beginning of all encrypted values.
 const ENCRYPTED_PREFIX: &[u8] = b"k8s:enc:";
@@ -30,7 +23,7 @@ const MIN_PARALLEL_VALUES: usize = 1000;
 #[derive(Debug)]
 pub struct EncryptedForm {
     inner: Arc<dyn ValueTransformer>,
-    resources: ByCollection<GroupResource>,
+    resources: StoredResources,
     encryption: Arc<EncryptionAtRest>,
 }
 
@@ -38,27 +31,12 @@ impl EncryptedForm {
     /// The form of the values below a prefix of keys (`--etcd-prefix`). `inner` encodes them.
     #[must_use]
     pub fn new(key_prefix: &str, inner: Arc<dyn ValueTransformer>, encryption: Arc<EncryptionAtRest>) -> Self {
-        let stored =
-            pintle_catalog::complete().resources().iter().filter_map(|facts| Some((facts.storage()?, facts.plural)));
-        let stored =
-            stored.map(|(storage, plural)| (storage.prefix, GroupResource::new(storage.upstream_group, plural)));
-        let records = RECORDS.map(|(prefix, resource)| (prefix, GroupResource::new("", resource)));
-        let by_prefix: HashMap<_, _> = stored.chain(records).collect();
-        Self { inner, resources: ByCollection::new(key_prefix, by_prefix), encryption }
-    }
-
-    /// The resource of a key. `None` for keys that are not keys of resources: they are not encrypted.
-    fn resource_of(&self, key: &str) -> Option<Cow<'_, GroupResource>> {
-        let built_in = self.resources.get(key).map(Cow::Borrowed);
-        built_in.or_else(|| {
-            let (group, resource) = self.resources.custom_resource(key)?;
-            Some(Cow::Owned(GroupResource::new(group, resource)))
-        })
+        Self { inner, resources: StoredResources::new(key_prefix), encryption }
     }
 
     fn encrypt(&self, key: &str, StoredValue { bytes, is_exact }: StoredValue) -> Result<StoredValue, TransformError> {
         let transformers = self.encryption.transformers();
-        let resource = if transformers.is_empty() { None } else { self.resource_of(key) };
+        let resource = if transformers.is_empty() { None } else { self.resources.of(key) };
         let Some(resource) = resource else { return Ok(StoredValue { bytes, is_exact }) };
         let encrypted = transformers.of(&resource).encrypt(&bytes, key.as_bytes());
         let encrypted = encrypted.map_err(|error| TransformError::encryption(error.to_string()))?;
@@ -84,7 +62,7 @@ impl ValueTransformer for EncryptedForm {
         let transformers = self.encryption.transformers();
         // Without a configuration, encrypted values are errors.
         let may_be_encrypted = !transformers.is_empty() || stored.starts_with(ENCRYPTED_PREFIX);
-        let resource = if may_be_encrypted { self.resource_of(key) } else { None };
+        let resource = if may_be_encrypted { self.resources.of(key) } else { None };
         let Some(resource) = resource else { return self.inner.transform_from_storage(key, stored) };
         let decrypted = transformers.of(&resource).decrypt(&stored, key.as_bytes()).map_err(store_error)?;
         let is_stale = decrypted.stale;
@@ -97,7 +75,7 @@ impl ValueTransformer for EncryptedForm {
     }
 
     fn can_become_stale(&self, key: &str) -> bool {
-        !self.encryption.transformers().is_empty() && self.resource_of(key).is_some()
+        !self.encryption.transformers().is_empty() && self.resources.of(key).is_some()
     }
 
     fn is_as_written(&self, read: &[u8], written: &[u8]) -> bool {

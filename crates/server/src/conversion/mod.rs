@@ -24,5 +24,6 @@ pub(crate) use hub::{from_hub, to_hub};
 pub(crate) use memoized::MemoizedConversions;
 pub(crate) use selection::{Selection, WatchEventType};
 pub(crate) use shard_selector::ShardSelector;
+pub(crate) use store_keys::StoredResources;
 pub use stored_form::StoredForm;
 pub(crate) use view::VersionView;

@@ -1,7 +1,16 @@
 //! The collections of store keys, as kube-apiserver names the keys: `/registry/pods/…`, `/registry/services/specs/…`,
 //! and `/registry/example.com/things/…` for custom resources.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+
+use pintle_registry::GroupResource;
+
+use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX};
+
+/// The prefixes of records that are stored in addition to the objects of the API, and the resources of the core group
+/// whose encryption they have (upstream: `newServiceIPAllocators`, `apiServerIPInfo`).
+const RECORDS: [(&str, &str); 2] = [(RANGES_PREFIX, "services"), (SERVER_ADDRESSES_PREFIX, "apiServerIPInfo")];
 
 /// Something for each collection of a built-in kind, found by store keys.
 #[derive(Debug)]
@@ -30,6 +39,30 @@ impl<T> ByCollection<T> {
         let mut segments = key.strip_prefix(&self.root)?.split('/');
         let (group, resource, _name) = (segments.next()?, segments.next()?, segments.next()?);
         group.contains('.').then_some((group, resource))
+    }
+}
+
+/// The resources of store keys, as an encryption configuration names them.
+#[derive(Debug)]
+pub(crate) struct StoredResources(ByCollection<GroupResource>);
+
+impl StoredResources {
+    /// The resources below a prefix of keys.
+    pub(crate) fn new(key_prefix: &str) -> Self {
+        let facts = pintle_catalog::complete().resources().iter();
+        let stored = facts.filter_map(|facts| Some((facts.storage()?, facts.plural)));
+        let stored =
+            stored.map(|(storage, plural)| (storage.prefix, GroupResource::new(storage.upstream_group, plural)));
+        let records = RECORDS.map(|(prefix, resource)| (prefix, GroupResource::new("", resource)));
+        Self(ByCollection::new(key_prefix, stored.chain(records).collect()))
+    }
+
+    /// The resource of a key. `None` for keys that are not keys of resources: their values are not encrypted.
+    pub(crate) fn of(&self, key: &str) -> Option<Cow<'_, GroupResource>> {
+        self.0.get(key).map(Cow::Borrowed).or_else(|| {
+            let (group, resource) = self.0.custom_resource(key)?;
+            Some(Cow::Owned(GroupResource::new(group, resource)))
+        })
     }
 }
 

@@ -4,6 +4,7 @@ mod built_in;
 mod custom_resource;
 mod discovery;
 mod documents;
+mod encryption;
 mod flow_control;
 pub(crate) mod health;
 mod metrics;
@@ -53,6 +54,9 @@ pub(crate) async fn route(request: &Arc<RequestContext>, documents: &Documents) 
     }
     if let Some(response) = flow_control::respond(request) {
         return Ok(response);
+    }
+    if let Some(response) = encryption::respond(request).await {
+        return response;
     }
     if let Some(response) = zpages::respond(request, || discovery::indexed_paths(&request.cluster)) {
         return Ok(response);

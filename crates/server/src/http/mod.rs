@@ -41,7 +41,7 @@ pub use observed_body::{BodyEnd, BodyObserver, ObservedBody};
 pub(crate) use open_body::{LastResponse, ResponseDeadline};
 pub use pull_body::{BodySource, CpuPermits, PermitFuture, PullBody};
 pub use push_body::{BodySender, PushBody};
-pub(crate) use response::{page_not_found, plain_error, text};
+pub(crate) use response::{json_text, page_not_found, plain_error, text};
 pub(crate) use stream_executor::move_to_own_task;
 pub use tls::{ServingCertificate, TlsConfig, TlsError, TlsProtocols, authorities, server_config};
 pub use unresponsive_watches::UnresponsiveWatches;

@@ -14,6 +14,13 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
     response
 }
 
+/// A response with JSON that is not an object of the API.
+pub(crate) fn json_text(code: StatusCode, json: impl Into<Bytes>) -> Response {
+    let mut response = text(code, json);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
 /// The response of Go's `http.Error`.
 pub(crate) fn plain_error(code: StatusCode, message: &str) -> Response {
     let mut response = text(code, format!("{message}\n"));

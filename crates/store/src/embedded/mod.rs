@@ -435,6 +435,10 @@ impl Store for EmbeddedStore {
         })
     }
 
+    fn stored_page(&self, interval: KeyInterval, limit: usize) -> StoreFuture<'_, RecordPage> {
+        Box::pin(self.reader.read(move |reader| reader.page(&interval, None, limit)))
+    }
+
     fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
         Box::pin(async move {
             let (request, response) = self.prepare_request(change)?;

@@ -36,7 +36,7 @@ use self::written::WrittenValues;
 use crate::transformer::{StoredForm, is_stale, read_in_place, read_record};
 use crate::{
     Change, ChangeFeed, Compare, Condition, Error, IdentityTransformer, Key, KeyInterval, Op, RangeResponse, Record,
-    Revision, Store, StoreFuture, StoreMetrics, StoredChange, StoredValue, Timestamp, ValueTransformer,
+    RecordPage, Revision, Store, StoreFuture, StoreMetrics, StoredChange, StoredValue, Timestamp, ValueTransformer,
 };
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
@@ -378,6 +378,16 @@ impl EtcdStore {
         }
     }
 
+    async fn read_stored_page(&self, interval: KeyInterval, limit: usize) -> Result<RecordPage, Error> {
+        let (key, range_end) = etcd_range(&interval);
+        let limit = i64::try_from(limit.max(1)).unwrap_or(i64::MAX);
+        let found =
+            self.read(api::RangeRequest { key, range_end, limit, ..api::RangeRequest::default() }, None).await?;
+        let is_last = u64::try_from(found.count).unwrap_or_default() <= found.kvs.len() as u64;
+        let records = found.kvs.into_iter().filter_map(|found| Some(record(Codec::key(&found.key)?, found)));
+        Ok(RecordPage { records: records.collect(), is_last })
+    }
+
     /// The oldest revision that etcd has not compacted. etcd reports it only in the answer to a watch.
     async fn read_oldest_revision(&self) -> Result<Revision, Error> {
         self.check_open()?;
@@ -528,6 +538,10 @@ impl Store for EtcdStore {
         limit: Option<usize>,
     ) -> StoreFuture<'_, RangeResponse> {
         Box::pin(self.read_range(interval, at, limit))
+    }
+
+    fn stored_page(&self, interval: KeyInterval, limit: usize) -> StoreFuture<'_, RecordPage> {
+        Box::pin(self.read_stored_page(interval, limit))
     }
 
     fn commit(&self, change: Change) -> StoreFuture<'_, Revision> {
