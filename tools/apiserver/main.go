@@ -13,7 +13,7 @@
 // suggested ones are created at the start. With --enable-admission-plugins=ValidatingAdmissionWebhook,
 // ValidatingWebhookConfigurations are served.
 //
-// The flags for audit are kube-apiserver's. The whole chain has one audit backend, so each request has one event per stage.
+// The flags for audit, and --encryption-provider-config, are kube-apiserver's. The whole chain has one audit backend, so each request has one event per stage.
 //
 // The program starts etcd as a child process, unless one is given, prints one line of JSON when it is ready, and ends when its standard
 // input is closed.
@@ -57,6 +57,7 @@ func main() {
 	audit.AddFlags(flag.CommandLine)
 	flowControl := flag.Bool("enable-priority-and-fairness", false, "let requests wait for the seats of their priority level")
 	plugins := flag.StringSlice("enable-admission-plugins", nil, "admission plugins in addition to NamespaceLifecycle")
+	encryption := flag.String("encryption-provider-config", "", "the file that says how stored objects are encrypted")
 	flag.Parse()
 	if err := utilfeature.DefaultMutableFeatureGate.Set(*gates); err != nil {
 		fmt.Fprintln(os.Stderr, "apiserver:", err)
@@ -68,7 +69,7 @@ func main() {
 	}
 	// The field manager of the server's own writes is the name of the program.
 	os.Args[0] = "kube-apiserver"
-	if err := run(*etcd, *shared, *folder, options{*cache, aggregation, audit, *flowControl, *plugins}, *sync); err != nil {
+	if err := run(*etcd, *shared, *folder, options{*cache, aggregation, audit, *flowControl, *plugins, *encryption}, *sync); err != nil {
 		fmt.Fprintln(os.Stderr, "apiserver:", err)
 		os.Exit(1)
 	}

@@ -60,6 +60,8 @@ type options struct {
 	flowControl bool
 	// admissionPlugins are enabled in addition to NamespaceLifecycle.
 	admissionPlugins []string
+	// encryption is the file with the encryption configuration.
+	encryption string
 }
 
 func (o options) aggregates() bool { return o.aggregation.enabled() }
@@ -99,6 +101,7 @@ func newServer(ctx context.Context, folder, etcdURL string, options options) (*s
 	recommended := genericoptions.NewRecommendedOptions("/registry", internalCodec{codecs.LegacyCodec(storageVersions...)})
 	recommended.Etcd.StorageConfig.Transport.ServerList = []string{etcdURL}
 	recommended.Etcd.EnableWatchCache = options.watchCache
+	recommended.Etcd.EncryptionProviderConfigFilepath = options.encryption
 	recommended.Audit = options.audit
 	recommended.SecureServing.Listener = listener
 	recommended.SecureServing.BindAddress = address.IP

@@ -1,12 +1,14 @@
 //! Pintle and an API server with upstream's libraries over the same etcd, at the same time and one after the other.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use pintle_integration::{Cluster, Etcd, tool_path};
+use pintle_integration::{Cluster, EncryptionOptions, Engine, Etcd, Options, tool_path};
+use pintle_store::{EtcdOptions, EtcdStore, KeyInterval, Store as _};
 use serde_json::{Value, json};
 
-use super::{CRDS, crd, get_until, replica};
+use super::{CRDS, crd, get_until};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
@@ -51,11 +53,12 @@ impl Drop for GoServer {
 }
 
 impl GoServer {
-    fn start(etcd: &Etcd) -> Self {
+    fn start(etcd: &Etcd, encryption: Option<&Path>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut child = Command::new(tool_path("apiserver"))
             .args(["--etcd-servers", etcd.url(), "--data-dir"])
             .arg(folder.path())
+            .args(encryption.map(|file| format!("--encryption-provider-config={}", file.display())))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -147,12 +150,24 @@ fn events(body: &str) -> Vec<(String, String, String)> {
         .collect()
 }
 
-#[test]
-fn a_server_of_upstreams_libraries_shares_the_same_etcd() {
-    pintle_integration::run(async {
+/// Runs both servers over one etcd, each with the same encryption configuration. `prefix` begins all values of resources
+/// in etcd.
+fn check_shared(encryption: Option<PathBuf>, prefix: &'static str) {
+    pintle_integration::run(async move {
         let etcd = Etcd::start();
-        let pintle = replica(&etcd, 1).await;
-        let go = GoServer::start(&etcd);
+        let file = encryption.as_deref();
+        let start_pintle = async || {
+            let options = Options {
+                engine: Engine::Etcd(etcd.config()),
+                advertise_address: Some([192, 0, 2, 1].into()),
+                register: true,
+                encryption: EncryptionOptions { config_file: encryption.clone(), automatic_reload: false },
+                ..Options::default()
+            };
+            Cluster::with_options(options).await
+        };
+        let pintle = start_pintle().await;
+        let go = GoServer::start(&etcd, file);
         let revision = go.get_json(CONFIG_MAPS)["metadata"]["resourceVersion"].as_str().expect("text").to_owned();
         // Each server gets a CRD, and both servers serve both kinds.
         let head = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"});
@@ -211,12 +226,52 @@ fn a_server_of_upstreams_libraries_shares_the_same_etcd() {
         drop(go);
         let object = json!({"metadata": {"name": "alone"}, "data": {"k": "v"}});
         let _ = pintle.post(CONFIG_MAPS, object.to_string()).await.expect(201);
-        let go = GoServer::start(&etcd);
+        let go = GoServer::start(&etcd, file);
         assert_same(&pintle, &go).await;
         pintle.stop().await;
         go.write("create", &named(&objects()[5].1, "last")).expect("an object");
-        let pintle = replica(&etcd, 1).await;
+        let pintle = start_pintle().await;
         get_until(&pintle, THINGS, |_| true).await;
         assert_same(&pintle, &go).await;
+        pintle.stop().await;
+        let options = EtcdOptions { servers: vec![etcd.url().to_owned()], ..EtcdOptions::default() };
+        let raw = EtcdStore::open(options).expect("a connection");
+        for record in raw.range(KeyInterval::prefix("/registry/"), None, None).await.expect("etcd answers").records {
+            let is_expected =
+                record.value.starts_with(prefix.as_bytes()) || record.key.starts_with("/registry/pintle/");
+            assert!(is_expected, "{}: {}", record.key, record.value.escape_ascii());
+        }
     });
+}
+
+#[test]
+fn a_server_of_upstreams_libraries_shares_the_same_etcd() {
+    check_shared(None, "");
+}
+
+/// All resources are encrypted. Each server reads what the other one has encrypted.
+#[test]
+fn a_server_of_upstreams_libraries_shares_encrypted_values() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kms.sock");
+    let keys = json!({"keys": [{"name": "one", "secret": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}]});
+    let kms = json!({"apiVersion": "v2", "name": "one", "endpoint": format!("unix://{}", socket.display())});
+    let mut plugin = Command::new(tool_path("encryption"));
+    plugin.arg("serve").arg(&socket).arg("key").stdin(Stdio::piped());
+    let mut plugin = plugin.spawn().expect("the plugin starts");
+    for (name, provider) in [("aesgcm", &keys), ("aescbc", &keys), ("secretbox", &keys), ("kms", &kms)] {
+        let configuration = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration",
+            "resources": [{"resources": ["*.*"], "providers": [{name: provider}]}]});
+        let file = folder.path().join(name);
+        std::fs::write(&file, configuration.to_string()).expect("it is written");
+        let prefix = match name {
+            "aesgcm" => "k8s:enc:aesgcm:v1:one:",
+            "aescbc" => "k8s:enc:aescbc:v1:one:",
+            "secretbox" => "k8s:enc:secretbox:v1:one:",
+            _ => "k8s:enc:kms:v2:one:",
+        };
+        check_shared(Some(file), prefix);
+    }
+    plugin.kill().expect("it ends");
+    plugin.wait().expect("it has ended");
 }
