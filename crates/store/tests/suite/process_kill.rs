@@ -17,7 +17,8 @@ const DATA_DIR_VARIABLE: &str = "PINTLE_STORE_KILL_FOLDER";
 const KILLS_PER_STORE: u32 = 10;
 
 fn open(folder: &Path) -> EmbeddedStore {
-    EmbeddedStore::open(folder, EmbeddedOptions::default()).unwrap()
+    let options = EmbeddedOptions { encryption: super::FORM.encryption(), ..EmbeddedOptions::default() };
+    EmbeddedStore::open(folder, options).unwrap()
 }
 
 fn value(key: u64, seed: u64) -> String {
@@ -54,8 +55,9 @@ fn write_until_killed() {
 
 /// Starts the child and kills it after about `delay`. Returns the acknowledged changes: key and seed by revision.
 fn run_child_and_kill(folder: &Path, delay: Duration) -> BTreeMap<Revision, (u64, u64)> {
+    let (_, module) = module_path!().split_once("::").unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["process_kill::write_until_killed", "--exact", "--nocapture"])
+        .args([&format!("{module}::write_until_killed"), "--exact", "--nocapture"])
         .env(DATA_DIR_VARIABLE, folder)
         .stdout(Stdio::piped())
         .spawn()
