@@ -7,6 +7,7 @@ mod continued;
 mod contract;
 mod corruption;
 mod encrypted;
+mod encryption;
 mod etcd;
 mod etcd_faults;
 mod form;
