@@ -40,13 +40,14 @@ pub use contract::{
     Revision, Store, StoreFuture, StoredChange,
 };
 pub use embedded::{
-    DataKeyStatus, Durability, EmbeddedOptions, EmbeddedStore, EncryptionStatus, KeyWrapError, KeyWrapper, SecretKey,
+    DataKeyStatus, Durability, EmbeddedOptions, EmbeddedStore, EncryptionStatus, KeyWrapError, KeyWrapper,
     StoreEncryption, StoreKeyFile, UnencryptedStore, Vfs, WrappedKey,
 };
 pub use error::Error;
 pub use etcd::{EtcdCertificateFiles, EtcdOptions, EtcdStore};
 pub use memory::MemoryStore;
 pub use metrics::StoreMetrics;
+pub use pintle_sealing::SecretKey;
 pub use retention::HistoryRetention;
 pub use snapshot::StoreSnapshot;
 pub use transformer::{

@@ -34,8 +34,8 @@ use self::checkpoint::CheckpointGate;
 use self::commit_queue::{CommitQueue, CommitRequest, PreparedOp};
 use self::committer::{Committer, CommitterEnd};
 pub use self::encryption::{
-    DataKeyStatus, EncryptionStatus, KeyWrapError, KeyWrapper, SecretKey, StoreEncryption, StoreKeyFile,
-    UnencryptedStore, WrappedKey,
+    DataKeyStatus, EncryptionStatus, KeyWrapError, KeyWrapper, StoreEncryption, StoreKeyFile, UnencryptedStore,
+    WrappedKey,
 };
 use self::encryption::{KeyRequests, KeyRing};
 use self::file::{DataDir, FileAccess, FileError};

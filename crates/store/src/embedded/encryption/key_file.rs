@@ -8,13 +8,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use aes_gcm::{Aes256Gcm, KeyInit as _};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use pintle_sealing::{Cipher, CodeKey, SecretKey};
 use zeroize::Zeroizing;
 
-use super::sealing;
-use super::wrapper::{KeyWrapError, KeyWrapper, SecretKey, WrappedKey};
+use super::wrapper::{KeyWrapError, KeyWrapper, WrappedKey};
 
 /// The context of a wrapped data key.
 const CONTEXT: &[u8] = b"pintle store data key";
@@ -89,9 +88,9 @@ impl StoreKeyFile {
 impl KeyWrapper for StoreKeyFile {
     fn wrap(&self, key: &SecretKey) -> Result<WrappedKey, KeyWrapError> {
         let wrapping = self.first()?;
-        let cipher = Aes256Gcm::new(wrapping.bytes().into());
-        let sealed = sealing::random().and_then(|nonce| sealing::seal(&cipher, nonce, key.bytes(), CONTEXT));
-        let bytes = sealed.map_err(|error| self.error(error.0))?;
+        let sealed =
+            pintle_sealing::random().and_then(|nonce| Cipher::new(&wrapping).seal(nonce, key.bytes(), CONTEXT));
+        let bytes = sealed.map_err(|error| self.error(error))?;
         Ok(WrappedKey { wrapped_with: id_of(&wrapping), bytes })
     }
 
@@ -102,8 +101,7 @@ impl KeyWrapper for StoreKeyFile {
             let (wanted, ids) = (&wrapped.wrapped_with, ids.join(", "));
             return Err(self.error(format!("it lacks the key with the id {wanted}; the ids of its keys are {ids}")));
         };
-        let cipher = Aes256Gcm::new(wrapping.bytes().into());
-        let opened = sealing::open(&cipher, &wrapped.bytes, CONTEXT).map(Zeroizing::new);
+        let opened = Cipher::new(wrapping).open(&wrapped.bytes, CONTEXT).map(Zeroizing::new);
         opened
             .and_then(|bytes| SecretKey::from_slice(&bytes))
             .ok_or_else(|| self.error("the wrapped data key is not authentic"))
@@ -112,7 +110,7 @@ impl KeyWrapper for StoreKeyFile {
 
 /// The id of a key: the start of a code that does not reveal the key.
 fn id_of(key: &SecretKey) -> String {
-    let code = sealing::code(key, ID_TEXT);
+    let code = CodeKey::new(key).code(&[ID_TEXT]);
     code.iter().take(ID_BYTES).fold(String::new(), |mut id, byte| {
         let _ = write!(id, "{byte:02x}");
         id
@@ -123,7 +121,6 @@ fn id_of(key: &SecretKey) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
-    use super::super::wrapper::KEY_BYTES;
     use super::*;
 
     const ONE: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
@@ -142,7 +139,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let old = key_file(&folder, "old", ONE);
         let new = key_file(&folder, "new", &format!("# Two keys\n\n {TWO}\r\n{ONE}\n"));
-        let key = SecretKey::new([7; KEY_BYTES]);
+        let key = SecretKey::new([7; 32]);
         let wrapped = old.wrap(&key).unwrap();
         assert_eq!(wrapped.wrapped_with, old.check().unwrap());
         assert_eq!(new.unwrap(&wrapped).unwrap().bytes(), key.bytes());

@@ -5,15 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aes_gcm::{Aes256Gcm, KeyInit as _};
-use hmac::{Hmac, Mac as _};
 use pintle_locks::RwLock;
+use pintle_sealing::{Cipher, CodeKey, Nonce, SealError, SecretKey};
 use rusqlite::{Connection, params};
-use sha2::Sha256;
 
 use super::row_tally::RowCode;
-use super::sealing::{self, Nonce, SealError};
-use super::wrapper::{KeyWrapper, SecretKey, WrappedKey};
+use super::wrapper::{KeyWrapError, KeyWrapper, WrappedKey};
 use crate::embedded::file::{self, FileAccess, FileError};
 use crate::embedded::log::unsigned_column;
 
@@ -69,9 +66,9 @@ impl Part {
 pub(super) struct DataKey {
     pub(super) id: DataKeyId,
     secret: SecretKey,
-    cipher: Aes256Gcm,
-    row_codes: Hmac<Sha256>,
-    acknowledged_codes: Hmac<Sha256>,
+    cipher: Cipher,
+    row_codes: CodeKey,
+    acknowledged_codes: CodeKey,
     /// The number of sealed texts. It never counts too few, except after a crash.
     sealings: AtomicU64,
 }
@@ -84,34 +81,33 @@ impl fmt::Debug for DataKey {
 
 impl DataKey {
     pub(super) fn new(id: DataKeyId, secret: SecretKey) -> DataKey {
-        // One step of HKDF-Expand, because the keys are as long as the hash.
-        let derived = |purpose: &[u8]| SecretKey::new(sealing::code(&secret, purpose));
         DataKey {
             id,
-            cipher: Aes256Gcm::new(derived(b"seal\x01").bytes().into()),
-            row_codes: sealing::hmac(&derived(b"rows\x01")),
-            acknowledged_codes: sealing::hmac(&derived(b"acknowledged\x01")),
+            cipher: Cipher::new(&secret.derive(b"seal")),
+            row_codes: CodeKey::new(&secret.derive(b"rows")),
+            acknowledged_codes: CodeKey::new(&secret.derive(b"acknowledged")),
             secret,
             sealings: AtomicU64::new(0),
         }
     }
 
+    /// Seals a part of the file. The nonces are random, although each row has its own revision. A transaction that fails
+    /// gives its revisions to the next transaction, and the file system may show both. A nonce from the revision would
+    /// be used twice then.
     pub(super) fn seal(&self, nonce: Nonce, plain: &[u8], part: Part) -> Result<Vec<u8>, FileError> {
         self.sealings.fetch_add(1, Ordering::Relaxed);
-        Ok(sealing::seal(&self.cipher, nonce, plain, &part.context(self.id))?)
+        Ok(self.cipher.seal(nonce, plain, &part.context(self.id))?)
     }
 
     /// Returns the plaintext of an authentic sealed text.
     pub(super) fn open(&self, sealed: &[u8], part: Part) -> Option<Vec<u8>> {
-        sealing::open(&self.cipher, sealed, &part.context(self.id))
+        self.cipher.open(sealed, &part.context(self.id))
     }
 
     /// The code of the row whose header has this nonce. A key uses a nonce once, so the nonce identifies the header,
     /// which is authentic for one revision. The value is authentic with this header only.
     pub(super) fn row_code(&self, header: &Nonce) -> RowCode {
-        let mut code = self.row_codes.clone();
-        code.update(header);
-        RowCode { key: self.id, code: code.finalize().into_bytes().into() }
+        RowCode { key: self.id, code: self.row_codes.code(&[header]) }
     }
 
     pub(super) fn sealings(&self) -> u64 {
@@ -126,7 +122,7 @@ impl DataKey {
 
 impl From<SealError> for FileError {
     fn from(error: SealError) -> FileError {
-        FileError::Io(std::io::Error::other(error.0))
+        FileError::Io(std::io::Error::other(error))
     }
 }
 
@@ -171,7 +167,7 @@ impl KeyRing {
 
     /// Makes a random data key and wraps it. May block.
     pub(super) fn make_key(&self) -> Result<(SecretKey, WrappedKey), FileError> {
-        let secret = SecretKey::random();
+        let secret = SecretKey::random().map_err(|error| KeyWrapError(error.to_string()));
         let made = secret.and_then(|secret| self.wrapper.wrap(&secret).map(|wrapped| (secret, wrapped)));
         made.map_err(|error| FileError::Encryption(format!("a data key cannot be wrapped: {error}")))
     }
@@ -267,19 +263,13 @@ impl KeyRing {
     /// The code of an acknowledged revision, with the newest key.
     pub(in crate::embedded) fn acknowledged_code(&self, revision: u64) -> Option<(DataKeyId, [u8; 32])> {
         let key = self.newest().ok()?;
-        Some((key.id, acknowledged_code(&key, revision).finalize().into_bytes().into()))
+        Some((key.id, key.acknowledged_codes.code(&[&revision.to_le_bytes()])))
     }
 
     /// Checks the code of an acknowledged revision.
     pub(in crate::embedded) fn is_acknowledged_code(&self, key: DataKeyId, revision: u64, code: &[u8]) -> bool {
-        self.key(key).is_some_and(|key| acknowledged_code(&key, revision).verify_slice(code).is_ok())
+        self.key(key).is_some_and(|key| key.acknowledged_codes.has_code(&[&revision.to_le_bytes()], code))
     }
-}
-
-fn acknowledged_code(key: &DataKey, revision: u64) -> Hmac<Sha256> {
-    let mut code = key.acknowledged_codes.clone();
-    code.update(&revision.to_le_bytes());
-    code
 }
 
 pub(super) fn insert(connection: &Connection, id: DataKeyId, wrapped: &WrappedKey) -> Result<(), FileError> {

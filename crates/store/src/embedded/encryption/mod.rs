@@ -17,7 +17,6 @@ mod rotation;
 mod row_tally;
 pub(super) mod sealed_meta;
 pub(super) mod sealed_rows;
-mod sealing;
 mod wrapper;
 
 use std::sync::Arc;
@@ -27,7 +26,7 @@ pub use self::key_file::StoreKeyFile;
 pub(super) use self::key_ring::{DATA_KEYS_SCHEMA, DataKeyId, KeyRing};
 pub(super) use self::rotation::{KeyChanger, KeyRequests, change_keys};
 pub(super) use self::row_tally::{RowCode, RowSum, RowTally};
-pub use self::wrapper::{KeyWrapError, KeyWrapper, SecretKey, WrappedKey};
+pub use self::wrapper::{KeyWrapError, KeyWrapper, WrappedKey};
 
 /// A data key is replaced after this number of sealed texts. With random nonces, a key may seal 2^32 texts (NIST SP
 /// 800-38D, 8.3).

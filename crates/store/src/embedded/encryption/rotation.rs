@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_locks::Mutex;
+use pintle_sealing::SecretKey;
 use rusqlite::{Connection, Statement, params};
 use tokio::sync::oneshot;
 
 use super::key_ring::{self, DataKey, DataKeyId, KeyRing};
 use super::sealed_rows::{self, SealedRow};
-use super::wrapper::{SecretKey, WrappedKey};
+use super::wrapper::WrappedKey;
 use crate::embedded::file::FileError;
 use crate::embedded::log::{LogWriter, to_sql_integer, unsigned_column};
 use crate::embedded::row_format::RowFormat;

@@ -5,7 +5,6 @@ use rusqlite::{Connection, Statement, params};
 
 use super::key_ring::{DataKeyId, KeyRing, Part};
 use super::row_tally::RowSum;
-use super::sealing;
 use crate::Revision;
 use crate::embedded::file::FileError;
 use crate::embedded::log::unsigned_column;
@@ -38,7 +37,7 @@ pub(in crate::embedded) fn read(ring: &KeyRing, connection: &Connection) -> Resu
 
 pub(in crate::embedded) fn insert(ring: &KeyRing, statement: &mut Statement<'_>, meta: &Meta) -> Result<(), FileError> {
     let key = ring.newest()?;
-    let sealed = key.seal(sealing::random()?, &encode(meta, key.sealings()), Part::Meta)?;
+    let sealed = key.seal(pintle_sealing::random()?, &encode(meta, key.sealings()), Part::Meta)?;
     statement.execute(params![key.id.0, sealed])?;
     Ok(())
 }

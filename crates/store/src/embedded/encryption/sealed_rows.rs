@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pintle_sealing::{OVERHEAD, nonce_of, random_pair};
 use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row as SqlRow, Statement, params};
 
 use super::key_ring::{DataKey, DataKeyId, KeyRing, Part};
 use super::row_tally::RowCode;
-use super::sealing::{self, NONCE_BYTES, Nonce, OVERHEAD};
 use crate::embedded::file::FileError;
 use crate::embedded::log::{LogRow, RowHeader, missing_row, to_sql_integer, unsigned_column};
 use crate::{Key, Revision, Timestamp};
@@ -47,10 +47,7 @@ pub(super) struct SealedRow {
 /// Seals a row with the newest data key.
 pub(super) fn seal(ring: &KeyRing, row: &LogRow) -> Result<SealedRow, FileError> {
     let key = ring.newest()?;
-    let [header_nonce, value_nonce]: [Nonce; 2] = {
-        let random: [u8; 2 * NONCE_BYTES] = sealing::random()?;
-        std::array::from_fn(|half| std::array::from_fn(|byte| random[half * NONCE_BYTES + byte]))
-    };
+    let [header_nonce, value_nonce] = random_pair()?;
     let revision = row.revision.0;
     let header = key.seal(header_nonce, &encode_header(row), Part::Header(revision))?;
     let value = row.value.as_ref().map(|value| key.seal(value_nonce, value, Part::Value(revision, header_nonce)));
@@ -80,7 +77,7 @@ pub(in crate::embedded) fn delete(
 /// The code of a row. The header is not opened.
 fn read_code(ring: &KeyRing, row: &SqlRow<'_>) -> Result<RowCode, FileError> {
     let SealedColumns { revision, key, header } = SealedColumns::read(ring, row)?;
-    let nonce = sealing::nonce_of(header).ok_or_else(|| not_authentic("record", revision))?;
+    let nonce = nonce_of(header).ok_or_else(|| not_authentic("record", revision))?;
     Ok(key.row_code(nonce))
 }
 
@@ -112,7 +109,7 @@ pub(super) fn open_row(
     value: Option<&[u8]>,
     known: Option<&Key>,
 ) -> Result<(LogRow, RowCode), FileError> {
-    let nonce = *sealing::nonce_of(header).ok_or_else(|| not_authentic("record", revision))?;
+    let nonce = *nonce_of(header).ok_or_else(|| not_authentic("record", revision))?;
     let (header, code) = open_header(key, revision, header, known)?;
     // The header has the size of the value, so that a value cannot be removed or cut off.
     if header.size != value.map(|value| value.len().saturating_sub(OVERHEAD)) {
@@ -151,7 +148,7 @@ fn open_header(
     known: Option<&Key>,
 ) -> Result<(RowHeader, RowCode), FileError> {
     let header = key.open(sealed, Part::Header(revision.0)).and_then(|plain| decode_header(revision, &plain, known));
-    let code = sealing::nonce_of(sealed).map(|nonce| key.row_code(nonce));
+    let code = nonce_of(sealed).map(|nonce| key.row_code(nonce));
     header.zip(code).ok_or_else(|| not_authentic("record", revision))
 }
 

@@ -3,53 +3,7 @@
 
 use std::fmt;
 
-use zeroize::Zeroize;
-
-/// The length of a key, in bytes.
-pub(super) const KEY_BYTES: usize = 32;
-
-/// The bytes of a key. They are zeroed on drop, and no debug output shows them.
-#[derive(Clone)]
-pub struct SecretKey([u8; KEY_BYTES]);
-
-impl SecretKey {
-    /// Takes the bytes of a key.
-    #[must_use]
-    pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
-        Self(bytes)
-    }
-
-    /// Takes the bytes of a key. Returns `None` if their number is wrong.
-    #[must_use]
-    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
-        Some(Self(bytes.try_into().ok()?))
-    }
-
-    /// A random key.
-    pub(super) fn random() -> Result<Self, KeyWrapError> {
-        let mut key = Self([0; KEY_BYTES]);
-        getrandom::fill(&mut key.0).map_err(|_| KeyWrapError("the system has no random bytes".to_owned()))?;
-        Ok(key)
-    }
-
-    /// The bytes of the key.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8; KEY_BYTES] {
-        &self.0
-    }
-}
-
-impl Drop for SecretKey {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-impl fmt::Debug for SecretKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[REDACTED]")
-    }
-}
+use pintle_sealing::SecretKey;
 
 /// A data key that is encrypted with a key-encryption key.
 #[derive(Clone, Debug, PartialEq, Eq)]
