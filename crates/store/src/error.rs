@@ -98,6 +98,15 @@ pub enum Error {
         detail: String,
     },
 
+    /// The store file is encrypted and its key is missing or wrong, or the file is not encrypted although it must be.
+    #[error("{}: {detail}", .path.display())]
+    Encryption {
+        /// The file.
+        path: PathBuf,
+        /// The reason. It contains no key.
+        detail: String,
+    },
+
     /// The newest acknowledged changes are not in the file, or are damaged.
     #[error(
         "{}: {cause}. The acknowledged changes {} are lost. Restore a backup, or start with --accept-data-loss-after {after} \
