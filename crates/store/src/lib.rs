@@ -37,7 +37,7 @@ mod transformer;
 pub use clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp};
 pub use contract::{
     Change, ChangeBatch, ChangeFeed, Compare, Condition, Key, KeyInterval, Op, RangeResponse, Record, RecordPage,
-    Revision, Store, StoreFuture, StoredChange,
+    Revision, Store, StoreFuture, StoreKeys, StoredChange,
 };
 pub use embedded::{
     DataKeyStatus, Durability, EmbeddedOptions, EmbeddedStore, EncryptionStatus, KeyWrapError, KeyWrapper,

@@ -50,7 +50,7 @@ use crate::feed::{FeedPublisher, HistoryReader};
 use crate::transformer::{StoredForm, is_stale, read_in_place, read_record};
 use crate::{
     Change, ChangeFeed, Clock, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op, RangeResponse,
-    Record, RecordPage, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp,
+    Record, RecordPage, Revision, Store, StoreFuture, StoreKeys, StoreMetrics, StoredChange, SystemClock, Timestamp,
     ValueTransformer,
 };
 
@@ -578,6 +578,13 @@ impl Store for EmbeddedStore {
         Some(&self.shared.metrics)
     }
 
+    fn keys(&self) -> Option<&dyn StoreKeys> {
+        match self.shared.access.format {
+            RowFormat::Plain => None,
+            RowFormat::Sealed(_) => Some(self),
+        }
+    }
+
     fn size_bytes(&self) -> Option<u64> {
         let log = std::fs::metadata(file::log_path(&self.shared.path)).map_or(0, |log| log.len());
         std::fs::metadata(&self.shared.path).ok().map(|file| file.len() + log)
@@ -598,6 +605,16 @@ impl Store for EmbeddedStore {
             let _ = closed.await;
             Ok(())
         })
+    }
+}
+
+impl StoreKeys for EmbeddedStore {
+    fn status(&self) -> EncryptionStatus {
+        self.encryption_status().unwrap_or_else(|| EncryptionStatus { data_keys: Vec::new() })
+    }
+
+    fn rotate(&self) -> StoreFuture<'_, ()> {
+        self.rotate_key()
     }
 }
 
