@@ -200,7 +200,10 @@ impl Error {
     pub(crate) fn into_cause(self) -> String {
         match self {
             Error::DiskFull { .. } => "no space left on device".to_owned(),
-            Error::Io { detail, .. } | Error::Corrupted { detail, .. } | Error::NotAStore { detail, .. } => detail,
+            Error::Io { detail, .. }
+            | Error::Corrupted { detail, .. }
+            | Error::Encryption { detail, .. }
+            | Error::NotAStore { detail, .. } => detail,
             error => error.to_string(),
         }
     }

@@ -140,8 +140,8 @@ impl<'c> LogReader<'c> {
         Ok(found)
     }
 
-    /// Calls `visit` with the headers of the rows after one revision up to another, and with the codes of the rows if the
-    /// store is encrypted.
+    /// Calls `visit` with the headers of the rows after one revision up to another. In an encrypted store, it also gets the
+    /// codes of the rows.
     pub(super) fn scan(
         &mut self,
         after: Revision,

@@ -33,11 +33,11 @@ use self::acknowledged::AcknowledgedFile;
 use self::checkpoint::CheckpointGate;
 use self::commit_queue::{CommitQueue, CommitRequest, PreparedOp};
 use self::committer::{Committer, CommitterEnd};
+use self::encryption::KeyRequests;
 pub use self::encryption::{
     DataKeyStatus, EncryptionStatus, KeyWrapError, KeyWrapper, StoreEncryption, StoreKeyFile, UnencryptedStore,
     WrappedKey,
 };
-use self::encryption::{KeyRequests, KeyRing};
 use self::file::{DataDir, FileAccess, FileError};
 use self::health::{COMMITTER, EngineHealth, READER, ThreadEndGuard};
 use self::index::KeyIndex;
@@ -118,10 +118,10 @@ impl Default for EmbeddedOptions {
 
 impl EmbeddedOptions {
     fn access(&self) -> FileAccess {
-        let sealed = |encryption: &StoreEncryption| {
-            RowFormat::Sealed(Arc::new(KeyRing::new(Arc::clone(&encryption.wrapper), encryption.max_sealings)))
-        };
-        let format = self.encryption.as_ref().map_or(RowFormat::Plain, sealed);
+        let format = self
+            .encryption
+            .as_ref()
+            .map_or(RowFormat::Plain, |encryption| RowFormat::Sealed(Arc::new(encryption.key_ring())));
         FileAccess { vfs: self.vfs.clone(), durability: self.durability, format }
     }
 }

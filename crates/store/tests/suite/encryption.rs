@@ -1,5 +1,5 @@
-//! An encrypted store: what an attacker can do to its files is noticed, keys are changed while it is open, and a store
-//! that is not encrypted is converted. The suites of `encrypted` test everything else.
+//! An encrypted store: attacks on its files, changes of its keys while it is open, and the conversion of a plain store.
+//! The suites of `encrypted` test everything else.
 
 use std::collections::HashSet;
 use std::fs;
@@ -553,7 +553,8 @@ impl Markers {
         let mut found = HashSet::new();
         for entry in fs::read_dir(folder).unwrap() {
             let content = fs::read(entry.unwrap().path()).unwrap();
-            found.extend(content.windows(16).filter(|window| self.found.contains(*window)).map(<[u8]>::to_vec));
+            let letters = content.windows(16).filter(|window| window.iter().all(u8::is_ascii_lowercase));
+            found.extend(letters.filter(|window| self.found.contains(*window)).map(<[u8]>::to_vec));
         }
         found.len()
     }

@@ -1,6 +1,6 @@
 //! A file with key-encryption keys. Each line has 32 bytes as base64, and a line that begins with `#` is a comment. The
-//! first key wraps data keys, and all keys unwrap them. So a new key is put before the old keys, and an old key is
-//! removed when no data key is wrapped with it any more.
+//! first key wraps data keys, and all keys unwrap them. So a new key is put before the old keys. An old key is removed
+//! when no data key is wrapped with it any more.
 //!
 //! The file is read whenever it is needed, so that the process keeps no key-encryption key in memory.
 

@@ -1,5 +1,5 @@
-//! The data keys of a store. The newest key seals, and all keys open. Each key has a cipher, a key for the codes of
-//! rows and a key for the codes of acknowledged revisions; all are derived from the random bytes of the data key.
+//! The data keys of a store. The newest key seals, and all keys open. Three keys are derived from a data key. They are
+//! for the cipher, for the codes of rows, and for the codes of acknowledged revisions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ pub(super) struct KeyState {
 }
 
 impl KeyRing {
-    pub(in crate::embedded) fn new(wrapper: Arc<dyn KeyWrapper>, max_sealings: u64) -> KeyRing {
+    pub(super) fn new(wrapper: Arc<dyn KeyWrapper>, max_sealings: u64) -> KeyRing {
         KeyRing { wrapper, max_sealings, keys: RwLock::default() }
     }
 
@@ -221,7 +221,7 @@ impl KeyRing {
         self.newest().map(drop)
     }
 
-    /// Adds a key that is newer than all others, or one that was read.
+    /// Adds a new key, or a key of the file.
     pub(super) fn add(&self, key: DataKey, wrapped: WrappedKey) {
         let mut keys = self.keys.write();
         keys.push(StoredKey { key: Arc::new(key), wrapped });

@@ -1,14 +1,17 @@
-//! Encryption of the whole store. Rows and the meta record are sealed one by one, with data keys that the file has in
+//! Encryption of the whole store. Each row and the meta record are sealed on their own. The file has the data keys in
 //! wrapped form. SQLite sees only sealed records, so its log and its temporary files have nothing else.
 //!
-//! **What is protected.** Without a key-encryption key, nobody can read or change keys, values, times or revisions of
-//! records. A record that is changed, moved to another revision, removed, put back after compaction or replaced by an
-//! older record is noticed: at the start, or when it is read.
+//! **Protected.** Without a key-encryption key, nobody can read or change keys, values, times or revisions of records. A
+//! change, a move to another revision, a removal, and a return of an older record are noticed. They are noticed at the
+//! start, or when the record is read.
 //!
-//! **What is not protected.** The number of records, their revisions and sizes, and the time of writes are visible. An
-//! attacker who can write can destroy the store, and can put back an older state of the whole directory. Nothing in the
-//! directory tells that state from the newest one; compare the revision with a revision from elsewhere. A process that
-//! runs has the data keys and values in memory.
+//! **Not protected.** The number of records, their revisions and sizes, and the time of writes are visible. An attacker
+//! who can write can destroy the store, and can put back an older state of the whole directory. Nothing in the directory
+//! tells that state from the newest one; compare the revision with a revision from elsewhere. An attacker can also put a
+//! plain store in place. It is converted unless [`UnencryptedStore::Refuse`] is set. A process that runs has the data
+//! keys and values in memory.
+//!
+//! The authenticated data needs no id of the store, because each store has data keys of its own.
 
 mod conversion;
 mod key_file;
@@ -29,36 +32,42 @@ pub(super) use self::row_tally::{RowCode, RowSum, RowTally};
 pub use self::wrapper::{KeyWrapError, KeyWrapper, WrappedKey};
 
 /// A data key is replaced after this number of sealed texts. With random nonces, a key may seal 2^32 texts (NIST SP
-/// 800-38D, 8.3).
-const MAX_SEALINGS: u64 = 1 << 30;
+/// 800-38D, 8.3). A crash can lose the count of one transaction, and a replacement can take a while.
+const DEFAULT_MAX_SEALINGS: u64 = 1 << 30;
+const LARGEST_MAX_SEALINGS: u64 = 1 << 31;
 
 /// The encryption of an embedded store.
 #[derive(Clone, Debug)]
 pub struct StoreEncryption {
     /// Wraps the data keys.
     pub wrapper: Arc<dyn KeyWrapper>,
-    /// What happens to a store that is not encrypted yet.
+    /// The treatment of a store that is not encrypted yet.
     pub unencrypted: UnencryptedStore,
     /// The number of sealed texts after which a data key is replaced. A change has two texts, and each transaction has
-    /// one more. At most 2^31.
+    /// one more. More than 2^31 counts as 2^31.
     pub max_sealings: u64,
 }
 
 impl StoreEncryption {
+    /// The data keys of a store that is not open yet.
+    pub(super) fn key_ring(&self) -> KeyRing {
+        KeyRing::new(Arc::clone(&self.wrapper), self.max_sealings.min(LARGEST_MAX_SEALINGS))
+    }
+
     /// Encrypts with data keys that this wrapper wraps.
     #[must_use]
     pub fn new(wrapper: Arc<dyn KeyWrapper>) -> Self {
-        Self { wrapper, unencrypted: UnencryptedStore::default(), max_sealings: MAX_SEALINGS }
+        Self { wrapper, unencrypted: UnencryptedStore::default(), max_sealings: DEFAULT_MAX_SEALINGS }
     }
 }
 
-/// What happens to an existing store that is not encrypted.
+/// The treatment of an existing store that is not encrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnencryptedStore {
     /// It is converted when it is opened.
     #[default]
     Convert,
-    /// It is refused. So nobody can replace an encrypted store by another one that is not encrypted.
+    /// It is refused. So nobody can replace an encrypted store by a plain store.
     Refuse,
 }
 

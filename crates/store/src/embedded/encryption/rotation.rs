@@ -1,5 +1,5 @@
-//! Changes of the data keys while the store is open. A new data key seals from the transaction after the one that adds
-//! it. Then rows with older data keys are sealed again in small steps, which share transactions with commits. An older
+//! Changes of the data keys while the store is open. One transaction adds a new data key, which seals from the next
+//! transaction. Then rows with older data keys are sealed again in small steps, which share transactions with commits. An older
 //! data key is removed in a transaction when no row has it. A kill between two transactions loses nothing, because each
 //! transaction leaves a complete file. The next start goes on.
 //!

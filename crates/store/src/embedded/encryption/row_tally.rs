@@ -1,6 +1,6 @@
 //! The set of the rows of an encrypted store as one number, and the number of rows for each data key. The sealed meta
-//! record has the number, and every transaction updates both. So a row that is removed, or put back, or replaced by an
-//! older row with the same revision, is noticed when the log is read.
+//! record has the number, and every transaction updates both. The read of the log then notices a row that was removed or
+//! put back. It also notices an older row in place of the row with the same revision.
 //!
 //! The number is the sum of the rows' codes modulo 2^256. It is an incremental multiset hash: rows can be added and
 //! removed in any order. (Clarke et al., "Incremental Multiset Hash Functions and Their Application to Memory Integrity

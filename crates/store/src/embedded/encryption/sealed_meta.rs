@@ -74,3 +74,37 @@ fn decode(plain: &[u8]) -> Option<(Meta, u64)> {
     };
     Some((meta, number(6)?)).filter(|_| plain.len() == META_BYTES)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_record_is_read_as_it_was_written(numbers in any::<[u64; 5]>(), is_open in any::<bool>(), rows in any::<[u8; 32]>()) {
+            let [compact, purged, base, newest, sealings] = numbers;
+            let meta = Meta {
+                compact_revision: Revision(compact),
+                purged_revision: Revision(purged),
+                retained: Some(RevisionSet(compact ^ purged)),
+                base: Revision(base),
+                is_open,
+                newest: Some(Revision(newest)),
+                rows: Some(RowSum::from_bytes(rows)),
+            };
+            let plain = encode(&meta, sealings);
+            prop_assert_eq!(plain.len(), META_BYTES);
+            prop_assert_eq!(decode(&plain), Some((meta, sealings)));
+            prop_assert_eq!(decode(&plain[1..]), None);
+        }
+
+        #[test]
+        fn other_bytes_are_read_without_a_panic(plain in any::<Vec<u8>>()) {
+            prop_assert_eq!(decode(&plain).is_some(), plain.len() == META_BYTES);
+        }
+    }
+}

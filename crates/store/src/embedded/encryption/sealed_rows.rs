@@ -187,3 +187,74 @@ fn decode_header(revision: Revision, plain: &[u8], known: Option<&Key>) -> Optio
 fn not_authentic(what: &str, revision: Revision) -> FileError {
     FileError::Corrupted(format!("the {what} of revision {revision} is not authentic"))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use pintle_sealing::SecretKey;
+
+    fn data_key() -> DataKey {
+        DataKey::new(DataKeyId::FIRST, SecretKey::new([3; 32]))
+    }
+
+    fn row() -> impl Strategy<Value = LogRow> {
+        let numbers = (1..1000_u64, 1..1000_u64, any::<Option<u32>>(), any::<u32>(), any::<Option<u32>>());
+        let texts = (".{0,40}", any::<Option<Vec<u8>>>());
+        (numbers, texts).prop_map(|((revision, created, previous, time, expires), (key, value))| LogRow {
+            revision: Revision(revision),
+            key: Key::from(key.as_str()),
+            create_revision: Revision(created),
+            previous: previous.filter(|previous| *previous > 0).map(|previous| Revision(previous.into())),
+            time: Timestamp(time.into()),
+            expires: expires.map(|expires| Timestamp(expires.into())),
+            value: value.map(Bytes::from),
+        })
+    }
+
+    fn seal_with(key: &DataKey, row: &LogRow) -> (Vec<u8>, Option<Vec<u8>>) {
+        let [one, two] = random_pair().expect("random bytes");
+        let revision = row.revision.0;
+        let header = key.seal(one, &encode_header(row), Part::Header(revision)).expect("a short text");
+        let value = row.value.as_ref().map(|value| key.seal(two, value, Part::Value(revision, one)));
+        (header, value.map(|value| value.expect("a short text")))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_row_is_read_as_it_was_written(row in row()) {
+            let key = data_key();
+            let (header, value) = seal_with(&key, &row);
+            let (read, _) = open_row(&key, row.revision, &header, value.as_deref(), None).expect("authentic");
+            prop_assert_eq!(format!("{read:?}"), format!("{row:?}"));
+            let other = Revision(row.revision.0 + 1);
+            prop_assert!(open_row(&key, other, &header, value.as_deref(), None).is_err());
+        }
+
+        /// Whatever is in the columns, reading them neither panics nor succeeds.
+        #[test]
+        fn other_bytes_are_not_authentic(
+            row in row(),
+            bytes in any::<Vec<u8>>(),
+            other in any::<Option<Vec<u8>>>(),
+        ) {
+            let key = data_key();
+            let (header, value) = seal_with(&key, &row);
+            prop_assert!(open_row(&key, row.revision, &bytes, value.as_deref(), None).is_err());
+            prop_assert!(open_row(&key, row.revision, &bytes, other.as_deref(), None).is_err());
+            let is_same = other.is_none() && value.is_none();
+            prop_assert_eq!(open_row(&key, row.revision, &header, other.as_deref(), None).is_ok(), is_same);
+        }
+
+        /// A header that is authentic, but that no version has written.
+        #[test]
+        fn an_authentic_header_of_any_bytes_is_read_without_a_panic(plain in any::<Vec<u8>>()) {
+            if let Some(header) = decode_header(Revision(7), &plain, None) {
+                prop_assert_eq!(header.key.len() + NUMBERS_BYTES, plain.len());
+            }
+        }
+    }
+}
