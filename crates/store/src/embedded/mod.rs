@@ -187,10 +187,10 @@ impl EmbeddedStore {
         let is_encrypted = data_dir.ensure_store_file(&access)?;
         let refused = |detail: &str| Err(Error::Encryption { path: data_dir.store_file(), detail: detail.to_owned() });
         match &options.encryption {
-            None if is_encrypted => return refused("it is encrypted, and no store key is given"),
+            None if is_encrypted => return refused("it is encrypted, and needs --encrypt-store with its keys"),
             Some(encryption) if !is_encrypted => match encryption.unencrypted {
                 UnencryptedStore::Refuse => {
-                    return refused("it is not encrypted, although an encrypted store is required");
+                    return refused("it is not encrypted; start once with --encrypt-existing-store to encrypt it");
                 }
                 UnencryptedStore::Convert => {
                     encryption::convert(&data_dir, &access, options.retention, options.accepted_loss)?;

@@ -296,7 +296,10 @@ async fn a_missing_or_wrong_key_is_named_and_nothing_is_written() {
             assert!(path.ends_with(MAIN) && detail.starts_with(expected), "{error}");
         };
         let folder = folder_with(&files);
-        refused(unencrypted::open(folder.path()).unwrap_err(), "it is encrypted, and no store key is given");
+        refused(
+            unencrypted::open(folder.path()).unwrap_err(),
+            "it is encrypted, and needs --encrypt-store with its keys",
+        );
         let path = key_file(keys.path(), &[2, 3]);
         let expected = format!(
             "it is encrypted, and its data key 1 cannot be unwrapped: the key file {}: it lacks the key with the id \
@@ -461,7 +464,10 @@ async fn a_store_that_is_not_encrypted_is_converted() {
         let mut options = encrypted::options();
         options.encryption.as_mut().unwrap().unencrypted = UnencryptedStore::Refuse;
         let error = EmbeddedStore::open(folder.path(), options.clone()).unwrap_err().to_string();
-        assert!(error.contains("it is not encrypted, although an encrypted store is required"), "{error}");
+        assert!(
+            error.contains("it is not encrypted; start once with --encrypt-existing-store to encrypt it"),
+            "{error}"
+        );
         // An earlier conversion was interrupted.
         fs::write(folder.path().join("pintle.db.new"), "half").unwrap();
         let store = open(folder.path()).unwrap();
