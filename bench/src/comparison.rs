@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 
 use crate::Result;
 use crate::baseline;
@@ -78,6 +79,25 @@ pub(crate) async fn alternate(
     for _ in 0..plan.rounds {
         for (server, rounds) in servers.iter().zip(&mut rounds) {
             rounds.push(run_round(server, concurrency, plan, &workload).await?);
+        }
+    }
+    Ok(rounds)
+}
+
+/// Runs the plan's rounds of creates against several servers in turn, and returns all rounds of each server. Each round
+/// has a workload of its own, whose names are new.
+pub(crate) async fn alternate_creates(
+    servers: &[&Server],
+    workload_of: impl Fn(usize) -> Workload,
+    clients: usize,
+    plan: &Plan,
+) -> Result<Vec<Vec<RoundResult>>> {
+    let load = Load::closed(clients, plan.duration).expect_status(StatusCode::CREATED);
+    let mut rounds: Vec<Vec<RoundResult>> = servers.iter().map(|_| Vec::new()).collect();
+    for number in 0..plan.rounds {
+        let workload = workload_of(number);
+        for (server, rounds) in servers.iter().zip(&mut rounds) {
+            rounds.push(load.run(server, &workload).await?);
         }
     }
     Ok(rounds)

@@ -11,6 +11,7 @@ mod callgrind;
 mod certificates;
 mod client;
 mod comparison;
+mod kms_plugin;
 mod load;
 mod machine;
 mod objects;
@@ -96,6 +97,7 @@ async fn run_scenarios(options: &Options) -> Result<(Report, bool)> {
     let report = Report::new(machine::describe(), subject);
     let mut bench = ScenarioContext::new(plan, report, source, scratch.path());
     bench.go_codecs = options.go_codecs.clone();
+    bench.kms_plugin = options.kms_plugin();
     bench.profiles = options.profiles.clone();
     let mut failed = false;
     for scenario in scenario::ALL.iter().filter(|scenario| options.is_selected(scenario.name)) {
@@ -129,6 +131,7 @@ async fn measure_go_api_server(bench: &mut ScenarioContext, scenario: &Scenario,
     let report = Report::new(Machine::default(), String::new());
     let source = ServerSource::GoApiServer(program.to_owned());
     let mut go = ScenarioContext::new(bench.plan, report, source, &scratch);
+    go.kms_plugin = bench.kms_plugin.clone();
     if let Err(error) = (scenario.run)(&mut go).await {
         print_status(&format!("{}: FAILED on the Go API server: {error}", scenario.name));
         go.report.remark(format!("{}: failed: {error}", scenario.name));

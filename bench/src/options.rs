@@ -87,6 +87,13 @@ impl Options {
         Ok(options)
     }
 
+    /// The program that is a KMS plugin (`tools/encryption`), if it was built beside the Go API server.
+    pub(crate) fn kms_plugin(&self) -> Option<PathBuf> {
+        let program =
+            self.go_api_server.as_ref()?.with_file_name(format!("encryption{}", std::env::consts::EXE_SUFFIX));
+        program.exists().then_some(program)
+    }
+
     /// True if the scenario is selected by `--only`.
     pub(crate) fn is_selected(&self, scenario: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == scenario)

@@ -10,8 +10,9 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::scenarios::{
     access, admission, aggregation, apply, audit, beside_large, big_list, cascading_delete, clusters, codecs,
-    contention, conversion, crds, create, custom_objects, delete, etcd, fanout, filtered_watches, get, growth, hostile,
-    instructions, lease_renewals, list, memory, million, mixed, open_loop, overload, pods, start, start_loaded, update,
+    contention, conversion, crds, create, custom_objects, delete, encryption, etcd, fanout, filtered_watches, get,
+    growth, hostile, instructions, lease_renewals, list, memory, million, mixed, open_loop, overload, pods, start,
+    start_loaded, update,
 };
 use crate::target::{Server, ServerProcess, Target, over_etcd};
 
@@ -54,6 +55,7 @@ pub(crate) const ALL: &[Scenario] = &[
     lease_renewals::SCENARIO,
     aggregation::SCENARIO,
     audit::SCENARIO,
+    encryption::SCENARIO,
     instructions::SCENARIO,
     custom_objects::SCENARIO,
     conversion::SCENARIO,
@@ -90,6 +92,8 @@ pub(crate) struct ScenarioContext {
     pub(crate) report: Report,
     /// The program that times apimachinery's serializers, if it was built.
     pub(crate) go_codecs: Option<PathBuf>,
+    /// The program that is a KMS plugin with the argument `serve`, if it was built.
+    pub(crate) kms_plugin: Option<PathBuf>,
     /// The directory where profiles are left.
     pub(crate) profiles: Option<PathBuf>,
     source: ServerSource,
@@ -101,7 +105,8 @@ pub(crate) struct ScenarioContext {
 impl ScenarioContext {
     /// Creates the context that all scenarios of a run share. `scratch` is a directory on the measured disk.
     pub(crate) fn new(plan: Plan, report: Report, source: ServerSource, scratch: &Path) -> Self {
-        Self { plan, report, go_codecs: None, profiles: None, source, scratch: scratch.to_owned(), targets: 0 }
+        let scratch = scratch.to_owned();
+        Self { plan, report, go_codecs: None, kms_plugin: None, profiles: None, source, scratch, targets: 0 }
     }
 
     /// A directory for temporary files.

@@ -30,7 +30,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     compare_with("--go-codecs", go_tools::codec_timings());
     // The server of a kubeconfig may be on another machine, so the Go API server is measured only on request.
     if !contains("--kubeconfig") && !contains("--go-apiserver") {
-        compare_with("--go-apiserver", go_tools::api_server());
+        // The benchmark finds the plugin beside the Go API server.
+        compare_with("--go-apiserver", go_tools::kms_plugin().and_then(|()| go_tools::api_server()));
     }
     run_command(bench.args(arguments))
 }

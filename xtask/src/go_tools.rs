@@ -21,7 +21,7 @@ pub(crate) fn prepare(arguments: &[String]) -> Result<(), String> {
     build("kubelet", STRIP_SYMBOLS)?;
     build("aggregated-server", STRIP_SYMBOLS)?;
     build("metrics-server", STRIP_SYMBOLS)?;
-    build("encryption", STRIP_SYMBOLS)?;
+    kms_plugin()?;
     build("helm", STRIP_SYMBOLS)?;
     api_server().map(drop)
 }
@@ -31,6 +31,11 @@ pub(crate) fn api_server() -> Result<PathBuf, String> {
     build("apiserver", STRIP_SYMBOLS)?;
     build_package("etcd", "apiserver", "go.etcd.io/etcd/server/v3", STRIP_SYMBOLS)?;
     Ok(binary("apiserver"))
+}
+
+/// Builds the transformers of encryption at rest. With the argument `serve` they are a KMS plugin.
+pub(crate) fn kms_plugin() -> Result<(), String> {
+    build("encryption", STRIP_SYMBOLS)
 }
 
 /// Linker flags that strip symbols.

@@ -26,7 +26,7 @@ pub(crate) fn config_map(name: &str, seed: u64) -> Bytes {
 }
 
 /// Generates settings as text that is escaped for JSON and depends on the seed.
-fn settings(seed: u64) -> String {
+pub(super) fn settings(seed: u64) -> String {
     let mut text = String::with_capacity(TEXT + 64);
     let mut noise = Xorshift::new(seed);
     while text.len() < TEXT {

@@ -6,6 +6,7 @@ pub(crate) mod crd;
 mod deployment;
 mod lease;
 mod pod;
+mod secret;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub(crate) use config_map::{config_map, config_maps_path};
 pub(crate) use deployment::{deployment, deployments_path};
 pub(crate) use lease::{lease, lease_revisions, leases_path};
 pub(crate) use pod::{binding, kubelet_status_patch, pod, pods_path, running_status_patch};
+pub(crate) use secret::{secret, secrets_path};
 
 /// The number of clients that fill a collection.
 const FILL_CLIENTS: usize = 64;
@@ -101,6 +103,7 @@ mod tests {
         check(|seed| pod("a", "node-1", seed));
         check(|seed| deployment("a", 1, seed));
         check(|seed| lease("a", seed, None));
+        check(|seed| secret("a", seed));
         serde_json::from_slice::<serde_json::Value>(&running_status_patch(1)).unwrap();
         serde_json::from_slice::<serde_json::Value>(&kubelet_status_patch(1)).unwrap();
         serde_json::from_slice::<serde_json::Value>(&binding("a", "b")).unwrap();

@@ -6,8 +6,8 @@ use http::StatusCode;
 use super::create::create_workload;
 use crate::Result;
 use crate::client::{Protocol, get};
-use crate::comparison::{Concurrency, alternate};
-use crate::load::{Load, RoundResult, median, median_round};
+use crate::comparison::{Concurrency, alternate, alternate_creates};
+use crate::load::{RoundResult, median, median_round};
 use crate::objects::{config_map, config_maps_path, create, fill};
 use crate::scenario::{Scenario, ScenarioContext};
 use crate::target::Target;
@@ -45,14 +45,8 @@ async fn run(bench: &mut ScenarioContext) -> Result<()> {
     let gets = alternate(&servers, move || get(path.as_str()), concurrency, &bench.plan).await?;
     report_costs(bench, format!("Audit to a file: GET of one object of 1 KiB, {CLIENTS} clients"), &gets, GET_BUDGET);
 
-    let mut creates = vec![Vec::new(); servers.len()];
-    for number in 0..bench.plan.rounds {
-        let workload = create_workload(&namespace, format!("c{number}"));
-        for (server, rounds) in servers.iter().zip(&mut creates) {
-            let load = Load::closed(CLIENTS, bench.plan.duration).expect_status(StatusCode::CREATED);
-            rounds.push(load.run(server, &workload).await?);
-        }
-    }
+    let workload = |round: usize| create_workload(&namespace, format!("c{round}"));
+    let creates = alternate_creates(&servers, workload, CLIENTS, &bench.plan).await?;
     let section = format!("Audit to a file: create of a ConfigMap of 1 KiB, {CLIENTS} clients");
     report_costs(bench, section, &creates, CREATE_BUDGET);
     for target in [plain, metadata] {

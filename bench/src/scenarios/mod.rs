@@ -17,6 +17,7 @@ pub(crate) mod crds;
 pub(crate) mod create;
 pub(crate) mod custom_objects;
 pub(crate) mod delete;
+pub(crate) mod encryption;
 pub(crate) mod etcd;
 pub(crate) mod fanout;
 pub(crate) mod filtered_watches;

@@ -154,7 +154,7 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-/// What has been done so far.
+/// The sums of the answers so far.
 #[derive(Default)]
 struct Progress {
     examined: u64,

@@ -19,6 +19,7 @@ mod migrate;
 mod overrides;
 mod runtime_config;
 mod server;
+mod store;
 
 /// The path of the program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pintle");
