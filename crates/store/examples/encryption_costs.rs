@@ -60,7 +60,7 @@ fn main() {
     let page = page_cost();
     println!("AES-256-GCM: {page:?} for a page of {PAGE_BYTES} bytes");
     for writers in [1, 64] {
-        let commits = if writers == 1 { commits / 16 } else { commits };
+        let commits = if writers == 1 { commits / 4 } else { commits };
         let best =
             |encrypted| (0..ROUNDS).map(|_| commit(&runtime, &folder, encrypted, writers, commits)).min().unwrap();
         let (plain, sealed) = (best(false), best(true));

@@ -166,7 +166,7 @@ impl<'c> MetaWriter<'c> {
             RowFormat::Plain => {
                 "INSERT INTO meta (id, compacted, swept, retained, base, open, sum) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)"
             }
-            RowFormat::Sealed(_) => sealed_meta::INSERT,
+            RowFormat::Sealed(_) => sealed_meta::REPLACE,
         };
         Ok(MetaWriter {
             format: format.clone(),
@@ -176,16 +176,16 @@ impl<'c> MetaWriter<'c> {
     }
 
     /// Writes to the file even if nothing changes. It does not use UPDATE, because SQLite skips an UPDATE with the same
-    /// values.
+    /// values. A sealed record never has the same values.
     pub(super) fn write(&mut self, meta: &Meta) -> Result<(), FileError> {
-        self.delete.execute([])?;
         match &self.format {
             RowFormat::Plain => {
+                self.delete.execute([])?;
                 let columns = meta.columns();
                 let [compacted, swept, retained, base, open] = columns;
                 self.insert.execute(params![compacted, swept, retained, base, open, checksum(&columns)])?;
             }
-            RowFormat::Sealed(ring) => sealed_meta::insert(ring, &mut self.insert, meta)?,
+            RowFormat::Sealed(ring) => sealed_meta::replace(ring, &mut self.insert, meta)?,
         }
         Ok(())
     }

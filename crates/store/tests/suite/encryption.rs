@@ -283,6 +283,9 @@ fn open_with_key_file(folder: &Path, path: &Path) -> Result<EmbeddedStore, Error
 #[tokio::test]
 async fn a_missing_or_wrong_key_is_named_and_nothing_is_written() {
     let (folder, keys) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let error = open_with_key_file(folder.path(), &keys.path().join("missing")).unwrap_err();
+    assert!(matches!(error, Error::Encryption { .. }), "{error}");
+    assert!(error.to_string().contains("pintle.db: a data key cannot be wrapped: the key file "), "{error}");
     let path = key_file(keys.path(), &[1]);
     let store = open_with_key_file(folder.path(), &path).unwrap();
     store.commit(Change::put("/a", "1")).await.unwrap();
@@ -394,18 +397,12 @@ async fn an_interrupted_replacement_of_a_data_key_goes_on_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).unwrap();
     fill(&store, 1, 2500).await;
-    store.rotate_key().await.unwrap();
-    store.rotate_key().await.unwrap();
-    let files = read_files(folder.path());
     let content = read_everything(&store).await.unwrap();
+    store.rotate_key().await.unwrap();
+    store.rotate_key().await.unwrap();
+    // The store closes within a few steps.
     store.close().await.unwrap();
     drop(store);
-    let store = open(folder_with(&files).path());
-    // The files were read one after the other, so they may not belong together.
-    if let Ok(store) = store {
-        wait_until_rotated(&store, 3).await;
-        assert!(read_everything(&store).await.unwrap() == content);
-    }
     let store = open(folder.path()).unwrap();
     wait_until_rotated(&store, 3).await;
     assert!(read_everything(&store).await.unwrap() == content);

@@ -72,6 +72,17 @@ async fn write(store: &Arc<EmbeddedStore>, disk: &Disk, changes: u64) -> CommitL
     log.clone()
 }
 
+/// Replaces the data key of an encrypted store again and again.
+async fn rotate(store: &EmbeddedStore) {
+    if store.encryption_status().is_none() {
+        std::future::pending::<()>().await;
+    }
+    loop {
+        store.rotate_key().await.unwrap();
+        until(|| store.encryption_status().filter(|status| status.data_keys.len() == 1)).await;
+    }
+}
+
 /// A feed of all retained changes. Compaction may go on meanwhile.
 async fn oldest_changes(store: &EmbeddedStore) -> Box<dyn ChangeFeed> {
     loop {
@@ -132,11 +143,17 @@ async fn acknowledged_changes_survive_a_power_loss() {
     let folder = tempfile::tempdir().unwrap();
     let disk = register("powerloss");
     let store = Arc::new(open(folder.path(), "powerloss"));
-    let log = write(&store, &disk, 2500).await;
+    let log = tokio::select! {
+        log = write(&store, &disk, 2500) => log,
+        () = rotate(&store) => unreachable!("it goes on"),
+    };
     assert_eq!(check(&store, &log, "before").await, *log.last_key_value().unwrap().0);
     assert!(store.oldest_revision().await.unwrap() > Revision(1000), "compaction ran meanwhile");
     store.close().await.unwrap();
     assert!(!folder.path().join("pintle.db-wal").exists(), "a store that is closed leaves no log");
+
+    let rotations = open(folder.path(), "").encryption_status().map_or(5, |status| status.data_keys[0].id);
+    assert!(rotations >= 5, "{rotations} data keys were made");
 
     let mut lost = 0;
     for cut in 0..cuts {

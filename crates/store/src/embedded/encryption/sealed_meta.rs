@@ -16,7 +16,7 @@ pub(in crate::embedded) const META_SCHEMA: &str = "CREATE TABLE meta (
     sealed BLOB NOT NULL
 ) STRICT";
 
-pub(in crate::embedded) const INSERT: &str = "INSERT INTO meta (id, data_key, sealed) VALUES (1, ?1, ?2)";
+pub(in crate::embedded) const REPLACE: &str = "REPLACE INTO meta (id, data_key, sealed) VALUES (1, ?1, ?2)";
 
 /// Seven numbers and the sum of the rows.
 const META_BYTES: usize = 7 * size_of::<u64>() + 32;
@@ -35,7 +35,11 @@ pub(in crate::embedded) fn read(ring: &KeyRing, connection: &Connection) -> Resu
     opened.ok_or_else(|| FileError::Corrupted("its meta record is not authentic".to_owned()))
 }
 
-pub(in crate::embedded) fn insert(ring: &KeyRing, statement: &mut Statement<'_>, meta: &Meta) -> Result<(), FileError> {
+pub(in crate::embedded) fn replace(
+    ring: &KeyRing,
+    statement: &mut Statement<'_>,
+    meta: &Meta,
+) -> Result<(), FileError> {
     let key = ring.newest()?;
     let sealed = key.seal(pintle_sealing::random()?, &encode(meta, key.sealings()), Part::Meta)?;
     statement.execute(params![key.id.0, sealed])?;
