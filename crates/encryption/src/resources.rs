@@ -8,7 +8,9 @@ use pintle_registry::GroupResource;
 
 use crate::configuration::{ANY, any_in_group, rules};
 use crate::transformer::{self, Identity, PrefixTransformers, Provider};
-use crate::{EncryptionConfiguration, EncryptionMetrics, KmsConfiguration, ProviderConfiguration, Transformer};
+use crate::{
+    EncryptionConfiguration, EncryptionMetrics, KmsConfiguration, ProviderConfiguration, StoredKey, Transformer,
+};
 
 const NO_PROVIDER: &str = "no matching prefix found";
 
@@ -68,6 +70,25 @@ impl ResourceTransformers {
         Ok(Self { entries, rules: rules(configuration, true)?, metrics, ..Self::default() })
     }
 
+    /// True if a rule matches a resource.
+    #[must_use]
+    pub fn has_rule(&self, resource: &GroupResource) -> bool {
+        self.rule(resource).is_some()
+    }
+
+    /// The positions of the entries of a resource.
+    fn rule(&self, resource: &GroupResource) -> Option<&Vec<usize>> {
+        let of = |resource: &GroupResource| self.rules.get(resource);
+        of(resource).or_else(|| of(&any_in_group(resource))).or_else(|| of(&ANY))
+    }
+
+    /// The key with which values of a resource are written now. `None` if a KMS plugin has not provided it yet.
+    #[must_use]
+    pub fn writing_key(&self, resource: &GroupResource) -> Option<StoredKey> {
+        let first = self.rule(resource).and_then(|positions| self.entries[*positions.first()?].first());
+        first.map_or_else(|| Some(StoredKey::of(b"")), Provider::writing_key)
+    }
+
     /// True if no resource is encrypted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -89,9 +110,7 @@ impl ResourceTransformers {
     }
 
     fn make(&self, resource: &GroupResource) -> Arc<dyn Transformer> {
-        let of = |resource: &GroupResource| self.rules.get(resource);
-        let named = of(resource).or_else(|| of(&any_in_group(resource))).or_else(|| of(&ANY));
-        let Some(positions) = named else { return self.identity.clone() };
+        let Some(positions) = self.rule(resource) else { return self.identity.clone() };
         let label: Arc<str> = resource.to_string().into();
         let providers = positions.iter().flat_map(|position| &self.entries[*position]);
         let transformers = providers.map(|provider| provider.transformer(&self.metrics, &label));

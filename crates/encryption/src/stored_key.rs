@@ -19,10 +19,18 @@ impl StoredKey {
     /// The provider and the key of a stored value.
     #[must_use]
     pub fn of(stored: &[u8]) -> Self {
-        let Some(rest) = stored.strip_prefix(b"k8s:enc:") else {
-            return Self { provider: "identity".into(), key: String::new() };
-        };
+        let Some(rest) = stored.strip_prefix(b"k8s:enc:") else { return Self::identity() };
         Self::of_encrypted(rest).unwrap_or_else(|| Self { provider: "unknown".into(), key: String::new() })
+    }
+
+    /// No key: values are not encrypted.
+    pub(crate) fn identity() -> Self {
+        Self { provider: "identity".into(), key: String::new() }
+    }
+
+    /// The key of a KMS plugin.
+    pub(crate) fn of_kms(plugin: &str, key_id: &str) -> Self {
+        Self { provider: "kms".into(), key: format!("{plugin} {}", hash(key_id)) }
     }
 
     fn of_encrypted(rest: &[u8]) -> Option<Self> {
@@ -31,16 +39,13 @@ impl StoredKey {
         let (provider, version, name, value) = (next()?, next()?, next()?, next()?);
         let (provider, version) = (std::str::from_utf8(provider).ok()?, std::str::from_utf8(version).ok()?);
         let name = String::from_utf8_lossy(name);
-        let (provider, key) = match (provider, version) {
-            ("aescbc" | "aesgcm" | "secretbox", "v1") => (provider.to_owned(), name.into_owned()),
-            ("kms", "v1") => ("kms v1".to_owned(), name.into_owned()),
-            ("kms", "v2") => {
-                let object = EncryptedObject::decode(value).ok()?;
-                ("kms".to_owned(), format!("{name} {}", hash(&object.dek.key_id)))
-            }
+        let provider = match (provider, version) {
+            ("aescbc" | "aesgcm" | "secretbox", "v1") => provider.to_owned(),
+            ("kms", "v1") => "kms v1".to_owned(),
+            ("kms", "v2") => return Some(Self::of_kms(&name, &EncryptedObject::decode(value).ok()?.dek.key_id)),
             _ => return None,
         };
-        Some(Self { provider: provider.into(), key })
+        Some(Self { provider: provider.into(), key: name.into_owned() })
     }
 }
 

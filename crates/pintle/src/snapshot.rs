@@ -57,7 +57,7 @@ impl Snapshot {
         let encryption = EncryptionAtRest::start(encryption.clone(), "", EncryptionEnvironment::default()).await;
         let form =
             EncryptedForm::new(KEY_PREFIX, Arc::new(IdentityTransformer), encryption.map_err(StartError::Options)?);
-        let store_encryption = store_encryption.map(StoreEncryptionOptions::build).transpose();
+        let store_encryption = store_encryption.map(StoreEncryptionOptions::build_for_reading).transpose();
         let options = EmbeddedOptions {
             transformer: Arc::new(form),
             encryption: store_encryption.map_err(StartError::Options)?,

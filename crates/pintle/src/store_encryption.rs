@@ -43,6 +43,15 @@ impl StoreEncryptionOptions {
     /// # Errors
     /// The key file cannot be used, or the URL is not valid.
     pub(crate) fn build(&self) -> Result<StoreEncryption, String> {
+        let unencrypted = if self.encrypt_existing { UnencryptedStore::Convert } else { UnencryptedStore::Refuse };
+        Ok(StoreEncryption { unencrypted, ..self.build_for_reading()? })
+    }
+
+    /// The encryption of a store that has to be encrypted already.
+    ///
+    /// # Errors
+    /// See [`Self::build`].
+    pub(crate) fn build_for_reading(&self) -> Result<StoreEncryption, String> {
         let wrapper: Arc<dyn KeyWrapper> = match &self.keys {
             StoreKeys::File(path) => {
                 let file = StoreKeyFile::new(path);
@@ -54,8 +63,7 @@ impl StoreEncryptionOptions {
                 Arc::new(KmsKeys { endpoint: endpoint.clone(), timeout: *timeout })
             }
         };
-        let unencrypted = if self.encrypt_existing { UnencryptedStore::Convert } else { UnencryptedStore::Refuse };
-        Ok(StoreEncryption { unencrypted, ..StoreEncryption::new(wrapper) })
+        Ok(StoreEncryption { unencrypted: UnencryptedStore::Refuse, ..StoreEncryption::new(wrapper) })
     }
 }
 

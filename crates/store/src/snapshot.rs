@@ -1,6 +1,6 @@
 //! The content of a store at one revision. A store in memory can begin with it.
 
-use crate::{Error, Key, KeyInterval, Record, Revision, Store, Timestamp};
+use crate::{Error, Key, KeyInterval, Record, Revision, Store, Timestamp, unreadable_reason};
 
 /// The records of a store at one revision.
 #[derive(Clone, Debug)]
@@ -25,6 +25,10 @@ impl StoreSnapshot {
     /// The store cannot be read.
     pub async fn of(store: &dyn Store) -> Result<Self, Error> {
         let range = store.range(KeyInterval::all(), None, None).await?;
+        let unreadable = |record: &Record| Some(unreadable_reason(&record.value)?.of(&record.key));
+        if let Some(error) = range.records.iter().find_map(unreadable) {
+            return Err(error);
+        }
         let expiries = store.expiries().await?;
         Ok(Self { revision: range.revision, records: range.records, expiries })
     }

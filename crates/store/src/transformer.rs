@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use crate::{Error, Key, Record, Revision, Store, StoredChange};
 
@@ -44,6 +46,9 @@ const UNREADABLE: u8 = 0;
 
 /// How many values that cannot be transformed the log names when many are read.
 const MAX_LOGGED_FAILURES: usize = 10;
+
+/// The reason while a key is still being fetched.
+const NOT_YET: &str = "the key of the value is not available yet";
 
 /// How many keys a value may need from outside the process, one after the other.
 const MAX_KEYS_PER_VALUE: usize = 4;
@@ -111,17 +116,19 @@ pub trait ExternalKey: fmt::Debug + Send + Sync {
     /// Identifies the key among all keys.
     fn id(&self) -> [u8; 32];
 
-    /// Gets the key, so that the transformer has it from then on. Does not take longer than a few seconds.
+    /// Gets the key, so that the transformer has it from then on. This ends after the time limit of the key's
+    /// configuration. Dropping the future is no failure.
     ///
     /// # Errors
     /// The reason why the key is not available.
     fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
 }
 
-/// Returns the values of many stored forms, in order. Fetches the keys that are missing.
-pub(crate) async fn read_stored(
+/// Returns the values of many stored forms, in order. Fetches the keys that are missing, within a time if one is given.
+async fn read_stored(
     transformer: &dyn ValueTransformer,
     stored: &[(Key, Bytes)],
+    max_wait: Option<Duration>,
 ) -> Vec<Result<TransformedValue, TransformError>> {
     let mut values = transformer.transform_all_from_storage(stored);
     for _ in 0..MAX_KEYS_PER_VALUE {
@@ -135,7 +142,11 @@ pub(crate) async fn read_stored(
             break;
         }
         let fetches = by_key.into_values().map(|group| async move {
-            let fetched = group[0].1.fetch().await;
+            let fetch = group[0].1.fetch();
+            let fetched = match max_wait {
+                Some(max_wait) => timeout(max_wait, fetch).await.unwrap_or_else(|_| Err(NOT_YET.to_owned())),
+                None => fetch.await,
+            };
             (group.into_iter().map(|(index, _)| index).collect::<Vec<_>>(), fetched)
         });
         let (mut again, mut retried) = (Vec::new(), Vec::new());
@@ -184,10 +195,22 @@ pub(crate) async fn read_in_place<'v>(
     transformer: &dyn ValueTransformer,
     forms: impl IntoIterator<Item = StoredForm<'v>>,
 ) {
-    let forms: Vec<StoredForm<'_>> = forms.into_iter().collect();
+    read_forms(transformer, forms.into_iter().collect(), None).await;
+}
+
+/// Like [`read_in_place`], but waits only for a time for each key that is missing.
+pub(crate) async fn read_in_place_within<'v>(
+    transformer: &dyn ValueTransformer,
+    forms: impl IntoIterator<Item = StoredForm<'v>>,
+    max_wait: Duration,
+) {
+    read_forms(transformer, forms.into_iter().collect(), Some(max_wait)).await;
+}
+
+async fn read_forms(transformer: &dyn ValueTransformer, forms: Vec<StoredForm<'_>>, max_wait: Option<Duration>) {
     let stored: Vec<(Key, Bytes)> = forms.iter().map(|form| (form.key.clone(), form.value.clone())).collect();
     let mut failures = 0;
-    for (form, value) in forms.into_iter().zip(read_stored(transformer, &stored).await) {
+    for (form, value) in forms.into_iter().zip(read_stored(transformer, &stored, max_wait).await) {
         let value = value.unwrap_or_else(|error| {
             failures += 1;
             if failures <= MAX_LOGGED_FAILURES {
@@ -206,7 +229,7 @@ pub(crate) async fn read_in_place<'v>(
 /// Converts the stored form in a record to the value. If this fails, the whole read fails.
 pub(crate) async fn read_record(transformer: &dyn ValueTransformer, record: Record) -> Result<Record, Error> {
     let stored = [(record.key.clone(), record.value)];
-    let value = read_stored(transformer, &stored).await.pop();
+    let value = read_stored(transformer, &stored, None).await.pop();
     let value = value.unwrap_or_else(|| Err(TransformError::encoding("the value is missing")));
     let TransformedValue { value, stale } = value.map_err(|error| error.of(&record.key))?;
     Ok(Record { value, stale, key: record.key, ..record })

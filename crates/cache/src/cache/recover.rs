@@ -76,7 +76,7 @@ async fn follow(
     let mut backoff = MIN_BACKOFF;
     // Due events are packed while there are no changes. The first of them are the history that the start has read.
     let mut has_due_events = true;
-    let mut undecrypted = Undecrypted::new();
+    let mut undecrypted = Undecrypted::default();
     loop {
         let complete_to = feed.complete_to();
         // The future is kept while events are packed, because it may be reading from the store.

@@ -14,7 +14,7 @@ use super::provider::{Fetch, KmsProvider, RunningFetch};
 use super::{DekKind, EncryptedDek};
 use crate::metrics::{Direction, Recorder};
 use crate::transformer::Decrypted;
-use crate::{TransformError, Transformer};
+use crate::{StoredKey, TransformError, Transformer};
 
 /// Stored values begin with this text, the name of the provider and a colon.
 const PREFIX: &str = "k8s:enc:kms:v2:";
@@ -130,6 +130,10 @@ impl KmsProvider {
 }
 
 impl Transformer for Envelope {
+    fn writing_key(&self) -> Option<StoredKey> {
+        self.0.state().ok().map(|state| StoredKey::of_kms(&self.0.name, &state.key_id))
+    }
+
     fn encrypt_to(&self, value: &[u8], context: &[u8], stored: &mut Vec<u8>) -> Result<(), TransformError> {
         let state = self.0.state_for_writing()?;
         let length = value.len() + SEED_OVERHEAD;

@@ -127,11 +127,16 @@ impl UnixChannel {
         framed.put_slice(message);
         let framed = framed.freeze();
         let attempts = async {
+            let mut pause = FIRST_PAUSE;
             loop {
                 match self.attempt(method, framed.clone()).await {
                     Attempt::Answered(answer) => return Ok(answer),
                     Attempt::Failed(error) => return Err(error),
-                    Attempt::NotSent => *self.connection.lock().await = None,
+                    Attempt::NotSent => {
+                        *self.connection.lock().await = None;
+                        sleep(pause).await;
+                        pause = LAST_PAUSE.min(pause * 2);
+                    }
                 }
             }
         };

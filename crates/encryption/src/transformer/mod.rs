@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::metrics::EncryptionMetrics;
-use crate::{Key, TransformError};
+use crate::{Key, StoredKey, TransformError};
 
 pub(crate) use identity::Identity;
 pub(crate) use prefix::{PrefixTransformers, ProviderTransformer};
@@ -70,6 +70,12 @@ pub trait Transformer: fmt::Debug + Send + Sync {
     /// The stored form is malformed, has the prefix of another provider or key, or was changed or moved.
     fn decrypt<'s>(&self, stored: &'s [u8], context: &[u8]) -> Result<Decrypted<'s>, TransformError>;
 
+    /// The provider and the key with which values are written now. `None` if a plugin has not provided the key yet. By
+    /// default, values are not encrypted.
+    fn writing_key(&self) -> Option<StoredKey> {
+        Some(StoredKey::identity())
+    }
+
     /// Returns the stored form of a value.
     ///
     /// # Errors
@@ -109,6 +115,17 @@ impl Provider {
     /// A provider whose resources share a transformer.
     pub(crate) fn shared((prefix, transformer): PrefixedTransformer) -> Self {
         Self { prefix, transformers: ProviderTransformers::Shared(transformer) }
+    }
+
+    /// See [`Transformer::writing_key`].
+    pub(crate) fn writing_key(&self) -> Option<StoredKey> {
+        match &self.transformers {
+            ProviderTransformers::Keys { keys, .. } => {
+                let (key, _) = keys.first()?;
+                Some(StoredKey::of(&[&self.prefix[..], key].concat()))
+            }
+            ProviderTransformers::Shared(transformer) => transformer.writing_key(),
+        }
     }
 
     /// The transformer of a resource, and the prefix of its stored values.

@@ -12,7 +12,9 @@ use pintle_value::Value;
 use super::administrator::{Administrator, block_on, url_encoded};
 
 /// The number of values that one request looks at, at most.
-const VALUES_PER_REQUEST: u32 = 500;
+const VALUES_PER_REQUEST: u32 = 100;
+/// How many values that cannot be written are named.
+const MAX_NAMED: usize = 10;
 /// The time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -129,7 +131,7 @@ impl StatusCommand {
             }
             std::future::ready(())
         };
-        self.values.visit((Method::GET, "/debug/encryption/keys"), 10 * VALUES_PER_REQUEST, each).await?;
+        self.values.visit((Method::GET, "/debug/encryption/keys"), VALUES_PER_REQUEST, each).await?;
         let header = ["RESOURCE", "PROVIDER", "KEY", "OBJECTS", "CURRENT"].map(str::to_owned);
         let rows = uses.into_iter().map(|(KeyUse { resource, provider, key, current }, count)| {
             [resource, provider, key, count.to_string(), current.to_owned()]
@@ -161,6 +163,9 @@ struct Progress {
     rewritten: u64,
     expiring: u64,
     unreadable: u64,
+    failed: u64,
+    /// The keys of values that could not be written, with the reasons.
+    failures: Vec<String>,
 }
 
 impl Progress {
@@ -169,6 +174,10 @@ impl Progress {
         self.rewritten += count(answer, "rewritten");
         self.expiring += count(answer, "expiring");
         self.unreadable += count(answer, "unreadable");
+        self.failed += count(answer, "failed");
+        let failures = answer.get("failures").and_then(Value::as_array).into_iter().flatten();
+        self.failures.extend(failures.filter_map(|failure| Some(failure.as_str()?.to_owned())));
+        self.failures.truncate(MAX_NAMED);
     }
 
     fn text(&self) -> String {
@@ -178,6 +187,12 @@ impl Progress {
         }
         if self.unreadable > 0 {
             let _ = write!(text, ", {} that cannot be decrypted", self.unreadable);
+        }
+        if self.failed > 0 {
+            let _ = write!(text, ", {} that cannot be written:", self.failed);
+            for failure in &self.failures {
+                let _ = write!(text, "\n  {failure}");
+            }
         }
         text
     }
@@ -200,7 +215,7 @@ impl ReencryptCommand {
         };
         let limit = self.per_second.min(VALUES_PER_REQUEST);
         self.values.visit((Method::POST, "/debug/encryption/reencrypt"), limit, each).await?;
-        match progress.unreadable {
+        match progress.unreadable + progress.failed {
             0 => Ok(progress.text() + "\n"),
             _ => Err(progress.text()),
         }

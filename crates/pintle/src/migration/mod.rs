@@ -209,7 +209,7 @@ fn embedded_options(
 ) -> Result<EmbeddedOptions, StartError> {
     let retention = HistoryRetention { duration: Duration::from_secs(u32::MAX.into()), bytes: u64::MAX };
     let transformer = Arc::new(EncryptedForm::new(KEY_PREFIX, identity(), encryption.clone()));
-    let store = options.store_encryption.as_ref().map(StoreEncryptionOptions::build).transpose();
+    let store = options.store_encryption.as_ref().map(StoreEncryptionOptions::build_for_reading).transpose();
     let encryption = store.map_err(StartError::Options)?;
     Ok(EmbeddedOptions { retention, transformer, encryption, ..EmbeddedOptions::default() })
 }

@@ -289,6 +289,9 @@ fn check_store(options: &Options) -> Result<(), StartError> {
     if options.store_encryption.is_some() && !has_embedded_store {
         return Err(StartError::Options("only the embedded store can be encrypted as a whole".to_owned()));
     }
+    if options.store.is_some() && options.encryption.config_file.is_some() {
+        return Err(StartError::Options("the values of a store that is given as such are not encrypted".to_owned()));
+    }
     if options.from.is_some() && (options.engine != Engine::Memory || options.store.is_some()) {
         let why = "only the memory store can begin with the objects of a snapshot";
         return Err(StartError::Options(why.to_owned()));

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::server::{Server, serve};
+use super::server::{Server, printed, serve};
 
 const FILE: &str = "--encryption-provider-config";
 
@@ -54,7 +54,16 @@ fn a_server_with_a_key_starts() {
                 providers: [{aesgcm: {keys: [{name: key1, secret: AAECAwQFBgcICQoLDA0ODw==}]}}, {identity: {}}]\n";
     fs::write(&file, text).expect("a file");
     let file = file.to_string_lossy().into_owned();
-    let flags = [FILE, &file, "--encryption-provider-config-automatic-reload=true", "--storage-backend", "memory"];
-    let log = Server::start(folder.path(), &flags).stop();
+    let flags = [FILE, &file, "--encryption-provider-config-automatic-reload=true"];
+    let data_dir = folder.path().join("data");
+    let server = Server::start(&data_dir, &flags);
+    printed(&data_dir, &["create", "secret", "generic", "a", "--from-literal=password=clear text"]);
+    printed(&data_dir, &["create", "configmap", "a", "--from-literal=k=another text"]);
+    let log = server.stop();
     assert!(!log.contains("AAECAwQF") && !log.contains("ERROR"), "{log}");
+    let stored = fs::read(data_dir.join("pintle.db")).expect("a file");
+    let contains = |text: &str| stored.windows(text.len()).any(|part| part == text.as_bytes());
+    // A secret has base64.
+    assert!(contains("k8s:enc:aesgcm:v1:key1:") && contains("another text"));
+    assert!(!contains("clear text") && !contains("Y2xlYXIgdGV4d"));
 }

@@ -3,7 +3,7 @@
 
 use pintle_codec::json::{self, DecodeOptions};
 use pintle_registry::ApiError;
-use pintle_store::{Change, Compare, Error, Key, Op, Revision};
+use pintle_store::{Change, Compare, Error, Key, Op, Revision, TransformErrorKind, unreadable_reason};
 use pintle_value::Value;
 
 use super::{Cluster, SERVER_ADDRESSES_PREFIX, store_error};
@@ -24,6 +24,14 @@ pub(super) fn decoded(record: &[u8]) -> Option<Value> {
     json::decode(record, DecodeOptions::STORED).ok().map(|decoded| decoded.value)
 }
 
+/// Checks that a record could be decrypted. Its key may only be missing for now.
+pub(super) fn check_decrypted(record: &[u8]) -> Result<(), ApiError> {
+    match unreadable_reason(record) {
+        Some(error) if error.kind == TransformErrorKind::Encryption => Err(ApiError::Internal(error.detail)),
+        _ => Ok(()),
+    }
+}
+
 impl Cluster {
     pub(super) fn record_key(&self, prefix: &str, name: &str) -> Key {
         self.stores.cache.store_key(prefix, name).into()
@@ -32,12 +40,14 @@ impl Cluster {
     /// Reads a record and its revision. A broken record is null, so that it is written again.
     ///
     /// # Errors
-    /// The store fails.
+    /// The store fails, or the record cannot be decrypted.
     pub(crate) async fn read_record(&self, prefix: &str, name: &str) -> Result<Option<(Value, u64)>, ApiError> {
         let interval = pintle_store::KeyInterval::prefix(&self.record_key(prefix, name));
         let found = self.stores.main.range(interval, None, Some(1)).await.map_err(store_error)?;
         let record = found.records.into_iter().find(|record| *record.key == *self.record_key(prefix, name));
-        Ok(record.map(|record| (decoded(&record.value).unwrap_or(Value::Null), record.mod_revision.get())))
+        let Some(record) = record else { return Ok(None) };
+        check_decrypted(&record.value)?;
+        Ok(Some((decoded(&record.value).unwrap_or(Value::Null), record.mod_revision.get())))
     }
 
     /// Writes a record if it still has this revision, or if it still does not exist. Returns the new revision, or

@@ -9,7 +9,7 @@ use pintle_registry::ApiError;
 use pintle_store::{Change, Compare, Error, KeyInterval};
 use pintle_value::{Value, object};
 
-use super::records::decoded;
+use super::records::{check_decrypted, decoded};
 use super::{Cluster, store_error};
 
 /// The prefix of the records of running servers. The records are Endpoints with one address, and their names are the
@@ -51,10 +51,14 @@ impl Cluster {
         self.server_addresses().await
     }
 
-    /// The addresses of all servers, in the order of their keys. Records that cannot be read do not count.
+    /// The addresses of all servers, in the order of their keys. Broken records do not count.
+    ///
+    /// # Errors
+    /// The store fails, or a record cannot be decrypted.
     async fn server_addresses(&self) -> Result<Vec<IpAddr>, ApiError> {
         let interval = KeyInterval::prefix(&self.stores.cache.store_key(SERVER_ADDRESSES_PREFIX, ""));
         let found = self.stores.main.range(interval, None, None).await.map_err(store_error)?;
+        found.records.iter().try_for_each(|record| check_decrypted(&record.value))?;
         let address = |value: &[u8]| {
             let record = decoded(value)?;
             let subset = record.items_at(&["subsets"]).first()?;

@@ -75,7 +75,8 @@ impl ValueTransformer for EncryptedForm {
     }
 
     fn can_become_stale(&self, key: &str) -> bool {
-        !self.encryption.transformers().is_empty() && self.resources.of(key).is_some()
+        let transformers = self.encryption.transformers();
+        !transformers.is_empty() && self.resources.of(key).is_some_and(|resource| transformers.has_rule(&resource))
     }
 
     fn is_as_written(&self, read: &[u8], written: &[u8]) -> bool {

@@ -11,7 +11,7 @@ use pintle_registry::{ApiError, GroupResource};
 use pintle_store::{Change, EncryptionStatus, Error, Key, KeyInterval, RecordPage, Store, unreadable_reason};
 use pintle_value::{Value, object};
 
-use crate::cluster::{Cluster, store_error};
+use crate::cluster::{Cluster, SERVER_ADDRESSES_PREFIX, store_error};
 use crate::context::RequestContext;
 use crate::conversion::StoredResources;
 use crate::http::{Response, json_text};
@@ -25,9 +25,10 @@ const STORE_KEYS_PATH: &str = "/debug/encryption/store";
 /// Adds a new data key to such a store.
 const ROTATE_PATH: &str = "/debug/encryption/store/rotate-key";
 
-/// The number of values of one request, by default and at most.
-const DEFAULT_LIMIT: usize = 500;
-const MAX_LIMIT: usize = 5000;
+/// The number of values of one request, by default and at most. Whole values are read, so it bounds the memory.
+const MAX_LIMIT: usize = 100;
+/// How many keys of values that cannot be written an answer names.
+const MAX_NAMED: usize = 10;
 
 /// Responds if the path belongs to this file.
 ///
@@ -96,7 +97,7 @@ impl StorePart {
         let parameter = |name: &str| query.get(name).filter(|value| !value.is_empty());
         let invalid = |name: &str, value: &str| ApiError::BadRequest(format!("invalid {name}: {value:?}"));
         let limit = parameter("limit").map(|text| text.parse::<usize>().map_err(|_| invalid("limit", text)));
-        let limit = limit.transpose()?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let limit = limit.transpose()?.unwrap_or(MAX_LIMIT).clamp(1, MAX_LIMIT);
         let prefix = match parameter("resource") {
             Some(name) => {
                 let hub = cluster.registry().hub_of(&resource_named(name)).cloned();
@@ -147,9 +148,7 @@ impl StorePart {
         }
         let transformers = cluster.encryption.transformers();
         let counts = counts.into_iter().map(|((resource, key), count)| {
-            // The key that encrypts an empty value now.
-            let current = transformers.of(&resource_named(&resource)).encrypt(b"", b"");
-            let current = current.map(|stored| StoredKey::of(&stored) == key);
+            let current = transformers.writing_key(&resource_named(&resource)).map(|current| current == key);
             object! {
                 "resource": resource.as_str(),
                 "provider": &*key.provider,
@@ -169,7 +168,9 @@ impl StorePart {
         let store = self.store(cluster)?;
         let page = store.page(self.interval.clone(), None, self.limit).await.map_err(store_error)?;
         let token = self.continue_after(cluster, &page);
-        let (mut examined, mut rewritten, mut expiring, mut unreadable) = (0_i64, 0_i64, 0_i64, 0_i64);
+        let (mut examined, mut rewritten, mut expiring, mut unreadable, mut failed) =
+            (0_i64, 0_i64, 0_i64, 0_i64, 0_i64);
+        let mut failures = Vec::new();
         for record in page.records {
             let Some(resource) = resources.of(&record.key) else { continue };
             examined += 1;
@@ -180,14 +181,20 @@ impl StorePart {
             if !record.stale {
                 continue;
             }
-            let registry = cluster.registry();
-            if registry.hub_of(&resource).is_some_and(|hub| hub.strategy.has_ttl()) {
+            if expires(cluster, &record.key, &resource) {
                 expiring += 1;
                 continue;
             }
-            match store.commit(Change::update(record.key, record.mod_revision, record.value)).await {
+            match store.commit(Change::update(record.key.clone(), record.mod_revision, record.value)).await {
                 Ok(_) => rewritten += 1,
                 Err(Error::Conflict { .. }) => {}
+                // The encrypted form may be too large. The other values must not wait for this one.
+                Err(error @ (Error::TooLarge { .. } | Error::Transform { .. })) => {
+                    failed += 1;
+                    if failures.len() < MAX_NAMED {
+                        failures.push(Value::from(format!("{}: {error}", record.key)));
+                    }
+                }
                 Err(error) => return Err(store_error(error)),
             }
         }
@@ -196,9 +203,18 @@ impl StorePart {
             "rewritten": rewritten,
             "expiring": expiring,
             "unreadable": unreadable,
+            "failed": failed,
+            "failures": failures,
             "continue": token,
         })
     }
+}
+
+/// True if a stored value has a time to live, which a rewrite would remove.
+fn expires(cluster: &Cluster, key: &str, resource: &GroupResource) -> bool {
+    let registry = cluster.registry();
+    let has_ttl = registry.hub_of(resource).is_some_and(|hub| hub.strategy.has_ttl());
+    has_ttl || key.starts_with(&cluster.stores.cache.store_key(SERVER_ADDRESSES_PREFIX, ""))
 }
 
 /// The resource with a name such as `secrets` or `things.example.com`.

@@ -33,14 +33,17 @@ use self::health::{Health, ProbeLimits, probe};
 use self::leases::Leases;
 use self::revisions::RevisionReader;
 use self::written::WrittenValues;
-use crate::transformer::{StoredForm, is_stale, read_in_place, read_record};
+use crate::transformer::{StoredForm, is_stale, read_in_place, read_in_place_within, read_record};
 use crate::{
     Change, ChangeFeed, Compare, Condition, Error, IdentityTransformer, Key, KeyInterval, Op, RangeResponse, Record,
-    RecordPage, Revision, Store, StoreFuture, StoreMetrics, StoredChange, StoredValue, Timestamp, ValueTransformer,
+    RecordPage, Revision, Store, StoreFuture, StoreMetrics, StoredChange, StoredValue, Timestamp, TransformErrorKind,
+    ValueTransformer,
 };
 
 /// The largest request that etcd accepts by default (etcd: `--max-request-bytes`).
 const MAX_REQUEST_BYTES: usize = 1_572_864;
+/// How long the changes of a feed wait for keys outside the process.
+const MAX_KEY_WAIT: Duration = Duration::from_secs(1);
 /// One of so many written values is decoded all the same when the watch returns it.
 const CHECKED_VALUES: i64 = 256;
 /// Every key, or everything after the last key, in etcd's API.
@@ -214,7 +217,9 @@ impl Codec {
                 (_, value) => changes.push(StoredChange { revision, key, value, stale: false }),
             }
         }
-        read_in_place(&*self.transformer, others.iter_mut().filter_map(StoredForm::of_change)).await;
+        // All collections have one feed, so it does not wait for a plugin that hangs. The cache reads such values again.
+        let forms = others.iter_mut().filter_map(StoredForm::of_change);
+        read_in_place_within(&*self.transformer, forms, MAX_KEY_WAIT).await;
         changes.extend(others);
         changes.sort_by_key(|change| change.revision);
         changes
@@ -226,7 +231,12 @@ impl Codec {
         let value = self.written.take(key, stored)?;
         if cfg!(debug_assertions) || revision % CHECKED_VALUES == 0 {
             let decoded = self.transformer.transform_from_storage(key, stored.clone());
-            if decoded.as_ref().is_ok_and(|decoded| decoded.stale) && self.transformer.can_become_stale(key) {
+            // The keys may have changed since the write. Then the value is read like another server's.
+            let has_other_key = match &decoded {
+                Ok(decoded) => decoded.stale && self.transformer.can_become_stale(key),
+                Err(error) => error.kind == TransformErrorKind::Encryption,
+            };
+            if has_other_key {
                 return None;
             }
             let is_same =

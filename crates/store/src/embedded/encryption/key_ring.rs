@@ -165,17 +165,26 @@ impl KeyRing {
         self.keys.read().iter().map(|stored| stored.key.id).collect()
     }
 
+    /// Wraps a data key, and checks that it can be unwrapped again. Otherwise the store could not be opened any more.
+    fn wrap(&self, key: &SecretKey) -> Result<WrappedKey, KeyWrapError> {
+        let wrapped = self.wrapper.wrap(key)?;
+        match self.wrapper.unwrap(&wrapped)?.bytes() == key.bytes() {
+            true => Ok(wrapped),
+            false => Err(KeyWrapError("the wrapped key is unwrapped to another key".to_owned())),
+        }
+    }
+
     /// Makes a random data key and wraps it. May block.
     pub(super) fn make_key(&self) -> Result<(SecretKey, WrappedKey), FileError> {
         let secret = SecretKey::random().map_err(|error| KeyWrapError(error.to_string()));
-        let made = secret.and_then(|secret| self.wrapper.wrap(&secret).map(|wrapped| (secret, wrapped)));
+        let made = secret.and_then(|secret| self.wrap(&secret).map(|wrapped| (secret, wrapped)));
         made.map_err(|error| FileError::Encryption(format!("a data key cannot be wrapped: {error}")))
     }
 
     /// Wraps all data keys again. May block.
     pub(super) fn wrap_again(&self) -> Result<Vec<(DataKeyId, WrappedKey)>, FileError> {
         let keys: Vec<Arc<DataKey>> = self.keys.read().iter().map(|stored| stored.key.clone()).collect();
-        let wrap = |key: Arc<DataKey>| match self.wrapper.wrap(&key.secret) {
+        let wrap = |key: Arc<DataKey>| match self.wrap(&key.secret) {
             Ok(wrapped) => Ok((key.id, wrapped)),
             Err(error) => Err(FileError::Encryption(format!("its data key {} cannot be wrapped: {error}", key.id.0))),
         };
