@@ -83,6 +83,13 @@ async fn rotate(store: &EmbeddedStore) {
     }
 }
 
+/// Replaces the data key of an encrypted store until the store is closed, while syncs fail now and then.
+async fn rotate_despite_errors(store: Arc<EmbeddedStore>) {
+    while store.encryption_status().is_some() && !matches!(store.rotate_key().await, Err(Error::Closed)) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
 /// A feed of all retained changes. Compaction may go on meanwhile.
 async fn oldest_changes(store: &EmbeddedStore) -> Box<dyn ChangeFeed> {
     loop {
@@ -376,6 +383,7 @@ async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
     let mut log = CommitLog::new();
     for round in 0..6 {
         let store = Arc::new(open(folder.path(), "fsyncgate"));
+        let rotating = tokio::spawn(rotate_despite_errors(Arc::clone(&store)));
         add_unacknowledged(&store, &mut log).await;
         // The store is open, so it must keep all the changes that it shows now.
         let current = store.current_revision().await.unwrap();
@@ -393,6 +401,7 @@ async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
         log.extend(write_until_failure(&store, &disk, DiskFailure::Sync).await);
         assert!(matches!(store.health(), Err(Error::SyncFailed { .. })), "{:?}", store.health());
         store.close().await.unwrap();
+        rotating.await.unwrap();
         disk.fail(DiskFailure::None);
     }
     let store = open(folder.path(), "fsyncgate");
