@@ -64,9 +64,9 @@ const COMMANDS: &[Command] = &[
     ),
     (
         "soak",
-        "[[--writes] N] [--kills [N]] [--etcd [N]] [--hostile [SECONDS]] [--seed N]",
+        "[[--writes] N] [--kills [N]] [--etcd [N]] [--rotations [N]] [--hostile [SECONDS]] [--seed N]",
         "run the consistency test of lists and watches with a million changes and restarts, about twenty minutes, with a \
-         thousand kills of the server's process, and with three servers over etcd in a thousand rounds of faults, about an hour; and send hostile inputs for an hour",
+         thousand kills of the server's process, and with three servers over etcd in a thousand rounds of faults, about an hour; kill a process two hundred times while it replaces data keys of its store; and send hostile inputs for an hour",
         soak::run,
     ),
     (

@@ -59,8 +59,11 @@ impl dyn Indexer {
         match self.index(prefix, &value) {
             Ok(index) => NewState::Object(Object::new(key.clone(), revision, value, index).with_stale(stale)),
             Err(error) => {
-                let key = format!("{prefix}/{key}");
-                tracing::error!(key, revision, error = &*error.text, "A stored object cannot be served");
+                // The store has logged which values cannot be decrypted.
+                if !error.is_encrypted {
+                    let key = format!("{prefix}/{key}");
+                    tracing::error!(key, revision, error = &*error.text, "Failed to decode a stored object");
+                }
                 NewState::Corrupt(error)
             }
         }

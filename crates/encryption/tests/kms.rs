@@ -239,7 +239,11 @@ async fn readers_of_a_missing_dek_share_one_call() {
     assert_eq!(writer.check().await, Ok(()));
     let stored = writer.transformer().1.encrypt(b"value", b"key").expect("a DEK");
     let plugin = MaskPlugin::new("one");
-    let reader = KmsProvider::new("kms", plugin.clone());
+    let clock = Arc::new(AtomicI64::new(100));
+    let reader = {
+        let clock = clock.clone();
+        KmsProvider::with_clock("kms", plugin.clone(), move || Time::from_seconds(clock.load(Ordering::Relaxed)))
+    };
     let (_, transformer) = reader.transformer();
     let error = transformer.decrypt(&stored, b"key").expect_err("no check yet").to_string();
     assert_eq!(error, "got unexpected nil transformer");
@@ -248,11 +252,12 @@ async fn readers_of_a_missing_dek_share_one_call() {
     assert!(results.into_iter().all(|result| result.is_ok_and(|decrypted| *decrypted.value == *b"value")));
     assert_eq!(plugin.decryptions.load(Ordering::Relaxed), 1);
     assert!(transformer.decrypt(&stored, b"key").is_ok());
-    // A key that is lost: each reader gets the error, and later readers ask again.
+    // A key that is lost: each reader gets the error, and readers three seconds later ask again.
     let mut object = EncryptedObject::decode(&stored).expect("an object");
     object.dek.key_id = "lost".to_owned();
     let lost = object.encode();
-    for calls in 2..4 {
+    for (seconds, calls) in [(0, 2), (2, 2), (3, 3)] {
+        clock.store(100 + seconds, Ordering::Relaxed);
         let results = join_all((0..100).map(|_| decrypt_with_plugin(&*transformer, &lost, b"key"))).await;
         let texts: Vec<_> = results.into_iter().filter_map(|result| Some(result.err()?.to_string())).collect();
         assert_eq!(texts, vec!["failed to decrypt DEK, error: the key is lost"; 100]);

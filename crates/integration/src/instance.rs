@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pintle::{Options, Server};
+use pintle::{Options, Server, StoreEncryptionOptions, StoreKeys};
 
 /// The maximum time from the start of a process until it serves.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,7 +22,8 @@ pub(crate) enum ServerInstance {
 
 impl ServerInstance {
     /// Starts a server within this process, or as a process of `program`. A process gets only the options for the data
-    /// directory, the port, and the size of the history. Of the options of audit, it gets the policy, the log and its mode.
+    /// directory, the port, and the size of the history. Of the options of audit, it gets the policy, the log and its mode. It
+    /// gets the configuration of encryption, and a file with keys of the store.
     pub(crate) async fn start(program: Option<&Path>, options: Options) -> Self {
         match program {
             None => Self::InProcess(Box::new(Server::start(options).await.expect("the server starts"))),
@@ -111,6 +112,14 @@ impl ServerProcess {
         if !audit.policy_file.is_empty() {
             command.args(["--audit-policy-file", &audit.policy_file, "--audit-log-path", &audit.log.path]);
             command.args(["--audit-log-mode", &audit.log.batch.mode]);
+        }
+        let encryption = &options.encryption;
+        if let Some(file) = &encryption.config_file {
+            let reload = format!("--encryption-provider-config-automatic-reload={}", encryption.automatic_reload);
+            command.arg("--encryption-provider-config").arg(file).arg(reload);
+        }
+        if let Some(StoreEncryptionOptions { keys: StoreKeys::File(file), .. }) = &options.store_encryption {
+            command.arg("--encrypt-store").arg("--store-key-file").arg(file);
         }
         let started = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn();

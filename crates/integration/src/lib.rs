@@ -53,9 +53,9 @@ pub use runtime::run;
 pub use time::{advance_clock_until, manual_clock};
 pub use tools::{run_client_program, tool_path};
 
-pub use pintle::EncryptionOptions;
 pub use pintle::{
     AccessOptions, AuditOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options,
     RuntimeConfig, ServiceNetwork, Timestamp,
 };
+pub use pintle::{EncryptionOptions, StoreEncryptionOptions, StoreKeys};
 pub use pintle_etcd_process::ReservedPort;

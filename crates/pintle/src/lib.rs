@@ -36,6 +36,7 @@ mod server;
 mod service_accounts;
 mod serving;
 mod snapshot;
+mod store_encryption;
 
 pub use access::AccessOptions;
 pub use admission::read_admission_configuration;
@@ -61,3 +62,4 @@ pub use server::{DEFAULT_ENCODING_CACHE_MIB, MAX_STOP_TIME, Options, Server, Sta
 pub use service_accounts::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions};
 pub use serving::{CertificateFiles, NamedCertificate, ServingError, TlsOptions};
 pub use snapshot::Snapshot;
+pub use store_encryption::{StoreEncryptionOptions, StoreKeys};

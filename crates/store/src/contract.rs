@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{Error, StoreMetrics, StoredValue, Timestamp};
+use crate::{EncryptionStatus, Error, StoreMetrics, StoredValue, Timestamp};
 
 /// A revision of the store. Every committed change gets the next one.
 ///
@@ -345,6 +345,20 @@ pub trait ChangeFeed: fmt::Debug + Send {
     fn complete_to(&self) -> Revision;
 }
 
+/// The data keys of an encrypted store.
+pub trait StoreKeys: Send + Sync {
+    /// The data keys and the number of records that each of them encrypts.
+    fn status(&self) -> EncryptionStatus;
+
+    /// Adds a new data key, which encrypts all later records. Earlier records are encrypted again in the background, and
+    /// then the earlier data keys are removed. Returns when the new data key is stored. It is wrapped with the current
+    /// key-encryption key.
+    ///
+    /// # Errors
+    /// The data key cannot be wrapped or stored.
+    fn rotate(&self) -> StoreFuture<'_, ()>;
+}
+
 /// The future that the methods of [`Store`] and [`ChangeFeed`] return.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
@@ -445,6 +459,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The metrics of the engine, if it has any.
     fn metrics(&self) -> Option<&StoreMetrics> {
+        None
+    }
+
+    /// The data keys with which the engine encrypts everything that it stores, if it does.
+    fn keys(&self) -> Option<&dyn StoreKeys> {
         None
     }
 

@@ -98,6 +98,15 @@ pub enum Error {
         detail: String,
     },
 
+    /// The store file is encrypted and its key is missing or wrong, or the file is not encrypted although it must be.
+    #[error("{}: {detail}", .path.display())]
+    Encryption {
+        /// The file.
+        path: PathBuf,
+        /// The reason. It contains no key.
+        detail: String,
+    },
+
     /// The newest acknowledged changes are not in the file, or are damaged.
     #[error(
         "{}: {cause}. The acknowledged changes {} are lost. Restore a backup, or start with --accept-data-loss-after {after} \
@@ -191,7 +200,10 @@ impl Error {
     pub(crate) fn into_cause(self) -> String {
         match self {
             Error::DiskFull { .. } => "no space left on device".to_owned(),
-            Error::Io { detail, .. } | Error::Corrupted { detail, .. } | Error::NotAStore { detail, .. } => detail,
+            Error::Io { detail, .. }
+            | Error::Corrupted { detail, .. }
+            | Error::Encryption { detail, .. }
+            | Error::NotAStore { detail, .. } => detail,
             error => error.to_string(),
         }
     }

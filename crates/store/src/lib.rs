@@ -37,13 +37,17 @@ mod transformer;
 pub use clock::{Clock, ManualClock, Sleep, SystemClock, Timestamp};
 pub use contract::{
     Change, ChangeBatch, ChangeFeed, Compare, Condition, Key, KeyInterval, Op, RangeResponse, Record, RecordPage,
-    Revision, Store, StoreFuture, StoredChange,
+    Revision, Store, StoreFuture, StoreKeys, StoredChange,
 };
-pub use embedded::{Durability, EmbeddedOptions, EmbeddedStore, Vfs};
+pub use embedded::{
+    DataKeyStatus, Durability, EmbeddedOptions, EmbeddedStore, EncryptionStatus, KeyWrapError, KeyWrapper,
+    StoreEncryption, StoreKeyFile, UnencryptedStore, Vfs, WrappedKey,
+};
 pub use error::Error;
 pub use etcd::{EtcdCertificateFiles, EtcdOptions, EtcdStore};
 pub use memory::MemoryStore;
 pub use metrics::StoreMetrics;
+pub use pintle_sealing::SecretKey;
 pub use retention::HistoryRetention;
 pub use snapshot::StoreSnapshot;
 pub use transformer::{

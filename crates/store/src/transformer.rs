@@ -42,6 +42,9 @@ pub struct TransformedValue {
 /// kind of the error.
 const UNREADABLE: u8 = 0;
 
+/// How many values that cannot be transformed the log names when many are read.
+const MAX_LOGGED_FAILURES: usize = 10;
+
 /// How many keys a value may need from outside the process, one after the other.
 const MAX_KEYS_PER_VALUE: usize = 4;
 
@@ -183,13 +186,20 @@ pub(crate) async fn read_in_place<'v>(
 ) {
     let forms: Vec<StoredForm<'_>> = forms.into_iter().collect();
     let stored: Vec<(Key, Bytes)> = forms.iter().map(|form| (form.key.clone(), form.value.clone())).collect();
+    let mut failures = 0;
     for (form, value) in forms.into_iter().zip(read_stored(transformer, &stored).await) {
         let value = value.unwrap_or_else(|error| {
-            let (key, revision) = (form.key, form.revision.get());
-            tracing::error!(%key, revision, %error, "Failed to transform a stored value");
+            failures += 1;
+            if failures <= MAX_LOGGED_FAILURES {
+                let (key, revision) = (form.key, form.revision.get());
+                tracing::error!(%key, revision, %error, "Failed to transform a stored value");
+            }
             TransformedValue { value: unreadable_value(&error), stale: false }
         });
         (*form.value, *form.stale) = (value.value, value.stale);
+    }
+    if failures > MAX_LOGGED_FAILURES {
+        tracing::error!(count = failures, "Failed to transform stored values");
     }
 }
 

@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt as _;
+use pintle_value::time::Duration;
 use uuid::Uuid;
 
 use super::dek::{Dek, SEED_OVERHEAD};
 use super::object::{EncryptedObject, cache_key, write_data_length};
-use super::provider::{Fetch, KmsProvider};
+use super::provider::{Fetch, KmsProvider, RunningFetch};
 use super::{DekKind, EncryptedDek};
 use crate::metrics::{Direction, Recorder};
 use crate::transformer::Decrypted;
@@ -17,6 +18,9 @@ use crate::{TransformError, Transformer};
 
 /// Stored values begin with this text, the name of the provider and a colon.
 const PREFIX: &str = "k8s:enc:kms:v2:";
+
+/// How long a failure to decrypt a DEK is given to other readers.
+const FAILURE_LIFETIME: Duration = Duration::from_seconds(3);
 
 /// The transformer of a KMS plugin.
 #[derive(Debug)]
@@ -46,7 +50,8 @@ impl MissingDek {
         self.cache_key
     }
 
-    /// Has the plugin decrypt the DEK. Callers that need the same DEK at the same time share one call.
+    /// Has the plugin decrypt the DEK. Callers that need the same DEK at the same time share one call. After a failure,
+    /// the plugin is not asked for the same DEK for some seconds, so that a plugin that hangs does not hold up each reader.
     ///
     /// # Errors
     /// Returns upstream's error.
@@ -66,8 +71,11 @@ impl MissingDek {
     }
 
     fn shared_fetch(&self) -> Fetch {
+        let now = (self.provider.now)();
         let mut fetches = self.provider.fetches.lock();
-        fetches.entry(self.cache_key).or_insert_with(|| self.clone().into_fetch()).clone()
+        fetches.retain(|_, fetch| fetch.failed_until.is_none_or(|end| now < end));
+        let start = || RunningFetch { result: self.clone().into_fetch(), failed_until: None };
+        fetches.entry(self.cache_key).or_insert_with(start).result.clone()
     }
 
     fn into_fetch(self) -> Fetch {
@@ -81,7 +89,12 @@ impl MissingDek {
             let dek = decrypted.map_err(TransformError::of_plugin).and_then(|secret| Dek::new(&secret, kind));
             let Some(provider) = provider.upgrade() else { return dek.map(drop) };
             let result = dek.map(|dek| provider.keep_dek(cache_key, dek));
-            provider.fetches.lock().remove(&cache_key);
+            let mut fetches = provider.fetches.lock();
+            match (&result, fetches.get_mut(&cache_key)) {
+                (Err(_), Some(fetch)) => fetch.failed_until = Some((provider.now)().plus(FAILURE_LIFETIME)),
+                _ => drop(fetches.remove(&cache_key)),
+            }
+            drop(fetches);
             result
         };
         fetch.boxed().shared()

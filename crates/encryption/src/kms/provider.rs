@@ -39,6 +39,13 @@ pub(crate) type Clock = Box<dyn Fn() -> Time + Send + Sync>;
 /// The plugin's decryption of a DEK, for which several readers wait.
 pub(super) type Fetch = Shared<BoxFuture<'static, Result<(), TransformError>>>;
 
+/// A decryption that runs, or has failed recently.
+pub(super) struct RunningFetch {
+    pub(super) result: Fetch,
+    /// The end of the time for which other readers get the failure.
+    pub(super) failed_until: Option<Time>,
+}
+
 /// A KMS plugin, its DEK for writing, and the DEKs for reading. A task of the server calls [`KmsProvider::check`] at the
 /// start and then at the poll intervals. Without a successful check, nothing is encrypted or decrypted.
 pub struct KmsProvider {
@@ -48,7 +55,7 @@ pub struct KmsProvider {
     pub(super) metrics: Arc<ProviderMetrics>,
     state: RwLock<Option<WriteState>>,
     pub(super) cache: Mutex<DekCache>,
-    pub(super) fetches: Mutex<HashMap<[u8; 32], Fetch>>,
+    pub(super) fetches: Mutex<HashMap<[u8; 32], RunningFetch>>,
     checks: tokio::sync::Mutex<Checks>,
 }
 

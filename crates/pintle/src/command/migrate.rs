@@ -7,7 +7,7 @@ use pintle::{MigrationOptions, MigrationReport, MigrationTarget, migrate};
 use pintle_value::threads::{TREE_STACK, thread_builder};
 
 use super::logging::{self, LoggingFormat};
-use super::serve::EtcdStoreFlags;
+use super::serve::{EncryptionFlags, EtcdStoreFlags, StoreEncryptionFlags};
 
 /// The target of the copy.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -29,6 +29,10 @@ pub(crate) struct MigrateCommand {
     data_dir: PathBuf,
     #[command(flatten)]
     etcd: EtcdStoreFlags,
+    #[command(flatten)]
+    encryption: EncryptionFlags,
+    #[command(flatten)]
+    store_encryption: StoreEncryptionFlags,
     /// The log format.
     #[arg(long, value_enum, default_value = "text")]
     logging_format: LoggingFormat,
@@ -45,6 +49,8 @@ impl MigrateCommand {
             },
             data_dir: self.data_dir,
             etcd: self.etcd.config()?,
+            encryption: self.encryption.options()?,
+            store_encryption: self.store_encryption.options()?,
         };
         let run = move || {
             let mut builder = tokio::runtime::Builder::new_multi_thread();

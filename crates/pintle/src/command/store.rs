@@ -24,6 +24,9 @@ pub(crate) enum StoreCommand {
     Encryption(EncryptionCommand),
     /// Write all values again that are not encrypted with the current key of their resource. The server must be running.
     Reencrypt(ReencryptCommand),
+    /// Encrypt the embedded store of a running server with a new data key, which the first key of --store-key-file, or
+    /// the KMS plugin, wraps. Returns when nothing in the store is encrypted with earlier data keys.
+    RotateKey(RotateKeyCommand),
 }
 
 /// `pintle store encryption`.
@@ -66,6 +69,7 @@ impl StoreCommand {
         match self {
             Self::Encryption(EncryptionCommand::Status(command)) => block_on(command.run()),
             Self::Reencrypt(command) => block_on(command.run()),
+            Self::RotateKey(command) => block_on(command.run()),
         }
     }
 }
@@ -201,6 +205,44 @@ impl ReencryptCommand {
             _ => Err(progress.text()),
         }
     }
+}
+
+/// `pintle store rotate-key`.
+#[derive(clap::Args)]
+pub(crate) struct RotateKeyCommand {
+    /// The data directory of the server.
+    #[arg(long, value_name = "DIR", default_value = "pintle-data")]
+    data_dir: PathBuf,
+}
+
+impl RotateKeyCommand {
+    async fn run(self) -> Result<String, String> {
+        let administrator = Administrator::of(&self.data_dir)?;
+        let mut answer = administrator.call(Method::POST, "/debug/encryption/store/rotate-key", None).await?;
+        let newest = newest_data_key(&answer).ok_or("the server's answer has no data key")?.0;
+        let mut printed = Instant::now();
+        loop {
+            let keys = answer.get("dataKeys").and_then(Value::as_array).into_iter().flatten();
+            let earlier: Vec<&Value> = keys.filter(|key| count(key, "id") < newest).collect();
+            if earlier.is_empty() {
+                let wrapped_with = newest_data_key(&answer).map(|(_, id)| id).unwrap_or_default();
+                return Ok(format!("data key {newest} encrypts the whole store, wrapped with {wrapped_with}\n"));
+            }
+            if printed.elapsed() >= PROGRESS_INTERVAL {
+                printed = Instant::now();
+                let records: u64 = earlier.iter().map(|key| count(key, "records")).sum();
+                let _ = writeln!(std::io::stderr(), "{records} records left under earlier data keys");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            answer = administrator.call(Method::GET, "/debug/encryption/store", None).await?;
+        }
+    }
+}
+
+/// The id of the newest data key, and of the key-encryption key that wraps it.
+fn newest_data_key(answer: &Value) -> Option<(u64, String)> {
+    let newest = answer.get("dataKeys")?.as_array()?.last()?;
+    Some((count(newest, "id"), newest.str_at(&["wrappedWith"]).to_owned()))
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_cache::HistoryLimits;
+use pintle_encryption::{EncryptionAtRest, EncryptionEnvironment, EncryptionOptions};
 use pintle_gates::Gates;
 use pintle_outbound::Dialer;
-use pintle_server::SERVER_ADDRESSES_PREFIX;
+use pintle_server::{EncryptedForm, SERVER_ADDRESSES_PREFIX};
 use pintle_store::{
     EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Revision, Store,
     ValueTransformer,
@@ -27,6 +28,7 @@ pub(crate) use self::marker::unfinished;
 use self::marker::{Marker, marker_key};
 use crate::engine::{EtcdConfig, KEY_PREFIX};
 use crate::server::StartError;
+use crate::store_encryption::StoreEncryptionOptions;
 
 /// How many objects a message names.
 const MAX_NAMED: usize = 20;
@@ -49,6 +51,10 @@ pub struct MigrationOptions {
     pub data_dir: PathBuf,
     /// The etcd, and the prefix of its keys. No server may use them.
     pub etcd: EtcdConfig,
+    /// How the values of both stores are encrypted.
+    pub encryption: EncryptionOptions,
+    /// How the embedded store is encrypted as a whole, if it is.
+    pub store_encryption: Option<StoreEncryptionOptions>,
 }
 
 /// The result of a migration.
@@ -183,25 +189,29 @@ fn embedded_side(data_dir: &Path, store: EmbeddedStore) -> Side {
     Side { name, store, prefix: KEY_PREFIX.to_owned(), ordered_changes: EMBEDDED_CHANGES }
 }
 
-fn etcd_side(config: &EtcdConfig) -> Result<Side, StartError> {
+fn etcd_side(config: &EtcdConfig, encryption: &Arc<EncryptionAtRest>) -> Result<Side, StartError> {
+    let form = config.stored_form(&Gates::default())?;
+    let transformer = Arc::new(EncryptedForm::new(&config.prefix, form, encryption.clone()));
     let name = format!("etcd at {} with the prefix {}", config.servers.join(","), config.prefix);
     // Requests that etcd gets at the same time may be executed in any order.
     Ok(Side {
         name,
-        store: Arc::new(config.open(
-            &HistoryLimits::default(),
-            config.stored_form(&Gates::default())?,
-            &Dialer::Direct,
-        )?),
+        store: Arc::new(config.open(&HistoryLimits::default(), transformer, &Dialer::Direct)?),
         prefix: config.prefix.clone(),
         ordered_changes: 1,
     })
 }
 
 /// Options that compact nothing before the copy is complete.
-fn embedded_options() -> EmbeddedOptions {
+fn embedded_options(
+    options: &MigrationOptions,
+    encryption: &Arc<EncryptionAtRest>,
+) -> Result<EmbeddedOptions, StartError> {
     let retention = HistoryRetention { duration: Duration::from_secs(u32::MAX.into()), bytes: u64::MAX };
-    EmbeddedOptions { retention, ..EmbeddedOptions::default() }
+    let transformer = Arc::new(EncryptedForm::new(KEY_PREFIX, identity(), encryption.clone()));
+    let store = options.store_encryption.as_ref().map(StoreEncryptionOptions::build).transpose();
+    let encryption = store.map_err(StartError::Options)?;
+    Ok(EmbeddedOptions { retention, transformer, encryption, ..EmbeddedOptions::default() })
 }
 
 /// Copies a store. Reads the whole store before it writes anything.
@@ -211,7 +221,10 @@ fn embedded_options() -> EmbeddedOptions {
 /// # Errors
 /// See [`MigrationError`]. No server serves the target until a later call has succeeded.
 pub async fn migrate(options: &MigrationOptions) -> Result<MigrationReport, MigrationError> {
-    let MigrationOptions { target, data_dir, etcd } = options;
+    let MigrationOptions { target, data_dir, etcd, .. } = options;
+    let encryption = EncryptionAtRest::start(options.encryption.clone(), "", EncryptionEnvironment::default()).await;
+    let encryption = encryption.map_err(StartError::Options)?;
+    let embedded = embedded_options(options, &encryption)?;
     let started = std::time::Instant::now();
     let has_store = EmbeddedStore::exists_in(data_dir).map_err(StartError::from)?;
     let (source, target, report) = match target {
@@ -219,8 +232,8 @@ pub async fn migrate(options: &MigrationOptions) -> Result<MigrationReport, Migr
             if !has_store {
                 return Err(MigrationError::NoSource(embedded_name(data_dir)));
             }
-            let source = EmbeddedStore::open(data_dir, embedded_options()).map_err(StartError::from)?;
-            let (source, target) = (embedded_side(data_dir, source), etcd_side(etcd)?);
+            let source = EmbeddedStore::open(data_dir, embedded).map_err(StartError::from)?;
+            let (source, target) = (embedded_side(data_dir, source), etcd_side(etcd, &encryption)?);
             check_finished(&source).await?;
             let known = check_target(&target).await?;
             let form: Arc<dyn ValueTransformer> = etcd.stored_form(&Gates::default())?;
@@ -229,11 +242,11 @@ pub async fn migrate(options: &MigrationOptions) -> Result<MigrationReport, Migr
             (source, target, report)
         }
         MigrationTarget::Embedded => {
-            let source = etcd_side(etcd)?;
+            let source = etcd_side(etcd, &encryption)?;
             let mut target = None;
             let mut known = None;
             if has_store {
-                let store = EmbeddedStore::open(data_dir, embedded_options()).map_err(StartError::from)?;
+                let store = EmbeddedStore::open(data_dir, embedded.clone()).map_err(StartError::from)?;
                 let side = embedded_side(data_dir, store);
                 known = check_target(&side).await?;
                 if known.is_none() {
@@ -250,7 +263,7 @@ pub async fn migrate(options: &MigrationOptions) -> Result<MigrationReport, Migr
                 None => {
                     let marker = Marker { source: source.name.clone(), revision: inventory.revision };
                     let (key, value) = (marker_key(KEY_PREFIX), marker.encode());
-                    let created = EmbeddedStore::create(data_dir, inventory.revision, key, value, embedded_options());
+                    let created = EmbeddedStore::create(data_dir, inventory.revision, key, value, embedded);
                     let target = embedded_side(data_dir, created.map_err(StartError::from)?);
                     known = check_target(&target).await?;
                     target

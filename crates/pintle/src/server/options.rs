@@ -25,6 +25,7 @@ use crate::front_proxy::AggregatorOptions;
 use crate::service_accounts::ServiceAccountOptions;
 use crate::serving::TlsOptions;
 use crate::snapshot::Snapshot;
+use crate::store_encryption::StoreEncryptionOptions;
 
 /// kube-apiserver's default of `--event-ttl`.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -112,6 +113,8 @@ pub struct Options {
     pub audit: AuditOptions,
     /// How stored values are encrypted (`--encryption-provider-config`). The options have to be valid.
     pub encryption: EncryptionOptions,
+    /// How the embedded store is encrypted as a whole; `None` if it is not (`--encrypt-store`).
+    pub store_encryption: Option<StoreEncryptionOptions>,
     /// The feature gates.
     pub gates: Gates,
     /// Whether pods may have privileged containers (`--allow-privileged`).
@@ -197,6 +200,7 @@ impl Default for Options {
             admission: AdmissionConfiguration::default(),
             audit: AuditOptions::default(),
             encryption: EncryptionOptions::default(),
+            store_encryption: None,
             gates: Gates::default(),
             allow_privileged: true,
             kubelets: KubeletOptions::default(),

@@ -36,6 +36,7 @@ use crate::renewal::{CertificateRenewal, time_of};
 use crate::request_log::RequestLog;
 use crate::service_accounts::ServiceAccountSetup;
 use crate::serving::ServingTls;
+use crate::store_encryption::StoreEncryptionOptions;
 
 /// The name of the task that keeps the certificates of the server up to date.
 const CERTIFICATES_TASK: &str = "certificates";
@@ -88,7 +89,7 @@ pub(super) async fn start(options: Options) -> Result<StartedServer, StartError>
     names.extend(advertised.iter().map(ToString::to_string));
     names.extend(Some(options.bind_address).filter(|address| !address.is_unspecified()).map(|ip| ip.to_string()));
     names.extend(options.tls.names.iter().cloned());
-    check_snapshot(&options)?;
+    check_store(&options)?;
     let audit = AuditSetup::load(options.audit.clone()).map_err(StartError::Options)?;
     let server_name = server_name(&hostname);
     let encryption =
@@ -281,8 +282,13 @@ impl OpenedStores {
     }
 }
 
-/// Checks that the store can begin with the objects of the snapshot, if there is one.
-fn check_snapshot(options: &Options) -> Result<(), StartError> {
+/// Checks that the store can be encrypted as a whole, and can begin with the objects of the snapshot, if that is asked for.
+fn check_store(options: &Options) -> Result<(), StartError> {
+    let has_embedded_store =
+        matches!(options.engine, Engine::Embedded | Engine::EmbeddedIn(_)) && options.store.is_none();
+    if options.store_encryption.is_some() && !has_embedded_store {
+        return Err(StartError::Options("only the embedded store can be encrypted as a whole".to_owned()));
+    }
     if options.from.is_some() && (options.engine != Engine::Memory || options.store.is_some()) {
         let why = "only the memory store can begin with the objects of a snapshot";
         return Err(StartError::Options(why.to_owned()));
@@ -318,7 +324,9 @@ fn open_stores(options: &Options, encryption: &Arc<EncryptionAtRest>) -> Result<
         let (clock, vfs) = (options.clock.clone(), options.vfs.clone());
         let accepted_loss = options.accepted_loss;
         let transformer = encrypted(options, Arc::new(IdentityTransformer), encryption);
-        let embedded = EmbeddedOptions { retention, transformer, clock, vfs, durability, accepted_loss };
+        let encryption = options.store_encryption.as_ref().map(StoreEncryptionOptions::build).transpose();
+        let encryption = encryption.map_err(StartError::Options)?;
+        let embedded = EmbeddedOptions { retention, transformer, clock, vfs, durability, accepted_loss, encryption };
         Ok(Arc::new(EmbeddedStore::open(path, embedded)?))
     };
     Ok(match (&options.engine, &options.store, options.data_dir.as_deref()) {

@@ -10,6 +10,7 @@ mod etcd;
 mod examples;
 mod from;
 mod idle;
+mod key_rotation;
 mod keys;
 mod logging;
 mod lost_changes;

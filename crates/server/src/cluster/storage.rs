@@ -140,7 +140,7 @@ impl Cluster {
         resource.collection().map_or_else(|| self.main_storage(), |collection| self.storage_of(&collection.prefix))
     }
 
-    pub(super) fn main_storage(&self) -> Storage<'_> {
+    pub(crate) fn main_storage(&self) -> Storage<'_> {
         Storage { store: &self.stores.main, cache: &self.stores.cache, is_main: true }
     }
 

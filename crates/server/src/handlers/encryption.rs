@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use pintle_codec::json;
 use pintle_encryption::StoredKey;
 use pintle_registry::{ApiError, GroupResource};
-use pintle_store::{Change, Error, Key, KeyInterval, RecordPage, Store, unreadable_reason};
+use pintle_store::{Change, EncryptionStatus, Error, Key, KeyInterval, RecordPage, Store, unreadable_reason};
 use pintle_value::{Value, object};
 
 use crate::cluster::{Cluster, store_error};
@@ -20,6 +20,10 @@ use crate::http::{Response, json_text};
 const KEYS_PATH: &str = "/debug/encryption/keys";
 /// Writes stale values again.
 const REENCRYPT_PATH: &str = "/debug/encryption/reencrypt";
+/// Shows the data keys of a store that is encrypted as a whole.
+const STORE_KEYS_PATH: &str = "/debug/encryption/store";
+/// Adds a new data key to such a store.
+const ROTATE_PATH: &str = "/debug/encryption/store/rotate-key";
 
 /// The number of values of one request, by default and at most.
 const DEFAULT_LIMIT: usize = 500;
@@ -32,21 +36,50 @@ const MAX_LIMIT: usize = 5000;
 pub(crate) async fn respond(request: &RequestContext) -> Option<Result<Response, ApiError>> {
     let cluster = &request.cluster;
     let allowed = match &*request.info.path {
-        KEYS_PATH => Method::GET,
-        REENCRYPT_PATH => Method::POST,
+        KEYS_PATH | STORE_KEYS_PATH => Method::GET,
+        REENCRYPT_PATH | ROTATE_PATH => Method::POST,
         _ => return None,
     };
     if request.method != allowed {
         return Some(Err(ApiError::MethodNotAllowed));
     }
     let answer = async {
-        let part = StorePart::of(request)?;
-        match allowed {
-            Method::GET => part.count_keys(cluster).await,
-            _ => part.reencrypt(cluster).await,
+        match &*request.info.path {
+            KEYS_PATH => StorePart::of(request)?.count_keys(cluster).await,
+            REENCRYPT_PATH => StorePart::of(request)?.reencrypt(cluster).await,
+            path => {
+                let keys = cluster.main_storage().store.keys();
+                let not_encrypted = || ApiError::BadRequest("the store is not encrypted as a whole".to_owned());
+                let keys = keys.ok_or_else(not_encrypted)?;
+                if path == ROTATE_PATH {
+                    keys.rotate().await.map_err(rotation_error)?;
+                }
+                Ok(data_keys(&keys.status()))
+            }
         }
     };
     Some(answer.await.map(|answer| json_text(StatusCode::OK, json::encode(&answer))))
+}
+
+/// The error of a rotation tells the administrator why the key-encryption key cannot be used.
+fn rotation_error(error: Error) -> ApiError {
+    match error {
+        error @ Error::Encryption { .. } => ApiError::Internal(error.to_string()),
+        error => store_error(error),
+    }
+}
+
+/// The data keys of a store, the oldest first.
+fn data_keys(status: &EncryptionStatus) -> Value {
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let keys = status.data_keys.iter().map(|key| {
+        object! {
+            "id": i64::from(key.id),
+            "wrappedWith": key.wrapped_with.as_str(),
+            "records": number(key.records),
+        }
+    });
+    object! { "dataKeys": keys.collect::<Vec<_>>() }
 }
 
 /// A part of one of the stores.

@@ -6,6 +6,11 @@
 //! survives a power loss. A revision in the file never exceeds the newest synced revision of the log. So a power loss
 //! that tears or loses a write causes no false alarm. The synced revisions are written to two places in turn, so that
 //! one of them is always complete.
+//!
+//! In an encrypted store, each record also has a code that only the holder of a data key can compute. A record without
+//! an authentic code can still raise the revision. So it can cause an alarm, but cannot hide a loss. Such a record is
+//! from before the store was encrypted, or from a newer file with a newer data key. An older authentic record can be put
+//! back together with the older files of the whole directory, which nothing in the directory can show.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,7 +19,9 @@ use std::time::{Duration, Instant};
 use pintle_locks::Mutex;
 
 use super::Durability;
+use super::encryption::DataKeyId;
 use super::file::{FileAccess, FileError, owner_only, sync_dir};
+use super::row_format::RowFormat;
 use crate::Revision;
 
 /// How long after a commit its revision is synced.
@@ -30,6 +37,10 @@ const PLACES: usize = 3;
 
 /// A revision and its checksum.
 const RECORD_BYTES: usize = 12;
+
+/// The number of a data key, and the code of the revision. They follow the record in an encrypted store.
+const KEY_ID_BYTES: usize = 4;
+const CODE_BYTES: usize = 32;
 
 /// The file beside a store file.
 #[derive(Debug)]
@@ -68,12 +79,36 @@ impl AcknowledgedFile {
         Ok(self.read_places()?.into_iter().flatten().max())
     }
 
-    fn read_places(&self) -> Result<[Option<Revision>; PLACES], FileError> {
-        let content = match fs::read(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            content => content.map_err(|error| self.error(error))?,
+    /// True if the file has a record with an authentic code.
+    pub(super) fn is_authentic(&self) -> Result<bool, FileError> {
+        let RowFormat::Sealed(ring) = &self.access.format else { return Ok(false) };
+        let content = self.content()?;
+        let is_authentic = |place: &[u8]| {
+            let (Some(revision), Some((key, code))) = (decode(place), decode_code(place)) else { return false };
+            ring.is_acknowledged_code(key, revision.0, code)
         };
+        Ok(content.chunks(SECTOR).any(is_authentic))
+    }
+
+    fn content(&self) -> Result<Vec<u8>, FileError> {
+        match fs::read(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            content => content.map_err(|error| self.error(error)),
+        }
+    }
+
+    fn read_places(&self) -> Result<[Option<Revision>; PLACES], FileError> {
+        let content = self.content()?;
         Ok(std::array::from_fn(|place| decode(content.get(place * SECTOR..)?)))
+    }
+
+    /// Writes the newest revision to all places, with the newest data key, and syncs it. After that no older data key is
+    /// needed.
+    pub(super) fn rewrite(&self) -> std::io::Result<()> {
+        let state = self.state.lock();
+        let sync = self.access.durability == Durability::Synced;
+        // One place is synced before the next one is written.
+        (0..PLACES).try_for_each(|place| self.write(&state, place, sync))
     }
 
     /// Makes sure that the file exists, and writes and syncs a revision. A newer revision in the file remains.
@@ -134,12 +169,23 @@ impl AcknowledgedFile {
 
     fn write(&self, state: &State, place: usize, sync: bool) -> std::io::Result<()> {
         let Some(file) = &state.file else { return Ok(()) };
-        let (offset, record) = ((place * SECTOR) as u64, encode(state.newest));
+        let (offset, record) = ((place * SECTOR) as u64, self.encode(state.newest));
         if let Some(vfs) = &self.access.vfs {
             (vfs.write)(&vfs.name, &self.path, offset, &record, sync)?;
         }
         write_at(file, offset, &record)?;
         if sync && self.access.vfs.is_none() { file.sync_data() } else { Ok(()) }
+    }
+
+    fn encode(&self, revision: Revision) -> Vec<u8> {
+        let mut record = encode(revision).to_vec();
+        if let RowFormat::Sealed(ring) = &self.access.format
+            && let Some((key, code)) = ring.acknowledged_code(revision.0)
+        {
+            record.extend_from_slice(&key.0.to_le_bytes());
+            record.extend_from_slice(&code);
+        }
+        record
     }
 
     fn report(&self, state: &mut State, written: std::io::Result<()>) {
@@ -164,6 +210,12 @@ fn decode(place: &[u8]) -> Option<Revision> {
     let record = place.first_chunk::<RECORD_BYTES>()?;
     let revision = Revision(u64::from_le_bytes(*record.first_chunk()?));
     (encode(revision) == *record).then_some(revision)
+}
+
+/// The data key and the code that follow a record.
+fn decode_code(place: &[u8]) -> Option<(DataKeyId, &[u8])> {
+    let (key, rest) = place.get(RECORD_BYTES..)?.split_first_chunk::<KEY_ID_BYTES>()?;
+    Some((DataKeyId(u32::from_le_bytes(*key)), rest.get(..CODE_BYTES)?))
 }
 
 #[cfg(unix)]

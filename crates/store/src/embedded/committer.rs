@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::checkpoint::Checkpointer;
 use super::commit_queue::{CommitRequest, PreparedOp};
 use super::compaction::{CompactionStep, Compactor};
+use super::encryption::KeyChanger;
 use super::file::{self, FileError};
 use super::index::{IndexEntry, KeyIndex};
 use super::log::{LogReader, LogRow, LogWriter, missing_row};
@@ -45,6 +46,9 @@ pub(super) struct Committer<'c> {
     reader: LogReader<'c>,
     writer: LogWriter<'c>,
     compactor: Compactor<'c>,
+    /// `None` if the store is not encrypted.
+    key_changer: Option<KeyChanger<'c>>,
+    reader_handle: Arc<ReaderHandle>,
     checkpointer: Checkpointer<'c>,
     begin: Statement<'c>,
     commit: Statement<'c>,
@@ -160,7 +164,7 @@ struct WrittenChange {
 impl<'c> Committer<'c> {
     /// Creates a committer. `compact_revision` is the compact revision that is saved in the file.
     pub(super) fn new(
-        shared: &'c EngineState,
+        shared: &'c Arc<EngineState>,
         reader_handle: Arc<ReaderHandle>,
         connection: &'c Connection,
         compact_revision: Revision,
@@ -168,10 +172,12 @@ impl<'c> Committer<'c> {
         Ok(Committer {
             shared,
             connection,
-            reader: LogReader::new(connection)?,
-            writer: LogWriter::new(connection)?,
-            compactor: Compactor::new(connection, compact_revision)?,
-            checkpointer: Checkpointer::new(&shared.checkpoint_gate, reader_handle, connection)?,
+            reader: LogReader::new(connection, &shared.access.format)?,
+            writer: LogWriter::new(connection, &shared.access.format, shared.index.lock().rows.clone())?,
+            compactor: Compactor::new(connection, &shared.access.format, compact_revision)?,
+            key_changer: KeyChanger::new(shared, connection)?,
+            checkpointer: Checkpointer::new(&shared.checkpoint_gate, Arc::clone(&reader_handle), connection)?,
+            reader_handle,
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
             rollback: connection.prepare("ROLLBACK")?,
@@ -204,8 +210,8 @@ impl<'c> Committer<'c> {
     fn prepare(&mut self) -> Result<(), FileError> {
         if !self.is_prepared {
             file::rewrite_log(&self.shared.path, &self.shared.access)?;
-            let EngineState { path, acknowledged, index, .. } = self.shared;
-            opening::prepare(path, self.connection, acknowledged, &index.lock())?;
+            let EngineState { path, access, acknowledged, index, .. } = self.shared;
+            opening::prepare(path, self.connection, access, acknowledged, &index.lock())?;
             self.is_prepared = true;
         }
         Ok(())
@@ -298,7 +304,7 @@ impl<'c> Committer<'c> {
         }
         let sync = self.shared.acknowledged.sync_if_due().map(wait);
         let index = self.shared.index.lock();
-        if self.compactor.has_work(&index) {
+        if self.compactor.has_work(&index) || self.key_changer.as_ref().is_some_and(KeyChanger::has_work) {
             return Some(Duration::ZERO);
         }
         let due = index.next_deadline().map(|due| self.shared.clock.until(due));
@@ -326,6 +332,8 @@ impl<'c> Committer<'c> {
         self.must_reopen |= prepared.as_ref().is_err_and(FileError::is_failed_sync);
         let begun = prepared.and_then(|()| self.begin.execute([]).map_err(FileError::from));
         let is_recovery = self.sync_failure.is_some();
+        self.writer.begin();
+        let mut sealed_pages = 0;
         let result = begun.and_then(|_| {
             self.expire(transaction, now)?;
             loop {
@@ -340,6 +348,9 @@ impl<'c> Committer<'c> {
                 if requests.is_empty() {
                     break;
                 }
+            }
+            if let Some(key_changer) = &mut self.key_changer {
+                sealed_pages = key_changer.run_step(&mut self.writer)?;
             }
             let step = self.compactor.run_step(
                 self.shared,
@@ -370,13 +381,17 @@ impl<'c> Committer<'c> {
                     metrics.changes.add(transaction.changes.len() as u64);
                 }
                 self.accept_writes();
+                if let Some(key_changer) = &mut self.key_changer {
+                    key_changer.finish(&self.reader_handle);
+                    key_changer.replace_if_due();
+                }
                 let checkpointed = if self.must_reopen {
                     Ok(())
                 } else if step.vacuum_finished {
                     // Only a checkpoint truncates the file.
                     self.checkpointer.run()
                 } else if step.wrote || !transaction.changes.is_empty() {
-                    self.checkpointer.record_commit(2 + step.removed + transaction.bytes / 3500)
+                    self.checkpointer.record_commit(2 + step.removed + sealed_pages + transaction.bytes / 3500)
                 } else {
                     Ok(())
                 };
@@ -389,7 +404,11 @@ impl<'c> Committer<'c> {
                 self.shared.metrics.commit_errors.inc();
                 // The requests that were taken but not applied get the same error.
                 transaction.replies.extend(requests.into_iter().map(|request| (request.reply, Err(Error::Closed))));
-                Err(self.abort(error))
+                let error = self.abort(error);
+                if let Some(key_changer) = &mut self.key_changer {
+                    key_changer.fail(&error);
+                }
+                Err(error)
             }
         }
     }
@@ -563,6 +582,9 @@ impl<'c> Committer<'c> {
             changes.push(change);
         }
         self.compactor.finish(&mut index, step);
+        if let Some(rows) = self.writer.commit() {
+            index.rows = rows;
+        }
         // The lock is still held, so that a feed that subscribes at a revision gets exactly the changes after it.
         self.shared.publisher.publish(changes);
         drop(index);

@@ -10,6 +10,7 @@ use super::file::FileError;
 use super::index::KeyIndex;
 use super::log::{LogReader, LogWriter, RowHeader};
 use super::meta::{Meta, MetaWriter, RevisionSet};
+use super::row_format::RowFormat;
 use crate::{Key, Revision, Timestamp};
 
 /// The number of log rows that a step scans for each row that the transaction writes. It is larger than one, so that
@@ -60,12 +61,16 @@ pub(super) struct Compactor<'c> {
 }
 
 impl<'c> Compactor<'c> {
-    pub(super) fn new(connection: &'c Connection, saved_revision: Revision) -> Result<Compactor<'c>, FileError> {
+    pub(super) fn new(
+        connection: &'c Connection,
+        format: &RowFormat,
+        saved_revision: Revision,
+    ) -> Result<Compactor<'c>, FileError> {
         Ok(Compactor {
             free_pages: connection.prepare("PRAGMA freelist_count")?,
             all_pages: connection.prepare("PRAGMA page_count")?,
             vacuum: connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM_PAGES})"))?,
-            meta: MetaWriter::new(connection)?,
+            meta: MetaWriter::new(connection, format)?,
             saved_revision,
             removed: true,
             vacuum_running: false,
@@ -86,7 +91,8 @@ impl<'c> Compactor<'c> {
     }
 
     /// Runs one step inside the open transaction, which has written `written` rows. With `probe` the step writes even
-    /// if there is nothing to compact, to find out whether writes succeed again.
+    /// if there is nothing to compact, to find out whether writes succeed again. The step is the last part of the
+    /// transaction, because it writes the meta record.
     pub(super) fn run_step(
         &mut self,
         shared: &EngineState,
@@ -116,7 +122,7 @@ impl<'c> Compactor<'c> {
         if purged_revision < until {
             let limit = if written == 0 { IDLE_STEP_ROWS } else { MIN_STEP_ROWS + ROWS_PER_WRITE * written };
             let mut scanned: Vec<RowHeader> = Vec::new();
-            reader.scan(purged_revision, until, limit, |row| {
+            reader.scan(purged_revision, until, limit, |row, _| {
                 scanned.push(row);
                 Ok(())
             })?;
@@ -146,9 +152,10 @@ impl<'c> Compactor<'c> {
             step.vacuum_finished = self.vacuum_running && !step.wrote;
             self.vacuum_running = step.wrote;
         }
-        if step.purged_revision > purged_revision || has_unsaved || (probe && written == 0) {
-            let retained = Some(step.retained);
-            self.meta.write(&Meta { purged_revision: step.purged_revision, retained, ..meta })?;
+        if step.purged_revision > purged_revision || has_unsaved || (probe && written == 0) || writer.is_changed() {
+            let (purged_revision, retained) = (step.purged_revision, Some(step.retained));
+            let (newest, rows) = (writer.newest().or(meta.newest), Some(writer.tally().sum()));
+            self.meta.write(&Meta { purged_revision, retained, newest, rows, ..meta })?;
             step.saved_revision = Some(compact_revision);
             step.wrote = true;
         }

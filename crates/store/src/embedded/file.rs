@@ -10,9 +10,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ffi};
 
 use super::acknowledged;
-use super::log::{LOG_SCHEMA, LogRow, LogWriter};
-use super::meta::{META_SCHEMA, META_SCHEMA_1, Meta, MetaWriter};
+use super::encryption::RowTally;
+use super::log::{LogRow, LogWriter};
+use super::meta::{META_SCHEMA_1, Meta, MetaWriter, PLAIN_VERSION};
 use super::opening::Loss;
+use super::row_format::{RowFormat, SEALED_VERSION};
 use super::{Durability, Vfs};
 use crate::{Error, Revision};
 
@@ -24,9 +26,6 @@ const LOCK_FILE: &str = "pintle.lock";
 
 /// The application id in SQLite's header ("Pntl"), which identifies a Pintle store.
 const APPLICATION_ID: i32 = 0x506e_746c;
-
-/// The version of the schema. It is incremented when an older program cannot read the file or would corrupt it.
-pub(super) const FORMAT_VERSION: i64 = 2;
 
 /// The oldest format version that can be read. Opening a file converts it to the current format.
 const OLDEST_FORMAT_VERSION: i64 = 1;
@@ -55,6 +54,8 @@ pub(super) enum FileError {
     Corrupted(String),
     /// Acknowledged changes are missing at the end.
     Lost(Loss),
+    /// A data key is missing, or the file is not encrypted as expected.
+    Encryption(String),
 }
 
 impl From<rusqlite::Error> for FileError {
@@ -71,6 +72,7 @@ impl FileError {
             FileError::Corrupted(detail) => return Error::Corrupted { path, detail },
             FileError::Lost(Loss { after, until, cause }) => return Error::LostChanges { path, after, until, cause },
             FileError::Io(error) => return io(&path)(error),
+            FileError::Encryption(detail) => return Error::Encryption { path, detail },
             FileError::Sqlite(error) => error,
         };
         let detail = error.to_string();
@@ -103,7 +105,7 @@ impl FileError {
             FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => {
                 matches!(cause.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
             }
-            FileError::Sqlite(_) | FileError::Io(_) => false,
+            FileError::Sqlite(_) | FileError::Io(_) | FileError::Encryption(_) => false,
         }
     }
 
@@ -112,7 +114,7 @@ impl FileError {
         match self {
             FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => cause.code == ErrorCode::DiskFull,
             FileError::Io(error) => is_disk_full(error),
-            FileError::Sqlite(_) | FileError::Corrupted(_) | FileError::Lost(_) => false,
+            _ => false,
         }
     }
 
@@ -131,6 +133,8 @@ impl FileError {
 pub(super) struct FileAccess {
     pub(super) vfs: Option<Vfs>,
     pub(super) durability: Durability,
+    /// The form of the store file. An encrypted form has the data keys.
+    pub(super) format: RowFormat,
 }
 
 /// SQLite's level of synchronization.
@@ -189,11 +193,11 @@ impl DataDir {
         self.path.join(STORE_FILE)
     }
 
-    /// Checks the existing store file, or creates an empty one.
-    pub(super) fn ensure_store_file(&self, durability: Durability) -> Result<(), Error> {
+    /// Checks the existing store file, or creates an empty one. Returns true if the existing file is encrypted.
+    pub(super) fn ensure_store_file(&self, access: &FileAccess) -> Result<bool, Error> {
         let path = self.store_file();
         if path.try_exists().map_err(io(&path))? {
-            return check_header(&path);
+            return check_header(&path).map(|version| version == SEALED_VERSION);
         }
         for (name, file) in [
             ("write-ahead log", log_path(&path)),
@@ -207,11 +211,12 @@ impl DataDir {
                 return Err(Error::Corrupted { path, detail });
             }
         }
-        self.create(&path, durability, None)
+        self.create(access, |_| Ok(Meta::beginning_after(Revision::EMPTY)))?;
+        Ok(matches!(access.format, RowFormat::Sealed(_)))
     }
 
     /// Creates a store file whose log begins with this row. All history before the row counts as compacted.
-    pub(super) fn create_store_file(&self, first: &LogRow, durability: Durability) -> Result<(), Error> {
+    pub(super) fn create_store_file(&self, first: &LogRow, access: &FileAccess) -> Result<(), Error> {
         let path = self.store_file();
         for file in [path.clone(), log_path(&path), acknowledged::path_of(&path)] {
             if file.try_exists().map_err(io(&file))? {
@@ -219,10 +224,24 @@ impl DataDir {
                 return Err(Error::Io { path, detail });
             }
         }
-        self.create(&path, durability, Some(first))
+        self.create(access, |log| {
+            log.insert(first)?;
+            let before = Revision(first.revision.get() - 1);
+            let rows = Some(log.tally().sum());
+            let (compact_revision, purged_revision) = (before, before);
+            let meta = Meta::beginning_after(Revision::EMPTY);
+            Ok(Meta { compact_revision, purged_revision, newest: Some(first.revision), rows, ..meta })
+        })
     }
 
-    fn create(&self, path: &Path, durability: Durability, first: Option<&LogRow>) -> Result<(), Error> {
+    /// Creates a store file, or replaces it, with the rows and the meta record that `fill` writes and returns. A crash
+    /// leaves either the old state or the new file.
+    pub(super) fn create(
+        &self,
+        access: &FileAccess,
+        fill: impl FnOnce(&mut LogWriter<'_>) -> Result<Meta, FileError>,
+    ) -> Result<(), Error> {
+        let path = self.store_file();
         let new = self.path.join(format!("{STORE_FILE}.new"));
         for leftover in [new.clone(), self.path.join(format!("{STORE_FILE}.new-journal"))] {
             match fs::remove_file(&leftover) {
@@ -232,39 +251,53 @@ impl DataDir {
         }
         // SQLite's other files inherit this file's mode, so that no other user can read the Secrets in them.
         let file = owner_only().write(true).create_new(true).open(&new).map_err(io(&new))?;
-        create_schema(&new, durability, first).map_err(|error| error.into_error(&new))?;
-        if durability == Durability::Unsynced {
-            return fs::rename(&new, path).map_err(io(path));
+        write_new(&new, access, fill).map_err(|error| match error {
+            // The operator knows the name of the complete file.
+            error @ FileError::Encryption(_) => error.into_error(&path),
+            error => error.into_error(&new),
+        })?;
+        if access.durability == Durability::Unsynced {
+            return fs::rename(&new, &path).map_err(io(&path));
         }
         file.sync_all().map_err(io(&new))?;
-        fs::rename(&new, path).map_err(io(path))?;
+        // The log of a replaced file must be gone before the new file has its name.
+        sync_dir(&self.path).map_err(io(&self.path))?;
+        fs::rename(&new, &path).map_err(io(&path))?;
         sync_dir(&self.path).map_err(io(&self.path))
     }
 }
 
-fn create_schema(path: &Path, durability: Durability, first: Option<&LogRow>) -> Result<(), FileError> {
+/// Writes a file that is not in use yet. A crash leaves an incomplete file, which is removed later, so nothing is
+/// journaled.
+fn write_new(
+    path: &Path,
+    access: &FileAccess,
+    fill: impl FnOnce(&mut LogWriter<'_>) -> Result<Meta, FileError>,
+) -> Result<(), FileError> {
+    let format = &access.format;
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    connection.pragma_update(None, "synchronous", synchronous(durability))?;
+    connection.pragma_update(None, "synchronous", synchronous(access.durability))?;
     connection.pragma_update(None, "page_size", PAGE_BYTES as i64)?;
     // This mode allows freeing pages in small steps. A full VACUUM would block writers.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
-    connection.execute_batch(&format!("BEGIN; {META_SCHEMA}; {LOG_SCHEMA}"))?;
-    let mut meta = Meta::beginning_after(Revision::EMPTY);
-    if let Some(first) = first {
-        let before = Revision(first.revision.get() - 1);
-        (meta.compact_revision, meta.purged_revision) = (before, before);
-        LogWriter::new(&connection)?.insert(first)?;
+    connection.pragma_update(None, "user_version", format.version())?;
+    connection.execute_batch("BEGIN")?;
+    for (_, schema) in format.tables() {
+        connection.execute_batch(schema)?;
     }
-    MetaWriter::new(&connection)?.write(&meta)?;
+    if let RowFormat::Sealed(ring) = format {
+        ring.create(&connection)?;
+    }
+    let meta = fill(&mut LogWriter::new(&connection, format, RowTally::default())?)?;
+    MetaWriter::new(&connection, format)?.write(&meta)?;
     connection.execute_batch("COMMIT")?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
-/// Checks the header before SQLite reads it. This gives a better error message.
-fn check_header(path: &Path) -> Result<(), Error> {
+/// Checks the header before SQLite reads it. This gives a better error message. Returns the format version.
+fn check_header(path: &Path) -> Result<i64, Error> {
     let mut header = Vec::with_capacity(100);
     File::open(path).and_then(|file| file.take(100).read_to_end(&mut header)).map_err(io(path))?;
     let not_a_store = |detail: String| Err(Error::NotAStore { path: path.to_owned(), detail });
@@ -282,8 +315,8 @@ fn check_header(path: &Path) -> Result<(), Error> {
         id => return not_a_store(format!("it is an SQLite database of another program (application id {id:#010x})")),
     }
     match i64::from(word(60)) {
-        OLDEST_FORMAT_VERSION..=FORMAT_VERSION => Ok(()),
-        found => Err(Error::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION }),
+        version @ OLDEST_FORMAT_VERSION..=SEALED_VERSION => Ok(version),
+        found => Err(Error::NewerFormat { path: path.to_owned(), found, supported: SEALED_VERSION }),
     }
 }
 
@@ -293,9 +326,14 @@ pub(super) fn format_version(connection: &Connection) -> Result<i64, FileError> 
 }
 
 /// Checks that the tables match the schema of the format, so that each statement has its intended effect.
-pub(super) fn check_schema(connection: &Connection) -> Result<(), FileError> {
-    let meta = if format_version(connection)? == FORMAT_VERSION { META_SCHEMA } else { META_SCHEMA_1 };
-    for (name, schema) in [("log", LOG_SCHEMA), ("meta", meta)] {
+pub(super) fn check_schema(connection: &Connection, format: &RowFormat) -> Result<(), FileError> {
+    let version = format_version(connection)?;
+    let is_old = version < PLAIN_VERSION && matches!(format, RowFormat::Plain);
+    if version != format.version() && !is_old {
+        return Err(FileError::Corrupted(format!("it has the format version {version} inside")));
+    }
+    for (name, schema) in format.tables() {
+        let schema = if is_old && *name == "meta" { META_SCHEMA_1 } else { schema };
         let query = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND tbl_name = ?1";
         let found: Option<String> = connection.query_row(query, [name], |row| row.get(0)).optional()?;
         let is_same = found.is_some_and(|found| found.split_whitespace().eq(schema.split_whitespace()));
@@ -330,6 +368,11 @@ pub(super) fn open_writer(path: &Path, access: &FileAccess) -> Result<Connection
 /// The write-ahead log of a store file.
 pub(super) fn log_path(path: &Path) -> PathBuf {
     path.with_extension("db-wal")
+}
+
+/// The place of a write-ahead log that was put aside because it is damaged.
+pub(super) fn damaged_log_path(path: &Path) -> PathBuf {
+    path.with_extension("db-wal.damaged")
 }
 
 /// Writes the write-ahead log again, in place, and syncs it. SQLite copies the pages that it reads from the log to the
@@ -425,6 +468,10 @@ fn open(path: &Path, mode: OpenFlags, access: &FileAccess) -> Result<Connection,
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    if matches!(access.format, RowFormat::Sealed(_)) {
+        // Rows and wrapped keys that were replaced are overwritten, where that writes no additional page.
+        connection.execute_batch("PRAGMA secure_delete = FAST")?;
+    }
     Ok(connection)
 }
 

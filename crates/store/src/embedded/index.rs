@@ -8,9 +8,11 @@ use std::ops::Bound;
 use pintle_sorted::{SortedEntries, SortedEntry};
 use rusqlite::Connection;
 
+use super::encryption::RowTally;
 use super::file::FileError;
 use super::log::{self, LogReader, RowHeader, missing_row};
 use super::meta::{Meta, RevisionSet};
+use super::row_format::RowFormat;
 use crate::retention::RetentionTracker;
 use crate::{Error, HistoryRetention, Key, KeyInterval, Revision, Timestamp};
 
@@ -94,6 +96,8 @@ pub(super) struct KeyIndex {
     pub(super) purged_revision: Revision,
     /// The set of rows up to the purged revision that are in the file.
     pub(super) retained: RevisionSet,
+    /// The rows of the file, if it is encrypted.
+    pub(super) rows: RowTally,
     /// The index accepts a log without any row after this revision.
     base: Revision,
     keys: SortedEntries<IndexedKey>,
@@ -110,6 +114,7 @@ impl KeyIndex {
     /// purged revision must be the retained ones, and the later rows must have consecutive revisions.
     pub(super) fn load(
         connections: [&mut Connection; 2],
+        format: &RowFormat,
         retention: HistoryRetention,
         meta: &Meta,
     ) -> Result<KeyIndex, FileError> {
@@ -119,6 +124,7 @@ impl KeyIndex {
             compact_revision,
             purged_revision,
             retained: RevisionSet::default(),
+            rows: RowTally::default(),
             base,
             keys: SortedEntries::default(),
             expiries: BTreeMap::new(),
@@ -129,7 +135,9 @@ impl KeyIndex {
         let mut rows: Vec<IndexedKey> = Vec::new();
         // The last row of a key decides whether it expires.
         let mut expiring: BTreeMap<Key, (Timestamp, Revision)> = BTreeMap::new();
-        for row in read_log(connections)?.into_iter().flatten() {
+        let loaded = read_log(connections, format)?;
+        loaded.iter().for_each(|loaded| index.rows.merge(&loaded.tally));
+        for row in loaded.into_iter().flat_map(|loaded| loaded.rows) {
             if row.revision > purged_revision {
                 if row.revision != index.revision.next() {
                     return Err(missing_row(index.revision.next()));
@@ -160,6 +168,14 @@ impl KeyIndex {
                 "records up to revision {purged_revision} are missing, or are there twice"
             )));
         }
+        if meta.rows.is_some_and(|rows| rows != index.rows.sum()) {
+            return Err(FileError::Corrupted(
+                "records are missing, or are there twice, or are older than its meta record".to_owned(),
+            ));
+        }
+        if let Some(newest) = meta.newest.filter(|newest| *newest != index.revision) {
+            return Err(missing_row(newest));
+        }
         // Compaction never removes the newest row, so rows must follow unless nothing was ever removed.
         if compact_revision > index.revision || (index.revision == purged_revision && purged_revision > base) {
             return Err(missing_row(compact_revision.max(purged_revision.next())));
@@ -176,6 +192,8 @@ impl KeyIndex {
             retained: Some(self.retained),
             base: self.base,
             is_open,
+            newest: Some(self.revision),
+            rows: Some(self.rows.sum()),
         }
     }
 
@@ -280,31 +298,44 @@ impl KeyIndex {
     }
 }
 
+/// Rows in order, and their tally if the store is encrypted.
+#[derive(Default)]
+struct LoadedRows {
+    rows: Vec<RowHeader>,
+    tally: RowTally,
+}
+
 /// Reads the headers of all rows in order. Each connection reads half of them, at the same time.
-fn read_log([first, second]: [&mut Connection; 2]) -> Result<[Vec<RowHeader>; 2], FileError> {
+fn read_log([first, second]: [&mut Connection; 2], format: &RowFormat) -> Result<[LoadedRows; 2], FileError> {
     let middle = match log::extent(first)? {
         Some((oldest, newest)) if newest.0 - oldest.0 >= MIN_PARALLEL_ROWS => {
             Revision(u64::midpoint(oldest.0, newest.0))
         }
-        _ => return Ok([read_headers(first, Revision(0), Revision(u64::MAX))?, Vec::new()]),
+        _ => return Ok([read_headers(first, format, Revision(0), Revision(u64::MAX))?, LoadedRows::default()]),
     };
     std::thread::scope(|scope| {
-        let rest = move || read_headers(second, middle, Revision(u64::MAX));
+        let rest = move || read_headers(second, format, middle, Revision(u64::MAX));
         let thread = std::thread::Builder::new().name("store-load".to_owned()).spawn_scoped(scope, rest);
-        let before = read_headers(first, Revision(0), middle);
+        let before = read_headers(first, format, Revision(0), middle);
         let after = match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Err(_) => return Ok([before?, read_headers(first, middle, Revision(u64::MAX))?]),
+            Err(_) => return Ok([before?, read_headers(first, format, middle, Revision(u64::MAX))?]),
         };
         Ok([before?, after?])
     })
 }
 
-fn read_headers(connection: &Connection, after: Revision, until: Revision) -> Result<Vec<RowHeader>, FileError> {
-    let mut rows = Vec::new();
-    LogReader::new(connection)?.scan(after, until, usize::MAX, |row| {
-        rows.push(row);
+fn read_headers(
+    connection: &Connection,
+    format: &RowFormat,
+    after: Revision,
+    until: Revision,
+) -> Result<LoadedRows, FileError> {
+    let mut loaded = LoadedRows::default();
+    LogReader::new(connection, format)?.scan(after, until, usize::MAX, |row, code| {
+        loaded.rows.push(row);
+        code.iter().for_each(|code| loaded.tally.add(code));
         Ok(())
     })?;
-    Ok(rows)
+    Ok(loaded)
 }

@@ -4,8 +4,10 @@
 
 use rusqlite::{Connection, Statement, params};
 
+use super::encryption::{RowSum, sealed_meta};
 use super::file::FileError;
 use super::log::{to_sql_integer, unsigned_column};
+use super::row_format::RowFormat;
 use crate::Revision;
 
 /// The schema of the row.
@@ -19,6 +21,10 @@ pub(super) const META_SCHEMA: &str = "CREATE TABLE meta (
     sum INTEGER NOT NULL
 ) STRICT";
 
+/// The format version of a store that is not encrypted. It is incremented when an older program cannot read the file or
+/// would corrupt it.
+pub(super) const PLAIN_VERSION: i64 = 2;
+
 /// The schema of the row in files of format 1.
 pub(super) const META_SCHEMA_1: &str = "CREATE TABLE meta (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -29,7 +35,7 @@ pub(super) const META_SCHEMA_1: &str = "CREATE TABLE meta (
 /// A set of revisions as one number. Revisions can be added and removed in any order. Two different sets have the same
 /// number with a probability of 2^-64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct RevisionSet(u64);
+pub(super) struct RevisionSet(pub(super) u64);
 
 impl RevisionSet {
     pub(super) fn add(&mut self, revision: Revision) {
@@ -62,13 +68,17 @@ pub(super) struct Meta {
     pub(super) base: Revision,
     /// True if the store was not closed, so that the write-ahead log may continue the log.
     pub(super) is_open: bool,
+    /// The newest revision. `None` in files that are not encrypted.
+    pub(super) newest: Option<Revision>,
+    /// The rows of the log. `None` in files that are not encrypted.
+    pub(super) rows: Option<RowSum>,
 }
 
 impl Meta {
     /// The row of a log that begins after this revision. All earlier history counts as compacted.
     pub(super) fn beginning_after(base: Revision) -> Meta {
-        let retained = Some(RevisionSet::default());
-        Meta { compact_revision: base, purged_revision: base, retained, base, is_open: false }
+        let (retained, rows) = (Some(RevisionSet::default()), Some(RowSum::default()));
+        Meta { compact_revision: base, purged_revision: base, retained, base, is_open: false, newest: Some(base), rows }
     }
 
     fn columns(&self) -> [i64; 5] {
@@ -82,9 +92,13 @@ impl Meta {
     }
 
     /// Reads the row.
-    pub(super) fn read(connection: &Connection) -> Result<Meta, FileError> {
-        let format: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        let meta = if format == 1 { Meta::read_format_1(connection)? } else { Meta::read_current(connection)? };
+    pub(super) fn read(connection: &Connection, format: &RowFormat) -> Result<Meta, FileError> {
+        let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let meta = match format {
+            RowFormat::Sealed(ring) => sealed_meta::read(ring, connection)?,
+            RowFormat::Plain if version == 1 => Meta::read_format_1(connection)?,
+            RowFormat::Plain => Meta::read_current(connection)?,
+        };
         if meta.purged_revision > meta.compact_revision || meta.purged_revision < Revision::EMPTY {
             return Err(FileError::Corrupted(format!(
                 "its compact revision {} and purged revision {} contradict each other",
@@ -103,6 +117,8 @@ impl Meta {
                 base: Revision(unsigned_column(row, 2)?),
                 retained: Some(RevisionSet(row.get::<_, i64>(3)?.cast_unsigned())),
                 is_open: row.get::<_, i64>(4)? != 0,
+                newest: None,
+                rows: None,
             };
             Ok((meta, row.get::<_, i64>(5)?))
         })?;
@@ -121,6 +137,8 @@ impl Meta {
                 retained: None,
                 base: Revision::EMPTY,
                 is_open: false,
+                newest: None,
+                rows: None,
             })
         })?)
     }
@@ -137,24 +155,38 @@ fn checksum(columns: &[i64]) -> i64 {
 /// The statements that write the row, inside a transaction.
 #[derive(Debug)]
 pub(super) struct MetaWriter<'c> {
+    format: RowFormat,
     delete: Statement<'c>,
     insert: Statement<'c>,
 }
 
 impl<'c> MetaWriter<'c> {
-    pub(super) fn new(connection: &'c Connection) -> Result<MetaWriter<'c>, FileError> {
-        let insert =
-            "INSERT INTO meta (id, compacted, swept, retained, base, open, sum) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)";
-        Ok(MetaWriter { delete: connection.prepare("DELETE FROM meta")?, insert: connection.prepare(insert)? })
+    pub(super) fn new(connection: &'c Connection, format: &RowFormat) -> Result<MetaWriter<'c>, FileError> {
+        let insert = match format {
+            RowFormat::Plain => {
+                "INSERT INTO meta (id, compacted, swept, retained, base, open, sum) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)"
+            }
+            RowFormat::Sealed(_) => sealed_meta::INSERT,
+        };
+        Ok(MetaWriter {
+            format: format.clone(),
+            delete: connection.prepare("DELETE FROM meta")?,
+            insert: connection.prepare(insert)?,
+        })
     }
 
     /// Writes to the file even if nothing changes. It does not use UPDATE, because SQLite skips an UPDATE with the same
     /// values.
     pub(super) fn write(&mut self, meta: &Meta) -> Result<(), FileError> {
-        let columns = meta.columns();
-        let [compacted, swept, retained, base, open] = columns;
         self.delete.execute([])?;
-        self.insert.execute(params![compacted, swept, retained, base, open, checksum(&columns)])?;
+        match &self.format {
+            RowFormat::Plain => {
+                let columns = meta.columns();
+                let [compacted, swept, retained, base, open] = columns;
+                self.insert.execute(params![compacted, swept, retained, base, open, checksum(&columns)])?;
+            }
+            RowFormat::Sealed(ring) => sealed_meta::insert(ring, &mut self.insert, meta)?,
+        }
         Ok(())
     }
 }

@@ -6,14 +6,17 @@ mod checkpoint;
 mod commit_queue;
 mod committer;
 mod compaction;
+mod encryption;
 mod file;
 mod health;
 mod index;
 mod log;
 mod meta;
 mod opening;
+mod plain_rows;
 mod reader;
 mod recovery;
+mod row_format;
 mod structure;
 mod wal;
 
@@ -30,6 +33,11 @@ use self::acknowledged::AcknowledgedFile;
 use self::checkpoint::CheckpointGate;
 use self::commit_queue::{CommitQueue, CommitRequest, PreparedOp};
 use self::committer::{Committer, CommitterEnd};
+use self::encryption::KeyRequests;
+pub use self::encryption::{
+    DataKeyStatus, EncryptionStatus, KeyWrapError, KeyWrapper, StoreEncryption, StoreKeyFile, UnencryptedStore,
+    WrappedKey,
+};
 use self::file::{DataDir, FileAccess, FileError};
 use self::health::{COMMITTER, EngineHealth, READER, ThreadEndGuard};
 use self::index::KeyIndex;
@@ -37,11 +45,12 @@ use self::log::LogRow;
 use self::opening::{OpenedFile, Opener};
 use self::reader::{ReadRequest, StoreReader};
 use self::recovery::{Reopener, Writer};
+use self::row_format::RowFormat;
 use crate::feed::{FeedPublisher, HistoryReader};
 use crate::transformer::{StoredForm, is_stale, read_in_place, read_record};
 use crate::{
     Change, ChangeFeed, Clock, Error, HistoryRetention, IdentityTransformer, Key, KeyInterval, Op, RangeResponse,
-    Record, RecordPage, Revision, Store, StoreFuture, StoreMetrics, StoredChange, SystemClock, Timestamp,
+    Record, RecordPage, Revision, Store, StoreFuture, StoreKeys, StoreMetrics, StoredChange, SystemClock, Timestamp,
     ValueTransformer,
 };
 
@@ -65,6 +74,8 @@ pub struct EmbeddedOptions {
     /// opened without them. It skips revisions, so that no revision is given out twice. If nothing is lost, this has no
     /// effect.
     pub accepted_loss: Option<Revision>,
+    /// Encrypts everything that the store writes. An encrypted store cannot be opened without it.
+    pub encryption: Option<StoreEncryption>,
 }
 
 /// When a commit is acknowledged.
@@ -100,7 +111,18 @@ impl Default for EmbeddedOptions {
             vfs: None,
             durability: Durability::Synced,
             accepted_loss: None,
+            encryption: None,
         }
+    }
+}
+
+impl EmbeddedOptions {
+    fn access(&self) -> FileAccess {
+        let format = self
+            .encryption
+            .as_ref()
+            .map_or(RowFormat::Plain, |encryption| RowFormat::Sealed(Arc::new(encryption.key_ring())));
+        FileAccess { vfs: self.vfs.clone(), durability: self.durability, format }
     }
 }
 
@@ -124,6 +146,7 @@ struct EngineState {
     checkpoint_gate: CheckpointGate,
     acknowledged: AcknowledgedFile,
     publisher: Arc<FeedPublisher>,
+    key_requests: KeyRequests,
     health: EngineHealth,
     metrics: StoreMetrics,
 }
@@ -135,6 +158,7 @@ impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.queue.stop();
         drop(self.0.queue.take_up_to(usize::MAX));
+        self.0.key_requests.close();
         self.0.publisher.close();
     }
 }
@@ -159,8 +183,22 @@ impl EmbeddedStore {
     /// exist. Blocks until all this is done.
     pub fn open(data_dir: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore, Error> {
         let data_dir = DataDir::lock(data_dir)?;
-        data_dir.ensure_store_file(options.durability)?;
-        Self::open_locked(Arc::new(data_dir), options)
+        let access = options.access();
+        let is_encrypted = data_dir.ensure_store_file(&access)?;
+        let refused = |detail: &str| Err(Error::Encryption { path: data_dir.store_file(), detail: detail.to_owned() });
+        match &options.encryption {
+            None if is_encrypted => return refused("it is encrypted, and needs --encrypt-store with its keys"),
+            Some(encryption) if !is_encrypted => match encryption.unencrypted {
+                UnencryptedStore::Refuse => {
+                    return refused("it is not encrypted; start once with --encrypt-existing-store to encrypt it");
+                }
+                UnencryptedStore::Convert => {
+                    encryption::convert(&data_dir, &access, options.retention, options.accepted_loss)?;
+                }
+            },
+            _ => {}
+        }
+        Self::open_locked(Arc::new(data_dir), access, options)
     }
 
     /// True if a data directory has a store.
@@ -198,14 +236,55 @@ impl EmbeddedStore {
             expires: None,
             value: Some(stored.bytes),
         };
-        data_dir.create_store_file(&first, options.durability)?;
-        Self::open_locked(Arc::new(data_dir), options)
+        let access = options.access();
+        data_dir.create_store_file(&first, &access)?;
+        Self::open_locked(Arc::new(data_dir), access, options)
     }
 
-    fn open_locked(data_dir: Arc<DataDir>, options: EmbeddedOptions) -> Result<EmbeddedStore, Error> {
+    /// Adds a new data key, which seals all later records. Earlier records are sealed again in the background, and then
+    /// the earlier data keys are removed; [`EmbeddedStore::encryption_status`] shows the progress. Returns when the new
+    /// data key is in the file.
+    ///
+    /// # Errors
+    /// The store is not encrypted, the data key cannot be wrapped, or the file cannot be written.
+    pub fn rotate_key(&self) -> StoreFuture<'_, ()> {
+        self.change_keys(false)
+    }
+
+    /// Wraps the data keys again with the current key-encryption key. Afterwards the earlier key-encryption keys are not
+    /// needed any more.
+    ///
+    /// # Errors
+    /// The store is not encrypted, the data keys cannot be wrapped, or the file cannot be written.
+    pub fn rewrap(&self) -> StoreFuture<'_, ()> {
+        self.change_keys(true)
+    }
+
+    fn change_keys(&self, rewrap: bool) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            let RowFormat::Sealed(ring) = &shared.access.format else {
+                return Err(Error::Encryption { path: shared.path.clone(), detail: "it is not encrypted".to_owned() });
+            };
+            encryption::change_keys(shared, ring, rewrap)?.await.unwrap_or(Err(Error::Closed))
+        })
+    }
+
+    /// The data keys and the number of records that each of them seals. `None` if the store is not encrypted.
+    pub fn encryption_status(&self) -> Option<EncryptionStatus> {
+        match &self.shared.access.format {
+            RowFormat::Plain => None,
+            RowFormat::Sealed(ring) => Some(encryption::status(ring, &self.shared.index.lock().rows)),
+        }
+    }
+
+    fn open_locked(
+        data_dir: Arc<DataDir>,
+        access: FileAccess,
+        options: EmbeddedOptions,
+    ) -> Result<EmbeddedStore, Error> {
         let path = data_dir.store_file();
-        let EmbeddedOptions { retention, transformer, clock, vfs, durability, accepted_loss } = options;
-        let access = FileAccess { vfs, durability };
+        let EmbeddedOptions { retention, transformer, clock, accepted_loss, .. } = options;
         let acknowledged = AcknowledgedFile::beside(&path, access.clone());
         let opener = Opener { path: &path, access: &access, acknowledged: &acknowledged, retention, accepted_loss };
         let opened = opener.open().map_err(|error: FileError| error.into_error(&path))?;
@@ -223,6 +302,7 @@ impl EmbeddedStore {
             checkpoint_gate: CheckpointGate::default(),
             acknowledged,
             publisher,
+            key_requests: KeyRequests::default(),
             health: EngineHealth::default(),
             metrics: StoreMetrics::default(),
         });
@@ -246,7 +326,7 @@ impl EmbeddedStore {
             }
             Ok(())
         })?;
-        let work = move |shared: &EngineState| {
+        let work = move |shared: &Arc<EngineState>| {
             let mut writer = Some(Writer { connection: write_connection, is_prepared, compact_revision });
             let outcome = {
                 // The guard is dropped before the reading thread ends, so that this thread is reported and not the
@@ -311,7 +391,7 @@ impl EmbeddedStore {
 /// Commits until the queue is stopped and empty, and opens the file again when necessary. Returns true if the log may
 /// be copied to the file when the file is closed.
 fn commit_until_stopped(
-    shared: &EngineState,
+    shared: &Arc<EngineState>,
     reader: &Arc<ReaderHandle>,
     writer: &mut Option<Writer>,
     reopener: &Reopener<'_>,
@@ -343,7 +423,7 @@ fn spawn_thread(
     name: &'static str,
     data_dir: Arc<DataDir>,
     shared: Arc<EngineState>,
-    work: impl FnOnce(&EngineState) -> Result<(), Error> + Send + 'static,
+    work: impl FnOnce(&Arc<EngineState>) -> Result<(), Error> + Send + 'static,
 ) -> Result<JoinHandle<()>, Error> {
     let path = shared.path.clone();
     let body = move || {
@@ -498,6 +578,13 @@ impl Store for EmbeddedStore {
         Some(&self.shared.metrics)
     }
 
+    fn keys(&self) -> Option<&dyn StoreKeys> {
+        match self.shared.access.format {
+            RowFormat::Plain => None,
+            RowFormat::Sealed(_) => Some(self),
+        }
+    }
+
     fn size_bytes(&self) -> Option<u64> {
         let log = std::fs::metadata(file::log_path(&self.shared.path)).map_or(0, |log| log.len());
         std::fs::metadata(&self.shared.path).ok().map(|file| file.len() + log)
@@ -518,6 +605,16 @@ impl Store for EmbeddedStore {
             let _ = closed.await;
             Ok(())
         })
+    }
+}
+
+impl StoreKeys for EmbeddedStore {
+    fn status(&self) -> EncryptionStatus {
+        self.encryption_status().unwrap_or_else(|| EncryptionStatus { data_keys: Vec::new() })
+    }
+
+    fn rotate(&self) -> StoreFuture<'_, ()> {
+        self.rotate_key()
     }
 }
 

@@ -10,7 +10,8 @@ use super::acknowledged::AcknowledgedFile;
 use super::file::{self, FileAccess, FileError};
 use super::index::KeyIndex;
 use super::log::{LogWriter, revisions};
-use super::meta::{META_SCHEMA, Meta, MetaWriter, RevisionSet};
+use super::meta::{META_SCHEMA, Meta, MetaWriter, PLAIN_VERSION, RevisionSet};
+use super::row_format::RowFormat;
 use super::structure;
 use super::wal::{self, WalCheck};
 use crate::{HistoryRetention, Revision};
@@ -56,6 +57,9 @@ impl Opener<'_> {
     /// The log may hold changes that an earlier process failed to sync: the file system shows them, but the disk may
     /// not have them. So the log is written again before SQLite reads it, and copied to the file as a whole.
     pub(super) fn open(&self) -> Result<OpenedFile, FileError> {
+        if let RowFormat::Sealed(ring) = &self.access.format {
+            ring.check(self.path, self.access)?;
+        }
         let mut is_full = false;
         let mut or_full = |result: Result<(), FileError>| match result {
             Err(error) if error.is_disk_full() => {
@@ -78,7 +82,7 @@ impl Opener<'_> {
             // The file is marked as open but has no log, so another program has removed the log.
             check_structure(&opened.writer)?;
         }
-        or_full(prepare(self.path, &opened.writer, self.acknowledged, &opened.index))?;
+        or_full(prepare(self.path, &opened.writer, self.access, self.acknowledged, &opened.index))?;
         if let Some(after) = self.accepted_loss {
             tracing::info!(%after, "No acknowledged change is lost, so no loss has to be accepted");
         }
@@ -93,9 +97,9 @@ impl Opener<'_> {
     fn load(&self) -> Result<(OpenedFile, Meta), FileError> {
         let mut writer = file::open_writer(self.path, self.access)?;
         let mut reader = file::open_reader(self.path, self.access)?;
-        let meta = Meta::read(&writer)?;
-        file::check_schema(&writer)?;
-        let index = KeyIndex::load([&mut writer, &mut reader], self.retention, &meta)?;
+        let format = &self.access.format;
+        let meta = read_meta(&writer, format)?;
+        let index = KeyIndex::load([&mut writer, &mut reader], format, self.retention, &meta)?;
         Ok((OpenedFile { writer, reader, index, is_prepared: false }, meta))
     }
 
@@ -114,7 +118,18 @@ impl Opener<'_> {
         } else {
             format!("its write-ahead log {log_file} ends too early")
         };
-        let is_incomplete = meta.is_open && (log.is_empty || log.is_header_damaged) && acknowledged.is_none();
+        let may_be_missing = match self.access.format {
+            // A power loss can take the file with the acknowledged revision.
+            RowFormat::Plain => acknowledged.is_none() && (log.is_empty || log.is_header_damaged),
+            // It is synced before the store is marked as open. Without it, the log could be cut off unnoticed.
+            RowFormat::Sealed(_) => !self.acknowledged.is_authentic()?,
+        };
+        let is_incomplete = meta.is_open && may_be_missing;
+        let cause = if is_incomplete && until.is_none() && !(log.is_empty || log.is_header_damaged) {
+            "its newest acknowledged revision is missing or not authentic".to_owned()
+        } else {
+            cause
+        };
         Ok((until.is_some() || is_incomplete).then_some(Loss { after: newest, until, cause }))
     }
 
@@ -141,7 +156,7 @@ impl Opener<'_> {
                 let loss = loss(after);
                 self.check_accepted(&loss)?;
                 self.skip_revisions(&loss)?;
-                std::fs::rename(&log_file, log_file.with_extension("db-wal.damaged")).map_err(FileError::Io)?;
+                std::fs::rename(&log_file, file::damaged_log_path(self.path)).map_err(FileError::Io)?;
                 let (opened, _) = self.load()?;
                 self.accept(opened, loss)
             }
@@ -155,8 +170,9 @@ impl Opener<'_> {
             let mut connections = [file::open_without_log(self.path)?, file::open_without_log(self.path)?];
             let [connection, _] = &connections;
             check_structure(connection)?;
-            let meta = Meta::read(connection)?;
-            Ok(KeyIndex::load(connections.each_mut(), self.retention, &meta)?.revision)
+            let format = &self.access.format;
+            let meta = read_meta(connection, format)?;
+            Ok(KeyIndex::load(connections.each_mut(), format, self.retention, &meta)?.revision)
         };
         read().ok()
     }
@@ -183,9 +199,10 @@ impl Opener<'_> {
         tracing::warn!(%path, cause = loss.cause, after = %loss.after, next = %base.next(), "Acknowledged changes are lost");
         let OpenedFile { writer, reader, index, .. } = opened;
         file::copy_log(&writer)?;
-        write_open(&writer, |connection| {
+        let format = &self.access.format;
+        write_open(&writer, format, |connection| {
             let live: HashSet<Revision> = index.live_rows().collect();
-            let mut log = LogWriter::new(connection)?;
+            let mut log = LogWriter::new(connection, format, index.rows.clone())?;
             let mut retained = RevisionSet::default();
             for revision in revisions(connection)? {
                 if live.contains(&revision) {
@@ -194,12 +211,23 @@ impl Opener<'_> {
                     log.delete(revision)?;
                 }
             }
-            Ok(Meta { retained: Some(retained), is_open: true, ..Meta::beginning_after(base) })
+            let (retained, rows) = (Some(retained), Some(log.tally().sum()));
+            Ok(Meta { retained, is_open: true, rows, ..Meta::beginning_after(base) })
         })?;
         drop((writer, reader));
         let (opened, _) = self.load()?;
         Ok(OpenedFile { is_prepared: true, ..opened })
     }
+}
+
+/// Checks the tables, and reads the data keys and the meta record.
+fn read_meta(connection: &Connection, format: &RowFormat) -> Result<Meta, FileError> {
+    if let RowFormat::Sealed(ring) = format {
+        ring.load(connection)?;
+    }
+    let meta = Meta::read(connection, format)?;
+    file::check_schema(connection, format)?;
+    Ok(meta)
 }
 
 /// Makes a file that was read ready for writes. It records the newest revision as acknowledged, copies the log to the
@@ -208,28 +236,30 @@ impl Opener<'_> {
 pub(super) fn prepare(
     path: &Path,
     connection: &Connection,
+    access: &FileAccess,
     acknowledged: &AcknowledgedFile,
     index: &KeyIndex,
 ) -> Result<(), FileError> {
     acknowledged.begin(index.revision)?;
     file::copy_log(connection)?;
     structure::check(path)?;
-    write_open(connection, |_| Ok(index.meta(true)))
+    write_open(connection, &access.format, |_| Ok(index.meta(true)))
 }
 
 /// Writes the meta record of an open store, and copies it to the file. A file of an older format gets the current
 /// format.
 fn write_open(
     connection: &Connection,
+    format: &RowFormat,
     change: impl FnOnce(&Connection) -> Result<Meta, FileError>,
 ) -> Result<(), FileError> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let meta = change(&transaction)?;
-    if file::format_version(&transaction)? != file::FORMAT_VERSION {
+    if file::format_version(&transaction)? < PLAIN_VERSION {
         transaction.execute_batch(&format!("DROP TABLE meta; {META_SCHEMA}"))?;
-        transaction.pragma_update(None, "user_version", file::FORMAT_VERSION)?;
+        transaction.pragma_update(None, "user_version", PLAIN_VERSION)?;
     }
-    MetaWriter::new(&transaction)?.write(&meta)?;
+    MetaWriter::new(&transaction, format)?.write(&meta)?;
     transaction.commit()?;
     file::copy_log_without_truncating(connection)
 }

@@ -68,7 +68,7 @@ impl<'c> StoreReader<'c> {
         Ok(StoreReader {
             shared,
             connection,
-            log: LogReader::new(connection)?,
+            log: LogReader::new(connection, &shared.access.format)?,
             checkpoint: checkpoint::prepare(connection)?,
             handover: None,
         })

@@ -184,7 +184,7 @@ mod tests {
         for reader_is_last in [true, false] {
             let folder = tempfile::tempdir().unwrap();
             let data_dir = file::DataDir::lock(folder.path()).unwrap();
-            data_dir.ensure_store_file(Durability::Synced).unwrap();
+            data_dir.ensure_store_file(&file::FileAccess::default()).unwrap();
             let path = data_dir.store_file();
             let writer = file::open_writer(&path, &file::FileAccess::default()).unwrap();
             let reader = file::open_reader(&path, &file::FileAccess::default()).unwrap();

@@ -90,6 +90,7 @@ async fn check(engine: EngineUnderTest) {
 async fn concurrent_writers_lose_no_change() {
     check(EngineUnderTest::memory(HistoryRetention::default())).await;
     check(EngineUnderTest::embedded(HistoryRetention::default())).await;
+    check(EngineUnderTest::encrypted(HistoryRetention::default())).await;
     check(EngineUnderTest::etcd()).await;
 }
 
@@ -121,4 +122,5 @@ async fn check_expiries(mut engine: EngineUnderTest) {
 async fn the_last_change_of_a_transaction_decides_when_a_key_expires() {
     check_expiries(EngineUnderTest::memory(HistoryRetention::default())).await;
     check_expiries(EngineUnderTest::embedded(HistoryRetention::default())).await;
+    check_expiries(EngineUnderTest::encrypted(HistoryRetention::default())).await;
 }

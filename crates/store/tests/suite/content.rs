@@ -28,7 +28,8 @@ pub(crate) struct Content {
 /// Nothing is synced, since no power is lost and there are many stores. The retention is longer than any test takes.
 pub(crate) fn options() -> EmbeddedOptions {
     let retention = HistoryRetention { duration: Duration::from_secs(1_000_000), ..HistoryRetention::default() };
-    EmbeddedOptions { durability: Durability::Unsynced, retention, ..EmbeddedOptions::default() }
+    let encryption = super::FORM.encryption();
+    EmbeddedOptions { durability: Durability::Unsynced, retention, encryption, ..EmbeddedOptions::default() }
 }
 
 pub(crate) fn open(folder: &Path) -> Result<EmbeddedStore, Error> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, KeyInterval, Revision, Store};
 
-use crate::content::{Content, read_everything};
+use crate::unencrypted::content::{Content, read_everything};
 use crate::until;
 
 fn open(folder: &Path) -> Result<EmbeddedStore, Error> {
@@ -81,7 +81,7 @@ async fn a_file_that_is_no_store_is_rejected() {
 
 #[tokio::test]
 async fn a_newer_format_version_is_rejected() {
-    check(|folder| sql(folder, "PRAGMA user_version = 3"), &["format 3", "up to 2", "newer version"]).await;
+    check(|folder| sql(folder, "PRAGMA user_version = 4"), &["format 4", "up to 3", "newer version"]).await;
 }
 
 #[tokio::test]

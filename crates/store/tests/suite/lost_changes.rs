@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Error, Revision, Store};
 
-use crate::content::{
+use super::content::{
     ACKNOWLEDGED, Content, Files, LOG, MAIN, files_after_kill, fill, folder_with, open, options, read_everything,
     read_files,
 };

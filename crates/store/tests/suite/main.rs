@@ -3,20 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
 
 mod concurrency;
-mod content;
 mod continued;
 mod contract;
 mod corruption;
-mod damage;
+mod encrypted;
+mod encryption;
 mod etcd;
 mod etcd_faults;
+mod form;
 mod health;
-mod lost_changes;
 mod model;
-mod power_loss;
-mod process_kill;
 mod script;
 mod transformer;
+mod unencrypted;
 mod upgrade;
 
 use std::time::{Duration, Instant};

@@ -253,6 +253,7 @@ proptest! {
         runtime.block_on(async {
             check(EngineUnderTest::memory(HistoryRetention::default()), &operations).await;
             check(EngineUnderTest::embedded(HistoryRetention::default()), &operations).await;
+            check(EngineUnderTest::encrypted(HistoryRetention::default()), &operations).await;
         });
     }
 }

@@ -21,8 +21,15 @@ const RETENTION: HistoryRetention = HistoryRetention { duration: std::time::Dura
 type CommitLog = BTreeMap<Revision, (Key, Option<Vec<u8>>)>;
 
 fn open(folder: &Path, disk: &str) -> EmbeddedStore {
-    let vfs = (!disk.is_empty()).then(|| Vfs { name: disk.to_owned(), rewrite: Disk::rewrite, write: Disk::write });
-    EmbeddedStore::open(folder, EmbeddedOptions { retention: RETENTION, vfs, ..EmbeddedOptions::default() }).unwrap()
+    let vfs =
+        (!disk.is_empty()).then(|| Vfs { name: super::FORM.name(disk), rewrite: Disk::rewrite, write: Disk::write });
+    let encryption = super::FORM.encryption();
+    let options = EmbeddedOptions { retention: RETENTION, vfs, encryption, ..EmbeddedOptions::default() };
+    EmbeddedStore::open(folder, options).unwrap()
+}
+
+fn register(disk: &str) -> Disk {
+    Disk::register(&super::FORM.name(disk)).unwrap()
 }
 
 /// Runs concurrent writers on a few keys and records each acknowledgement on the disk. Returns the committed changes.
@@ -123,7 +130,7 @@ fn folder_after_power_loss(disk: &Disk, operations: usize, seed: u64) -> tempfil
 async fn acknowledged_changes_survive_a_power_loss() {
     let cuts: u64 = std::env::var("PINTLE_POWER_CUTS").map_or(60, |cuts| cuts.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::register("powerloss").unwrap();
+    let disk = register("powerloss");
     let store = Arc::new(open(folder.path(), "powerloss"));
     let log = write(&store, &disk, 2500).await;
     assert_eq!(check(&store, &log, "before").await, *log.last_key_value().unwrap().0);
@@ -155,7 +162,7 @@ async fn run_until_failure(
     failure: DiskFailure,
 ) -> (tempfile::TempDir, Disk, Arc<EmbeddedStore>, CommitLog, Error) {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::register(name).unwrap();
+    let disk = register(name);
     let store = Arc::new(open(folder.path(), name));
     let mut log = write(&store, &disk, 300).await;
     store.health().unwrap();
@@ -274,7 +281,7 @@ async fn a_recovery_that_fails_with_another_error_is_not_retried_without_a_pause
         ("checkpoint-full-pause", DiskFailure::CheckpointSync, DiskFailure::Full),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::register(name).unwrap();
+        let disk = register(name);
         let store = Arc::new(open(folder.path(), name));
         // These changes are too few for a checkpoint, so that only a commit fails, or only a checkpoint.
         write(&store, &disk, 10).await;
@@ -298,7 +305,7 @@ async fn a_recovery_that_fails_with_another_error_is_not_retried_without_a_pause
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_has_lost_acknowledged_changes_does_not_recover() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::register("damaged").unwrap();
+    let disk = register("damaged");
     let store = Arc::new(open(folder.path(), "damaged"));
     let file = folder.path().join("pintle.db");
     let old = fs::read(&file).unwrap();
@@ -348,7 +355,7 @@ async fn check_power_losses(disk: &Disk, log: &CommitLog, start: usize, cuts: u6
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_changes_survive_a_power_loss_after_failed_syncs() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::register("fsyncgate").unwrap();
+    let disk = register("fsyncgate");
     let mut log = CommitLog::new();
     for round in 0..6 {
         let store = Arc::new(open(folder.path(), "fsyncgate"));
@@ -384,7 +391,7 @@ async fn acknowledged_changes_survive_a_power_loss_at_the_start_after_a_failed_s
     for round in 0..4 {
         let name = format!("start-{round}");
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::register(&name).unwrap();
+        let disk = register(&name);
         let store = Arc::new(open(folder.path(), &name));
         // There are enough changes that each transaction compacts, and so changes pages that are not in the log.
         let mut log = write(&store, &disk, 1000).await;
@@ -418,7 +425,7 @@ async fn write_until_failure(store: &Arc<EmbeddedStore>, disk: &Disk, failure: D
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_opened_on_a_full_disk_recovers_before_it_writes() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::register("opened-full").unwrap();
+    let disk = register("opened-full");
     let store = Arc::new(open(folder.path(), "opened-full"));
     let mut log = write(&store, &disk, 300).await;
     log.extend(write_until_failure(&store, &disk, DiskFailure::Sync).await);
@@ -449,7 +456,7 @@ async fn a_store_that_is_opened_on_a_full_disk_recovers_before_it_writes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stalled_disk_is_reported_while_reads_go_on() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::register("stalled").unwrap();
+    let disk = register("stalled");
     let store = Arc::new(open(folder.path(), "stalled"));
     let mut log = write(&store, &disk, 300).await;
     disk.fail(DiskFailure::Stall);
@@ -471,7 +478,7 @@ async fn a_stalled_disk_is_reported_while_reads_go_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_error_fails_what_needs_the_read() {
     let folder = tempfile::tempdir().unwrap();
-    let disk = Disk::register("unreadable").unwrap();
+    let disk = register("unreadable");
     let store = Arc::new(open(folder.path(), "unreadable"));
     let mut log = write(&store, &disk, 300).await;
     disk.fail(DiskFailure::Read);

@@ -1,5 +1,5 @@
 //! Kills a child process that runs 64 writers, and expects every acknowledged change to be in the store, in order.
-//! `PINTLE_KILLS` sets the number of kills (default 50).
+//! `PINTLE_KILLS` sets the number of kills (default 50). The data key of an encrypted store is replaced all the time.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::form::Form;
+use crate::until;
 use pintle_store::{Change, EmbeddedOptions, EmbeddedStore, Key, Revision, Store};
 
 /// The environment variable with the data directory. It makes this process the child.
@@ -17,7 +19,8 @@ const DATA_DIR_VARIABLE: &str = "PINTLE_STORE_KILL_FOLDER";
 const KILLS_PER_STORE: u32 = 10;
 
 fn open(folder: &Path) -> EmbeddedStore {
-    EmbeddedStore::open(folder, EmbeddedOptions::default()).unwrap()
+    let options = EmbeddedOptions { encryption: super::FORM.encryption(), ..EmbeddedOptions::default() };
+    EmbeddedStore::open(folder, options).unwrap()
 }
 
 fn value(key: u64, seed: u64) -> String {
@@ -28,9 +31,18 @@ fn value(key: u64, seed: u64) -> String {
 #[test]
 fn write_until_killed() {
     let Some(folder) = std::env::var_os(DATA_DIR_VARIABLE) else { return };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     let store = Arc::new(open(Path::new(&folder)));
     runtime.block_on(async move {
+        if super::FORM == Form::Encrypted {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                loop {
+                    store.rotate_key().await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            });
+        }
         let writers: Vec<_> = (0..64_u64)
             .map(|writer| {
                 let store = Arc::clone(&store);
@@ -54,8 +66,9 @@ fn write_until_killed() {
 
 /// Starts the child and kills it after about `delay`. Returns the acknowledged changes: key and seed by revision.
 fn run_child_and_kill(folder: &Path, delay: Duration) -> BTreeMap<Revision, (u64, u64)> {
+    let (_, module) = module_path!().split_once("::").unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["process_kill::write_until_killed", "--exact", "--nocapture"])
+        .args([&format!("{module}::write_until_killed"), "--exact", "--nocapture"])
         .env(DATA_DIR_VARIABLE, folder)
         .stdout(Stdio::piped())
         .spawn()
@@ -84,11 +97,18 @@ fn run_child_and_kill(folder: &Path, delay: Duration) -> BTreeMap<Revision, (u64
     acknowledged_changes
 }
 
+/// Replaces the data key, and waits until it is the only one. Returns its number.
+async fn rotate(store: &EmbeddedStore) -> u32 {
+    store.rotate_key().await.unwrap();
+    let keys = until(|| Some(store.encryption_status()?.data_keys).filter(|keys| keys.len() == 1)).await;
+    keys[0].id
+}
+
 #[tokio::test]
 async fn acknowledged_changes_survive_a_kill() {
     let kills: u32 = std::env::var("PINTLE_KILLS").map_or(50, |kills| kills.parse().unwrap());
     let mut folder = tempfile::tempdir().unwrap();
-    let (mut before, mut acknowledged) = (Revision::EMPTY, 0);
+    let (mut before, mut acknowledged, mut rotations) = (Revision::EMPTY, 0, 0);
     for kill in 0..kills {
         if kill % KILLS_PER_STORE == 0 {
             folder = tempfile::tempdir().unwrap();
@@ -116,7 +136,12 @@ async fn acknowledged_changes_survive_a_kill() {
             assert_eq!(found_value[..], *value(key, seed).as_bytes(), "kill {kill}, revision {revision}");
         }
         before = current;
+        let is_last = (kill + 1) % KILLS_PER_STORE == 0 || kill + 1 == kills;
+        if super::FORM == Form::Encrypted && is_last {
+            rotations += rotate(&store).await;
+        }
         store.close().await.unwrap();
     }
+    assert!(rotations >= u32::from(super::FORM == Form::Encrypted) * kills, "{rotations} data keys were made");
     assert!(acknowledged > kills as usize * 10, "the children wrote enough");
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::etcd::EtcdServer;
+use crate::form::Form;
 use pintle_store::{
     Change, Compare, Condition, EmbeddedOptions, EmbeddedStore, Error, HistoryRetention, Key, KeyInterval, ManualClock,
     MemoryStore, Record, Revision, Store, StoredChange, Timestamp,
@@ -18,6 +19,7 @@ pub(crate) struct EngineUnderTest {
     pub(crate) folder: Option<tempfile::TempDir>,
     etcd: Option<EtcdServer>,
     retention: HistoryRetention,
+    form: Form,
 }
 
 impl EngineUnderTest {
@@ -29,14 +31,23 @@ impl EngineUnderTest {
             folder: None,
             etcd: None,
             retention,
+            form: Form::Plain,
         }
     }
 
     pub(crate) fn embedded(retention: HistoryRetention) -> EngineUnderTest {
+        EngineUnderTest::with_form(Form::Plain, retention)
+    }
+
+    pub(crate) fn encrypted(retention: HistoryRetention) -> EngineUnderTest {
+        EngineUnderTest::with_form(Form::Encrypted, retention)
+    }
+
+    fn with_form(form: Form, retention: HistoryRetention) -> EngineUnderTest {
         let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
         let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(open(folder.path(), retention, clock.clone()).unwrap());
-        EngineUnderTest { store, clock, folder: Some(folder), etcd: None, retention }
+        let store = Arc::new(open(folder.path(), form, retention, clock.clone()).unwrap());
+        EngineUnderTest { store, clock, folder: Some(folder), etcd: None, retention, form }
     }
 
     /// A store in an empty etcd. etcd uses its own clock.
@@ -44,14 +55,15 @@ impl EngineUnderTest {
         let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
         let server = EtcdServer::start();
         let store = Arc::new(server.open());
-        EngineUnderTest { store, clock, folder: None, etcd: Some(server), retention: HistoryRetention::default() }
+        let (retention, form) = (HistoryRetention::default(), Form::Plain);
+        EngineUnderTest { store, clock, folder: None, etcd: Some(server), retention, form }
     }
 
     /// Closes and opens the store again if it is durable.
     pub(crate) async fn reopen(&mut self) {
         if let Some(folder) = &self.folder {
             self.store.close().await.unwrap();
-            self.store = Arc::new(open(folder.path(), self.retention, self.clock.clone()).unwrap());
+            self.store = Arc::new(open(folder.path(), self.form, self.retention, self.clock.clone()).unwrap());
         }
         if let Some(server) = &self.etcd {
             self.store.close().await.unwrap();
@@ -60,8 +72,14 @@ impl EngineUnderTest {
     }
 }
 
-fn open(folder: &Path, retention: HistoryRetention, clock: Arc<ManualClock>) -> Result<EmbeddedStore, Error> {
-    EmbeddedStore::open(folder, EmbeddedOptions { retention, clock, ..EmbeddedOptions::default() })
+fn open(
+    folder: &Path,
+    form: Form,
+    retention: HistoryRetention,
+    clock: Arc<ManualClock>,
+) -> Result<EmbeddedStore, Error> {
+    let encryption = form.encryption();
+    EmbeddedStore::open(folder, EmbeddedOptions { retention, clock, encryption, ..EmbeddedOptions::default() })
 }
 
 /// Runs a script on every engine.
@@ -81,6 +99,8 @@ pub(crate) async fn check_with_retention(retention: HistoryRetention, script: &s
     run("memory", EngineUnderTest::memory(retention), false, script).await;
     run("embedded", EngineUnderTest::embedded(retention), false, script).await;
     run("embedded, reopened", EngineUnderTest::embedded(retention), true, script).await;
+    run("encrypted", EngineUnderTest::encrypted(retention), false, script).await;
+    run("encrypted, reopened", EngineUnderTest::encrypted(retention), true, script).await;
 }
 
 async fn run(name: &str, mut engine: EngineUnderTest, reopen_after_each_line: bool, script: &str) {

@@ -4,7 +4,7 @@ use std::fs;
 
 use pintle_store::{Revision, Store};
 
-use crate::content::{ACKNOWLEDGED, LOG, MAIN, fill, folder_with, open, read_everything, read_files};
+use crate::unencrypted::content::{ACKNOWLEDGED, LOG, MAIN, fill, folder_with, open, read_everything, read_files};
 
 /// Converts the file of a closed store to format 1.
 const TO_FORMAT_1: &str = "

@@ -23,9 +23,11 @@ use std::time::{Duration, Instant};
 use clap::{ArgAction, Parser, ValueEnum};
 use pintle::{
     AccessOptions, CertificateFiles, EgressSelector, Engine, EtcdConfig, MAX_STOP_TIME, MemoryBudget, MemoryUsage,
-    NamedCertificate, Options, ResidentMemory, RuntimeConfig, Server, Snapshot, TlsOptions, cgroup,
+    NamedCertificate, Options, ResidentMemory, RuntimeConfig, Server, Snapshot, StoreEncryptionOptions, TlsOptions,
+    cgroup,
 };
 use pintle_cache::HistoryLimits;
+use pintle_encryption::EncryptionOptions;
 use pintle_gates::{FeatureGatesFlag, Gates};
 use pintle_server::RequestLimits;
 use pintle_server::http::{ListenerOptions, TlsProtocols};
@@ -39,7 +41,7 @@ use self::aggregation_flags::AggregationFlags;
 use self::audit_flags::AuditFlags;
 use self::authentication_flags::AuthenticationFlags;
 use self::authorization_flags::AuthorizationFlags;
-use self::encryption_flags::EncryptionFlags;
+pub(super) use self::encryption_flags::{EncryptionFlags, StoreEncryptionFlags};
 use self::etcd_flags::EtcdFlags;
 pub(crate) use self::etcd_flags::EtcdStoreFlags;
 pub(crate) use self::flag_values::ServeCommand;
@@ -80,6 +82,8 @@ pub(crate) struct Serve {
     etcd: EtcdFlags,
     #[command(flatten)]
     encryption: EncryptionFlags,
+    #[command(flatten)]
+    store_encryption: StoreEncryptionFlags,
     /// Start although the embedded store finds that acknowledged changes after this revision are lost, for example
     /// after a damaged or incomplete write-ahead log. No revision is given out twice.
     #[arg(long, value_name = "REVISION")]
@@ -396,11 +400,15 @@ impl Serve {
         if self.accept_data_loss_after.is_some() && engine != Engine::Embedded {
             return Err("--accept-data-loss-after needs --storage-backend embedded".into());
         }
-        let from = self.from.as_deref().map(read_snapshot).transpose()?;
         let memory_limit = memory_limit(self.memory_limit_mib)?;
         let (authorization_modes, authorization) = self.authorization.options()?;
         let audit = self.audit.options()?;
-        let encryption = self.encryption.options()?;
+        let (encryption, mut store_encryption) = (self.encryption.options()?, self.store_encryption.options()?);
+        let from = match &self.from {
+            // The keys are those of the store from which the objects are read.
+            Some(data_dir) => Some(read_snapshot(data_dir, &encryption, store_encryption.take().as_ref())?),
+            None => None,
+        };
         let access = AccessOptions {
             tokens,
             bootstrap_tokens: self.authentication.enable_bootstrap_token_auth,
@@ -450,6 +458,7 @@ impl Serve {
             admission: self.admission.configuration()?,
             audit,
             encryption,
+            store_encryption,
             tls: TlsOptions {
                 certificate: self
                     .tls_cert_file
@@ -582,9 +591,13 @@ async fn received(signal: Option<&mut Signal>) {
 }
 
 /// Reads the snapshot of `--from`.
-fn read_snapshot(data_dir: &Path) -> Result<Arc<Snapshot>, CommandError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let snapshot = runtime.block_on(Snapshot::read(data_dir));
+fn read_snapshot(
+    data_dir: &Path,
+    encryption: &EncryptionOptions,
+    store_encryption: Option<&StoreEncryptionOptions>,
+) -> Result<Arc<Snapshot>, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let snapshot = runtime.block_on(Snapshot::read_encrypted(data_dir, encryption, store_encryption));
     Ok(Arc::new(snapshot.map_err(|error| format!("--from: {error}"))?))
 }
 

@@ -1,0 +1,14 @@
+//! The suites that use the files of a store, without encryption.
+
+const FORM: crate::form::Form = crate::form::Form::Plain;
+
+#[path = "content.rs"]
+pub(crate) mod content;
+#[path = "damage.rs"]
+mod damage;
+#[path = "lost_changes.rs"]
+mod lost_changes;
+#[path = "power_loss.rs"]
+mod power_loss;
+#[path = "process_kill.rs"]
+mod process_kill;
