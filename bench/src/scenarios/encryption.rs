@@ -1,6 +1,10 @@
 //! The cost of encryption at rest. Servers with and without it get the same requests in alternating rounds, and are
 //! started with many stored Secrets. Each server has its own store.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -43,7 +47,7 @@ const AESGCM: &str = "aesgcm";
 /// A way to encrypt stored objects.
 struct Variant {
     name: &'static str,
-    /// The flags of its servers. Pintle and the Go API server have the same ones.
+    /// The flags of its servers.
     flags: Vec<String>,
     /// A text in the metrics of a server that has encrypted a Secret in this way. Empty if there is none.
     metric: &'static str,
@@ -94,7 +98,25 @@ fn variants(bench: &ScenarioContext, plugin: Option<&KmsPlugin>) -> Result<Vec<V
             compared_with: &[(PLAIN, None), (AESGCM, Some(REQUEST_BUDGET))],
         });
     }
+    // etcd has no such encryption.
+    if !bench.is_on_go_api_server() {
+        let keys = store_keys(bench.scratch())?.to_string_lossy().into_owned();
+        variants.push(Variant {
+            name: "whole store",
+            flags: vec!["--encrypt-store".to_owned(), "--store-key-file".to_owned(), keys],
+            metric: "",
+            compared_with: &[(PLAIN, None)],
+        });
+    }
     Ok(variants)
+}
+
+/// Writes a file with a key for the whole store. Only the owner may have access to it.
+fn store_keys(folder: &Path) -> Result<PathBuf> {
+    let path = folder.join("store-keys");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+    writeln!(file, "{}", STANDARD.encode([8; 32]))?;
+    Ok(path)
 }
 
 async fn run(bench: &mut ScenarioContext) -> Result<()> {
