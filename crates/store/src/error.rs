@@ -53,7 +53,7 @@ pub enum Error {
         key: Key,
         /// The transformer's error.
         detail: String,
-        /// What the transformer failed to do.
+        /// The kind of the error.
         kind: TransformErrorKind,
     },
 

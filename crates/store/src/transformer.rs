@@ -66,7 +66,7 @@ pub fn unreadable_reason(value: &[u8]) -> Option<TransformError> {
     Some(if *is_encryption == 0 { TransformError::encoding(detail) } else { TransformError::encryption(detail) })
 }
 
-/// What a transformer failed to do.
+/// The kind of a transformer's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransformErrorKind {
     /// Encoding or decoding.
@@ -81,7 +81,7 @@ pub enum TransformErrorKind {
 pub struct TransformError {
     /// The reason.
     pub detail: String,
-    /// What failed.
+    /// The kind of the error.
     pub kind: TransformErrorKind,
     missing: Option<Arc<dyn ExternalKey>>,
 }
@@ -124,46 +124,59 @@ pub trait ExternalKey: fmt::Debug + Send + Sync {
     fn fetch(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
 }
 
+/// A key that values need before they can be read.
+struct NeededKey {
+    key: Arc<dyn ExternalKey>,
+    /// The positions of the values.
+    values: Vec<usize>,
+}
+
+impl NeededKey {
+    /// The keys that are missing, each once.
+    fn all(read: &[Result<TransformedValue, TransformError>]) -> Vec<NeededKey> {
+        let mut needed: HashMap<[u8; 32], NeededKey> = HashMap::new();
+        for (position, value) in read.iter().enumerate() {
+            let Some(key) = value.as_ref().err().and_then(|error| error.missing.as_ref()) else { continue };
+            let needed = needed.entry(key.id()).or_insert_with(|| NeededKey { key: key.clone(), values: Vec::new() });
+            needed.values.push(position);
+        }
+        needed.into_values().collect()
+    }
+
+    async fn fetch(&self, max_wait: Option<Duration>) -> Result<(), String> {
+        match max_wait {
+            Some(max_wait) => timeout(max_wait, self.key.fetch()).await.unwrap_or_else(|_| Err(NOT_YET.to_owned())),
+            None => self.key.fetch().await,
+        }
+    }
+}
+
 /// Returns the values of many stored forms, in order. Fetches the keys that are missing, within a time if one is given.
 async fn read_stored(
     transformer: &dyn ValueTransformer,
     stored: &[(Key, Bytes)],
     max_wait: Option<Duration>,
 ) -> Vec<Result<TransformedValue, TransformError>> {
-    let mut values = transformer.transform_all_from_storage(stored);
+    let mut read = transformer.transform_all_from_storage(stored);
     for _ in 0..MAX_KEYS_PER_VALUE {
-        let missing = values.iter().enumerate().filter_map(|(index, value)| {
-            let key = value.as_ref().err()?.missing.clone()?;
-            Some((key.id(), (index, key)))
-        });
-        let mut by_key: HashMap<[u8; 32], Vec<(usize, Arc<dyn ExternalKey>)>> = HashMap::new();
-        missing.for_each(|(id, value)| by_key.entry(id).or_default().push(value));
-        if by_key.is_empty() {
+        let needed = NeededKey::all(&read);
+        if needed.is_empty() {
             break;
         }
-        let fetches = by_key.into_values().map(|group| async move {
-            let fetch = group[0].1.fetch();
-            let fetched = match max_wait {
-                Some(max_wait) => timeout(max_wait, fetch).await.unwrap_or_else(|_| Err(NOT_YET.to_owned())),
-                None => fetch.await,
-            };
-            (group.into_iter().map(|(index, _)| index).collect::<Vec<_>>(), fetched)
-        });
-        let (mut again, mut retried) = (Vec::new(), Vec::new());
-        for (indexes, fetched) in join_all(fetches).await {
+        let fetched = join_all(needed.iter().map(|needed| needed.fetch(max_wait))).await;
+        let mut again = Vec::new();
+        for (needed, fetched) in needed.iter().zip(fetched) {
             match fetched {
-                Ok(()) => {
-                    retried.extend(indexes.iter().map(|index| stored[*index].clone()));
-                    again.extend(indexes);
-                }
-                Err(why) => indexes.into_iter().for_each(|index| values[index] = Err(TransformError::encryption(&why))),
+                Ok(()) => again.extend(&needed.values),
+                Err(why) => needed.values.iter().for_each(|at| read[*at] = Err(TransformError::encryption(&why))),
             }
         }
-        for (index, value) in again.into_iter().zip(transformer.transform_all_from_storage(&retried)) {
-            values[index] = value;
+        let retried: Vec<(Key, Bytes)> = again.iter().map(|at: &usize| stored[*at].clone()).collect();
+        for (at, value) in again.into_iter().zip(transformer.transform_all_from_storage(&retried)) {
+            read[at] = value;
         }
     }
-    values
+    read
 }
 
 /// The stored form of a value, to be replaced by the value.
@@ -267,8 +280,7 @@ pub trait ValueTransformer: fmt::Debug + Send + Sync + 'static {
     /// Returns the value of a stored form, and whether the stored form is stale.
     fn transform_from_storage(&self, key: &str, stored: Bytes) -> Result<TransformedValue, TransformError>;
 
-    /// True if a stored form that is not stale may become stale while the process runs, for example because a new key is
-    /// used for writing.
+    /// True if a stored form may become stale while the process runs. For example, writes get a new key.
     fn can_become_stale(&self, _key: &str) -> bool {
         false
     }

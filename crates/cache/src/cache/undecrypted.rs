@@ -122,7 +122,7 @@ impl CacheState {
     }
 }
 
-/// Reads objects of a collection again, and adds those to `found` that can be decrypted now.
+/// Reads objects of a collection again. Adds to `found` the records that can be decrypted now.
 async fn read_again(
     store: &dyn Store,
     key_prefix: &str,

@@ -51,7 +51,7 @@ impl MissingDek {
     }
 
     /// Has the plugin decrypt the DEK. Callers that need the same DEK at the same time share one call. After a failure,
-    /// the plugin is not asked for the same DEK for some seconds, so that a plugin that hangs does not hold up each reader.
+    /// the plugin is not asked for the same DEK for some seconds. So a plugin that hangs does not hold up each reader.
     ///
     /// # Errors
     /// Returns upstream's error.

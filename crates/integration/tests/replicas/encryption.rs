@@ -1,4 +1,4 @@
-//! Encryption at rest: what lies in etcd and in the embedded store, and what servers with other keys see of it.
+//! Encryption at rest: the stored values in etcd and in the embedded store, and servers with other keys.
 
 use std::path::{Path, PathBuf};
 
@@ -80,8 +80,8 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
-/// For each provider: a server writes values with its prefix, another server reads them, and a server with a newer key
-/// writes them again although they do not change.
+/// For each provider, a server writes values with its prefix. A server with a newer key reads them, and writes them
+/// again although they do not change.
 #[test]
 fn values_are_encrypted_read_by_other_servers_and_written_again_with_newer_keys() {
     pintle_integration::run(async {

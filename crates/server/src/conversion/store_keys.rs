@@ -8,8 +8,8 @@ use pintle_registry::GroupResource;
 
 use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX};
 
-/// The prefixes of records that are stored in addition to the objects of the API, and the resources of the core group
-/// whose encryption they have (upstream: `newServiceIPAllocators`, `apiServerIPInfo`).
+/// The prefixes of records that are stored in addition to the objects of the API. Each has the encryption of a resource
+/// of the core group (upstream: `newServiceIPAllocators`, `apiServerIPInfo`).
 const RECORDS: [(&str, &str); 2] = [(RANGES_PREFIX, "services"), (SERVER_ADDRESSES_PREFIX, "apiServerIPInfo")];
 
 /// Something for each collection of a built-in kind, found by store keys.
@@ -26,7 +26,7 @@ impl<T> ByCollection<T> {
         Self { root: format!("{}/", key_prefix.trim_end_matches('/')), by_prefix }
     }
 
-    /// What belongs to the collection of a key. `None` for keys of custom resources, and for keys that are not keys of
+    /// The entry of a key's collection. `None` for keys of custom resources, and for keys that are not keys of
     /// objects.
     pub(super) fn get(&self, key: &str) -> Option<&T> {
         let path = key.strip_prefix(&self.root)?;

@@ -213,8 +213,8 @@ impl<'a> GuaranteedUpdate<'a> {
         self.writer.cluster.stores.cache.store_key(self.prefix(), &self.key())
     }
 
-    /// True if the stored form of the object must be written again although the object does not change, for example
-    /// because it is encrypted with an old key (upstream: the second read in `GuaranteedUpdate`).
+    /// True if the object must be written again although it does not change. For example, its stored form is encrypted
+    /// with an old key (upstream: the second read in `GuaranteedUpdate`).
     async fn is_stored_form_stale(&self) -> Result<bool, ApiError> {
         let store = self.writer.cluster.storage_of(self.prefix()).store;
         store.is_stale(self.store_key().into()).await.map_err(store_error)

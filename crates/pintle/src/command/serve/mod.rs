@@ -405,7 +405,7 @@ impl Serve {
         let audit = self.audit.options()?;
         let (encryption, mut store_encryption) = (self.encryption.options()?, self.store_encryption.options()?);
         let from = match &self.from {
-            // The keys are those of the store from which the objects are read.
+            // The flags name the keys of the store with the objects.
             Some(data_dir) => Some(read_snapshot(data_dir, &encryption, store_encryption.take().as_ref())?),
             None => None,
         };
