@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,6 +12,13 @@ use pintle_encryption::{EncryptedDek, KmsClient, KmsPlugin as _};
 use pintle_sealing::SecretKey;
 use pintle_store::{KeyWrapError, KeyWrapper, StoreEncryption, StoreKeyFile, UnencryptedStore, WrappedKey};
 use pintle_value::{Value, object};
+
+/// How long a starting server waits for a plugin that cannot decrypt a data key. The plugin may be starting, too.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+/// The time between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+/// Names the calls in the plugin's logs.
+const CALL_ID: &str = "pintle-store";
 
 /// How the embedded store is encrypted as a whole (`--encrypt-store`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,18 +101,31 @@ impl KmsKeys {
 impl KeyWrapper for KmsKeys {
     fn wrap(&self, key: &SecretKey) -> Result<WrappedKey, KeyWrapError> {
         let encrypted = self.call(async |client| {
-            let encrypted = client.encrypt("pintle-store", key.bytes()).await;
+            let encrypted = client.encrypt(CALL_ID, key.bytes()).await;
             encrypted.map_err(|error| format!("failed to encrypt the data key: {error}"))
         })?;
+        if encrypted.key_id.is_empty() || encrypted.ciphertext.is_empty() {
+            return Err(self.error("its answer has no key ID or no encrypted data key"));
+        }
         Ok(WrappedKey { wrapped_with: encrypted.key_id.clone(), bytes: encode(&encrypted) })
     }
 
     fn unwrap(&self, wrapped: &WrappedKey) -> Result<SecretKey, KeyWrapError> {
         let encrypted = decode(&wrapped.bytes).ok_or_else(|| self.error("the wrapped data key is damaged"))?;
-        let secret = self.call(async |client| {
-            let secret = client.decrypt("pintle-store", &encrypted).await;
-            secret.map_err(|error| format!("failed to decrypt the data key: {error}"))
-        })?;
+        let started = Instant::now();
+        let secret = loop {
+            let secret = self.call(async |client| {
+                let secret = client.decrypt(CALL_ID, &encrypted).await;
+                secret.map_err(|error| format!("failed to decrypt the data key: {error}"))
+            });
+            match secret {
+                Err(error) if started.elapsed() < MAX_WAIT => {
+                    tracing::warn!(%error, "Cannot open the encrypted store, will retry");
+                    std::thread::sleep(RETRY_INTERVAL);
+                }
+                secret => break secret?,
+            }
+        };
         SecretKey::from_slice(secret.bytes()).ok_or_else(|| self.error("its data key has another length"))
     }
 }

@@ -1,13 +1,16 @@
 //! Encryption at rest: the stored values in etcd and in the embedded store, and servers with other keys.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
-use pintle_integration::{Cluster, EncryptionOptions, Engine, Etcd, Options, tool_path};
+use pintle_integration::{
+    Cluster, EncryptionOptions, Engine, Etcd, Options, Protocol, StoreEncryptionOptions, StoreKeys, tool_path,
+};
 use pintle_store::{Change, EtcdOptions, EtcdStore, KeyInterval, Store as _};
 use serde_json::{Value, json};
 
-use super::{CRDS, crd};
+use super::{CRDS, crd, get_until};
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -224,6 +227,54 @@ fn the_embedded_store_has_no_clear_text_of_encrypted_resources() {
         }
         found["metadata"]["labels"] = Value::Null;
         let _ = server.put(&format!("{SECRETS}/a"), found.to_string()).await.expect(200);
+        server.stop().await;
+    });
+}
+
+/// A plugin has the key-encryption key of the whole store. A start waits for the plugin for a while.
+#[test]
+fn a_plugin_has_the_key_of_the_embedded_store() {
+    pintle_integration::run(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("kms.sock");
+        let start = {
+            let socket = socket.clone();
+            move || {
+                let mut command = std::process::Command::new(tool_path("encryption"));
+                command.arg("serve").arg(&socket).arg("key1");
+                command.stdin(std::process::Stdio::piped()).spawn().expect("the plugin starts")
+            }
+        };
+        let mut plugin = start();
+        let endpoint = format!("unix://{}", socket.display());
+        let keys = StoreKeys::Kms { endpoint, timeout: Duration::from_secs(1) };
+        let store_encryption = Some(StoreEncryptionOptions { keys, encrypt_existing: false });
+        let server = Cluster::durable_with_options(Options { store_encryption, ..Options::default() }).await;
+        let _ = server.post(SECRETS, secret("a")).await.expect(201);
+        let keys = server.post("/debug/encryption/store/rotate-key", "").await.expect(200).json();
+        assert_eq!(keys["dataKeys"].as_array().expect("keys").last().expect("a key")["id"], 2, "{keys}");
+        let only_new = |found: &Value| found["dataKeys"].as_array().is_some_and(|keys| keys.len() == 1);
+        get_until(&server, "/debug/encryption/store", only_new).await;
+        server.stop_server().await;
+        plugin.kill().expect("it ends");
+        plugin.wait().expect("it has ended");
+        std::fs::remove_file(&socket).expect("a socket");
+
+        let later = tokio::task::spawn_blocking(move || {
+            std::thread::sleep(Duration::from_millis(1500));
+            start()
+        });
+        server.start_server().await;
+        let mut plugin = later.await.expect("no panic");
+        let _ = server.client(Protocol::Any).request("GET", &format!("{SECRETS}/a")).send().await.expect(200);
+        // Without the plugin, the server goes on, but it gets no new data key.
+        plugin.kill().expect("it ends");
+        plugin.wait().expect("it has ended");
+        let client = server.client(Protocol::Any);
+        let refused = client.request("POST", "/debug/encryption/store/rotate-key").send().await.expect(500).json();
+        let message = refused["message"].as_str().expect("a message");
+        assert!(message.contains("a data key cannot be wrapped: the KMS plugin at unix://"), "{message}");
+        let _ = client.request("POST", SECRETS).json(secret("b")).send().await.expect(201);
         server.stop().await;
     });
 }
