@@ -155,7 +155,10 @@ async fn read_again(
     loop {
         let page = store.page(interval.clone(), None, RECORDS_PER_READ).await?;
         let last = page.records.last().filter(|_| !page.is_last).map(|record| record.key.clone());
-        let has_room = page.records.into_iter().map(&mut keep).fold(true, |all, one| all && one);
+        let mut has_room = true;
+        for record in page.records {
+            has_room = keep(record);
+        }
         match last {
             // The smallest key after a key is the key with a zero byte appended.
             Some(last) if has_room => interval.start = format!("{last}\0").into(),
