@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use pintle_encryption::testing::healthy_provider;
 use pintle_encryption::{
-    ConfigurationOptions, EncryptedObject, EncryptionConfiguration, ResourceTransformers, Transformer,
+    ConfigurationOptions, EncryptedObject, EncryptionConfiguration, ResourceTransformers, StoredKey, Transformer,
 };
 use pintle_registry::GroupResource;
 use pintle_schema::base64;
@@ -75,9 +75,11 @@ static ALL: LazyLock<Arc<dyn Transformer>> = LazyLock::new(|| {
 /// A stored value is at least as long as its value.
 pub(super) fn value(input: &[u8]) {
     let transformer = &**ALL;
+    let key = StoredKey::of(input);
     let decrypted = with_memory_limit(input.len(), LIMIT, || transformer.decrypt(input, CONTEXT.as_bytes()));
     let Ok(decrypted) = decrypted else { return };
     assert!(decrypted.value.len() <= input.len());
+    assert_ne!(key.provider, "unknown");
     check_round_trip(transformer, &decrypted.value);
 }
 
@@ -99,6 +101,7 @@ pub(super) fn object(input: &[u8]) {
     };
     let encoded = object.encode();
     assert_eq!(EncryptedObject::decode(&encoded).ok().as_ref(), Some(&object));
+    assert_eq!(StoredKey::of(&[b"k8s:enc:kms:v2:one:", input].concat()).provider, "kms");
     if let Some(missing) = result.as_ref().err().and_then(|error| error.missing()) {
         // The plugin has given the DEK, so the next error is another one.
         if now(missing.fetch()).is_ok() {

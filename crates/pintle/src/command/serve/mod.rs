@@ -292,6 +292,15 @@ fn raise_open_file_limit() -> usize {
     limit.current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
+/// Keeps the process from writing core files, because they would have keys. With the limit 1, Linux also starts no
+/// program that receives core files. Failures are logged.
+fn forbid_core_files() {
+    let limit = Rlimit { current: Some(1), maximum: Some(1) };
+    if let Err(error) = setrlimit(Resource::Core, limit) {
+        tracing::warn!(%error, "Failed to turn core files off, which would have the keys of stored objects");
+    }
+}
+
 /// The number of connections for a limit of open files. The rest is for the store, for calls to webhooks and for
 /// reading configuration.
 fn max_connections(open_files: usize) -> usize {
@@ -404,6 +413,9 @@ impl Serve {
         let (authorization_modes, authorization) = self.authorization.options()?;
         let audit = self.audit.options()?;
         let (encryption, mut store_encryption) = (self.encryption.options()?, self.store_encryption.options()?);
+        if encryption.config_file.is_some() || store_encryption.is_some() {
+            forbid_core_files();
+        }
         let from = match &self.from {
             // The flags name the keys of the store with the objects.
             Some(data_dir) => Some(read_snapshot(data_dir, &encryption, store_encryption.take().as_ref())?),

@@ -1,4 +1,4 @@
-//! Measures encryption and decryption by provider: `cargo run --release -p pintle-encryption --example costs`.
+//! Measures encryption and decryption by provider: `cargo run --release -p pintle-encryption --example provider_costs`.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
