@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use pintle_encryption::testing::TestPlugin;
 use pintle_encryption::{
@@ -15,6 +16,7 @@ use pintle_encryption::{
 };
 use pintle_metrics::Exposition;
 use pintle_schema::base64;
+use pintle_value::time::Time;
 use serde_json::Value;
 use support::{pattern, resource, rows, text, tool_path};
 
@@ -94,12 +96,18 @@ async fn each_step_changes_the_metrics_as_in_upstream() {
     let text_of_file = configuration(&socket, &path("away.sock"));
     std::fs::write(&file, &text_of_file).expect("a file");
     let mut known = lines(&EncryptionAtRest::default());
-    let encryption = EncryptionAtRest::start(options(&file, true), "server", EncryptionEnvironment::default()).await;
+    // A failed decryption of a DEK is repeated three seconds later.
+    let seconds = Arc::new(AtomicI64::new(1_000_000));
+    let clock = seconds.clone();
+    let now = Arc::new(move || Time::from_seconds(clock.load(Ordering::Relaxed)));
+    let environment = EncryptionEnvironment { now, ..EncryptionEnvironment::default() };
+    let encryption = EncryptionAtRest::start(options(&file, true), "server", environment).await;
     let encryption = encryption.expect("a valid configuration");
     let mut written: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for row in rows(include_str!("recorded/metrics.jsonl")).into_iter().skip(1) {
         let (step, name, context) = (text(&row, "Step"), text(&row, "Resource"), text(&row, "Context").as_bytes());
         let transformer = encryption.transformers().of(&resource(name));
+        seconds.fetch_add(3, Ordering::Relaxed);
         match step {
             "load" => {}
             "write" | "write and read" => {
