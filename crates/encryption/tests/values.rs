@@ -79,6 +79,7 @@ fn nonces_differ_and_debug_output_has_no_value() {
         assert_eq!(stored.iter().collect::<std::collections::BTreeSet<_>>().len(), stored.len(), "{name}");
         let decrypted = secrets.decrypt(&stored[0], b"key").expect("a value");
         assert_eq!(format!("{decrypted:?}"), "Decrypted { length: 8, stale: false }");
-        assert!(!format!("{transformers:?}").contains("0, 1, 2"), "{transformers:?}");
+        // The keys are ascending bytes. Metrics have short runs of numbers.
+        assert!(!format!("{transformers:?}").contains("4, 5, 6, 7, 8, 9"), "{transformers:?}");
     }
 }
