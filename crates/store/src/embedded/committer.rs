@@ -308,7 +308,8 @@ impl<'c> Committer<'c> {
             return Some(Duration::ZERO);
         }
         let due = index.next_deadline().map(|due| self.shared.clock.until(due));
-        [sync, due].into_iter().flatten().min()
+        let key_change = self.key_changer.as_ref().and_then(KeyChanger::next_attempt).map(wait);
+        [sync, due, key_change].into_iter().flatten().min()
     }
 
     /// Runs one transaction with the requests, the expired keys and a step of compaction. After an error, the file has
@@ -350,7 +351,7 @@ impl<'c> Committer<'c> {
                 }
             }
             if let Some(key_changer) = &mut self.key_changer {
-                sealed_pages = key_changer.run_step(&mut self.writer)?;
+                sealed_pages = key_changer.run_step(&mut self.writer, !transaction.changes.is_empty())?;
             }
             let step = self.compactor.run_step(
                 self.shared,

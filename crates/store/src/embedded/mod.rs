@@ -610,7 +610,7 @@ impl Store for EmbeddedStore {
 
 impl StoreKeys for EmbeddedStore {
     fn status(&self) -> EncryptionStatus {
-        self.encryption_status().unwrap_or_else(|| EncryptionStatus { data_keys: Vec::new() })
+        self.encryption_status().unwrap_or_else(|| EncryptionStatus { data_keys: Vec::new(), problem: None })
     }
 
     fn rotate(&self) -> StoreFuture<'_, ()> {

@@ -403,6 +403,8 @@ async fn an_interrupted_replacement_of_a_data_key_goes_on_at_the_next_start() {
     // The store closes within a few steps.
     store.close().await.unwrap();
     drop(store);
+    let keys: i64 = database(folder.path()).query_row("SELECT count(*) FROM data_keys", [], |row| row.get(0)).unwrap();
+    assert!(keys > 1, "the replacement is not finished");
     let store = open(folder.path()).unwrap();
     wait_until_rotated(&store, 3).await;
     assert!(read_everything(&store).await.unwrap() == content);
@@ -421,6 +423,35 @@ async fn a_damaged_record_keeps_its_data_key_and_blocks_nothing() {
     store.commit(Change::put("/things/1", "new")).await.unwrap();
     assert_eq!(store.get("/things/1".into(), None).await.unwrap().unwrap().value, "new");
     assert!(left(1));
+    let problem = status(&store).problem.expect("a problem");
+    assert!(problem.starts_with("1 damaged records keep an older data key (revisions 50): "), "{problem}");
+}
+
+/// Somebody who knows an old data key cannot make the store use it again.
+#[tokio::test]
+async fn a_data_key_that_is_put_into_the_file_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).unwrap();
+    fill(&store, 1, 20).await;
+    store.close().await.unwrap();
+    drop(store);
+    let row = "SELECT wrapped_with, wrapped FROM data_keys WHERE id = 1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let leaked: (String, Vec<u8>) = database(folder.path()).query_row(row, [], read).unwrap();
+    let store = open(folder.path()).unwrap();
+    store.rotate_key().await.unwrap();
+    wait_until_rotated(&store, 2).await;
+    store.close().await.unwrap();
+    drop(store);
+    for id in [1, 99] {
+        let other = folder_with(&read_files(folder.path()));
+        let insert = "INSERT INTO data_keys (id, wrapped_with, wrapped) VALUES (?1, ?2, ?3)";
+        database(other.path()).execute(insert, rusqlite::params![id, leaked.0, leaked.1]).unwrap();
+        let error = open(other.path()).unwrap_err().to_string();
+        assert!(error.contains("its data keys are not those of its meta record"), "{error}");
+    }
+    let store = open(folder.path()).unwrap();
+    assert_eq!(data_keys(&store), [2]);
 }
 
 #[tokio::test]
@@ -474,8 +505,9 @@ async fn a_store_that_is_not_encrypted_is_converted() {
         // A crash may leave the acknowledged revision of the old store.
         fs::write(folder.path().join(ACKNOWLEDGED), &files[ACKNOWLEDGED]).unwrap();
         let store = EmbeddedStore::open(folder.path(), options).unwrap();
-        fill(&store, 3, 20).await;
+        // The changes after the compaction store its revision.
         store.compact(Revision(310)).await.unwrap();
+        fill(&store, 3, 20).await;
         let content = read_everything(&store).await.unwrap();
         let killed = files_after_kill(folder.path());
         drop(store);
@@ -522,6 +554,7 @@ async fn a_kill_during_the_conversion_leaves_the_old_store_or_the_new_one() {
         let store = open(folder.path()).unwrap_or_else(|error| panic!("kill {kill}: {error}"));
         assert!(read_everything(&store).await.unwrap() == content, "kill {kill}");
     }
+    assert!(converted > 0, "no conversion has ended");
     assert!(converted < 12, "each kill came after the conversion, so the test proves nothing");
 }
 

@@ -34,11 +34,21 @@ pub(in crate::embedded) fn convert(
     let plain = FileAccess { format: RowFormat::Plain, ..access.clone() };
     let opened = open_and_close(&path, &plain, retention, accepted_loss);
     let (meta, old) = opened.map_err(|error| error.into_error(&path))?;
-    let mut records = 0;
-    data_dir.create(access, |new| {
-        records = copy(&old, new)?;
+    let (mut records, mut unreadable) = (0, None);
+    let created = data_dir.create(access, |new| {
+        records = copy(&old, new).inspect_err(|error| {
+            if let FileError::Corrupted(detail) = error {
+                unreadable = Some(detail.clone());
+            }
+        })?;
         Ok(Meta { rows: Some(new.tally().sum()), ..meta })
-    })?;
+    });
+    if let (Err(_), Some(detail)) = (&created, unreadable) {
+        let advice =
+            "write or delete its object without encryption first, and wait until the history does not have it any more";
+        return Err(Error::Encryption { path, detail: format!("it cannot be encrypted: {detail}; {advice}") });
+    }
+    created?;
     tracing::info!(path = %path.display(), records, "Encrypted the store");
     let damaged = file::damaged_log_path(&path);
     if damaged.exists() {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pintle_locks::RwLock;
+use pintle_locks::{Mutex, RwLock};
 use pintle_sealing::{Cipher, CodeKey, Nonce, SealError, SecretKey};
 use rusqlite::{Connection, params};
 
@@ -13,6 +13,9 @@ use super::row_tally::RowCode;
 use super::wrapper::{KeyWrapError, KeyWrapper, WrappedKey};
 use crate::embedded::file::{self, FileAccess, FileError};
 use crate::embedded::log::unsigned_column;
+
+/// A data key seals no more texts than this, whatever happens (see `MAX_SEALINGS`).
+const LAST_SEALING: u64 = (1 << 32) - (1 << 20);
 
 /// The table of the wrapped data keys.
 pub(in crate::embedded) const DATA_KEYS_SCHEMA: &str = "CREATE TABLE data_keys (
@@ -29,8 +32,13 @@ impl DataKeyId {
     /// The number of the first data key of a store.
     pub(super) const FIRST: DataKeyId = DataKeyId(1);
 
-    pub(super) fn next(self) -> DataKeyId {
-        DataKeyId(self.0 + 1)
+    /// # Errors
+    /// The numbers are used up.
+    pub(super) fn next(self) -> Result<DataKeyId, FileError> {
+        let next = self.0.checked_add(1).map(DataKeyId);
+        next.ok_or_else(|| {
+            FileError::Encryption("it has had as many data keys as there are numbers for them".to_owned())
+        })
     }
 }
 
@@ -69,7 +77,7 @@ pub(super) struct DataKey {
     cipher: Cipher,
     row_codes: CodeKey,
     acknowledged_codes: CodeKey,
-    /// The number of sealed texts. It never counts too few, except after a crash.
+    /// The number of sealed texts. After a crash, it may be too small by those of the last transaction.
     sealings: AtomicU64,
 }
 
@@ -95,7 +103,10 @@ impl DataKey {
     /// gives its revisions to the next transaction, and the file system may show both. A nonce from the revision would
     /// be used twice then.
     pub(super) fn seal(&self, nonce: Nonce, plain: &[u8], part: Part) -> Result<Vec<u8>, FileError> {
-        self.sealings.fetch_add(1, Ordering::Relaxed);
+        if self.sealings.fetch_add(1, Ordering::Relaxed) >= LAST_SEALING {
+            let why = format!("its data key {} has sealed too many texts, and no new data key can be made", self.id.0);
+            return Err(FileError::Encryption(why));
+        }
         Ok(self.cipher.seal(nonce, plain, &part.context(self.id))?)
     }
 
@@ -138,8 +149,20 @@ struct StoredKey {
 pub(in crate::embedded) struct KeyRing {
     wrapper: Arc<dyn KeyWrapper>,
     max_sealings: u64,
-    /// The keys by id. It is empty until the file is read.
+    /// The keys by id. It is empty until the file is read. It may have keys that are not in the file any more, because the
+    /// reading thread still uses them.
     keys: RwLock<Vec<StoredKey>>,
+    in_file: Mutex<FileKeys>,
+    /// Why records still have an older key, if that cannot be changed.
+    problem: Mutex<Option<String>>,
+}
+
+/// The ids of the data keys in the file. The meta record has them, too, so that nobody can put a key into the file.
+#[derive(Debug, Default)]
+struct FileKeys {
+    committed: Vec<DataKeyId>,
+    /// The ids after the open transaction, if it changes them.
+    staged: Option<Vec<DataKeyId>>,
 }
 
 /// The state of a data key.
@@ -152,7 +175,8 @@ pub(super) struct KeyState {
 
 impl KeyRing {
     pub(super) fn new(wrapper: Arc<dyn KeyWrapper>, max_sealings: u64) -> KeyRing {
-        KeyRing { wrapper, max_sealings, keys: RwLock::default() }
+        let (keys, in_file, problem) = (RwLock::default(), Mutex::default(), Mutex::default());
+        KeyRing { wrapper, max_sealings, keys, in_file, problem }
     }
 
     /// The number of sealed texts after which a data key is replaced.
@@ -172,6 +196,43 @@ impl KeyRing {
             true => Ok(wrapped),
             false => Err(KeyWrapError("the wrapped key is unwrapped to another key".to_owned())),
         }
+    }
+
+    /// The ids of the keys that the file has after the open transaction.
+    pub(super) fn ids_in_file(&self) -> Vec<DataKeyId> {
+        let in_file = self.in_file.lock();
+        in_file.staged.as_ref().unwrap_or(&in_file.committed).clone()
+    }
+
+    /// Records that the open transaction adds a key to the file.
+    pub(super) fn stage_added(&self, id: DataKeyId) {
+        let mut in_file = self.in_file.lock();
+        let ids = in_file.committed.iter().copied().chain([id]).collect();
+        in_file.staged = Some(ids);
+    }
+
+    /// Records that the open transaction removes keys from the file.
+    pub(super) fn stage_removed(&self, ids: &[DataKeyId]) {
+        let mut in_file = self.in_file.lock();
+        let kept = in_file.committed.iter().copied().filter(|id| !ids.contains(id)).collect();
+        in_file.staged = Some(kept);
+    }
+
+    /// Ends the open transaction.
+    pub(super) fn end_transaction(&self, is_committed: bool) {
+        let mut in_file = self.in_file.lock();
+        if let Some(staged) = in_file.staged.take().filter(|_| is_committed) {
+            in_file.committed = staged;
+        }
+    }
+
+    /// Why records still have an older key, if that cannot be changed.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.problem.lock().clone()
+    }
+
+    pub(super) fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock() = problem;
     }
 
     /// Makes a random data key and wraps it. May block.
@@ -196,6 +257,7 @@ impl KeyRing {
         let (secret, wrapped) = self.make_key()?;
         insert(connection, DataKeyId::FIRST, &wrapped)?;
         self.add(DataKey::new(DataKeyId::FIRST, secret), wrapped);
+        self.in_file.lock().committed = vec![DataKeyId::FIRST];
         Ok(())
     }
 
@@ -208,12 +270,14 @@ impl KeyRing {
         }
     }
 
-    /// Reads the data keys of the file. Keys that are known are not unwrapped again.
+    /// Reads the data keys of the file. Keys that are known are not unwrapped again. Keys that the file does not have are
+    /// forgotten: they may have been in a log that was put aside.
     pub(in crate::embedded) fn load(&self, connection: &Connection) -> Result<(), FileError> {
         let mut statement = connection.prepare("SELECT id, wrapped_with, wrapped FROM data_keys ORDER BY id")?;
         let rows = statement.query_map([], |row| {
             Ok((unsigned_column(row, 0)?, WrappedKey { wrapped_with: row.get(1)?, bytes: row.get(2)? }))
         })?;
+        let mut ids = Vec::new();
         for row in rows {
             let (id, wrapped) = row?;
             let id = u32::try_from(id).map_err(|_| FileError::Corrupted(format!("it has a data key {id}")))?;
@@ -226,7 +290,10 @@ impl KeyRing {
                 })?;
                 self.add(DataKey::new(DataKeyId(id), secret), wrapped);
             }
+            ids.push(DataKeyId(id));
         }
+        self.keys.write().retain(|stored| ids.contains(&stored.key.id));
+        *self.in_file.lock() = FileKeys { committed: ids, staged: None };
         self.newest().map(drop)
     }
 

@@ -76,6 +76,8 @@ pub enum UnencryptedStore {
 pub struct EncryptionStatus {
     /// The data keys, the oldest first. The last one seals new records.
     pub data_keys: Vec<DataKeyStatus>,
+    /// Why records still have an older data key, if that cannot be changed.
+    pub problem: Option<String>,
 }
 
 /// The state of a data key.
@@ -99,5 +101,5 @@ pub(super) fn status(ring: &KeyRing, rows: &RowTally) -> EncryptionStatus {
         wrapped_with: state.wrapped_with,
         sealings: state.sealings,
     };
-    EncryptionStatus { data_keys: ring.states().into_iter().map(status).collect() }
+    EncryptionStatus { data_keys: ring.states().into_iter().map(status).collect(), problem: ring.problem() }
 }

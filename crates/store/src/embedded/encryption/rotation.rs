@@ -5,20 +5,21 @@
 //!
 //! Wrapping may block, so it runs on a thread of its own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pintle_locks::Mutex;
 use pintle_sealing::SecretKey;
-use rusqlite::{Connection, Statement, params};
+use rusqlite::{Connection, Statement, ffi, params};
 use tokio::sync::oneshot;
 
 use super::key_ring::{self, DataKey, DataKeyId, KeyRing};
+use super::row_tally::RowCode;
 use super::sealed_rows::{self, SealedRow};
 use super::wrapper::WrappedKey;
 use crate::embedded::file::FileError;
-use crate::embedded::log::{LogWriter, to_sql_integer, unsigned_column};
+use crate::embedded::log::{LogRow, LogWriter, to_sql_integer, unsigned_column};
 use crate::embedded::row_format::RowFormat;
 use crate::embedded::{EngineState, ReaderHandle};
 use crate::{Error, Revision};
@@ -27,6 +28,9 @@ use crate::{Error, Revision};
 const STEP_ROWS: usize = 512;
 const MAX_STEP_TIME: Duration = Duration::from_millis(5);
 const MAX_STEP_BYTES: usize = 1 << 20;
+
+/// How many damaged records a text names.
+const MAX_NAMED: usize = 10;
 
 /// How long to wait after a failed attempt to replace or to remove a data key.
 const RETRY_INTERVAL: Duration = Duration::from_secs(60);
@@ -40,15 +44,19 @@ struct KeyRequest {
 
 #[derive(Debug)]
 enum KeyChange {
-    /// A new data key.
-    Add(SecretKey, WrappedKey),
+    /// A new data key, and new forms of the older ones.
+    Add(SecretKey, WrappedKey, Vec<(DataKeyId, WrappedKey)>),
     /// New forms of the data keys.
     Rewrap(Vec<(DataKeyId, WrappedKey)>),
 }
 
 /// The queue of the changes.
 #[derive(Debug, Default)]
-pub(in crate::embedded) struct KeyRequests(Mutex<KeyQueue>);
+pub(in crate::embedded) struct KeyRequests {
+    queue: Mutex<KeyQueue>,
+    /// Held from the wrapping of keys until the change is in the queue.
+    order: Mutex<()>,
+}
 
 #[derive(Debug, Default)]
 struct KeyQueue {
@@ -58,7 +66,7 @@ struct KeyQueue {
 
 impl KeyRequests {
     fn push(&self, request: KeyRequest) {
-        let mut queue = self.0.lock();
+        let mut queue = self.queue.lock();
         // A request that is dropped is answered: its caller sees that the store is closed.
         if !queue.is_closed {
             queue.requests.push_back(request);
@@ -66,16 +74,16 @@ impl KeyRequests {
     }
 
     fn pop(&self) -> Option<KeyRequest> {
-        self.0.lock().requests.pop_front()
+        self.queue.lock().requests.pop_front()
     }
 
     fn is_empty(&self) -> bool {
-        self.0.lock().requests.is_empty()
+        self.queue.lock().requests.is_empty()
     }
 
     /// Drops all requests and accepts no more.
     pub(in crate::embedded) fn close(&self) {
-        let mut queue = self.0.lock();
+        let mut queue = self.queue.lock();
         queue.is_closed = true;
         queue.requests.clear();
     }
@@ -91,15 +99,20 @@ pub(in crate::embedded) fn change_keys(
     let (reply, response) = oneshot::channel();
     let (state, ring) = (Arc::clone(shared), Arc::clone(ring));
     let work = move || {
+        // Changes are written in the order of their wrapping, so that no earlier key-encryption key comes back.
+        let order = state.key_requests.order.lock();
         let change = if rewrap {
             ring.wrap_again().map(KeyChange::Rewrap)
         } else {
-            ring.make_key().map(|(secret, wrapped)| KeyChange::Add(secret, wrapped))
+            // The older keys are wrapped again, because a damaged record may keep one of them for long.
+            let made = ring.make_key();
+            made.and_then(|(secret, wrapped)| Ok(KeyChange::Add(secret, wrapped, ring.wrap_again()?)))
         };
         match change {
             Ok(change) => {
                 state.key_requests.push(KeyRequest { change, reply });
                 state.queue.request_maintenance();
+                drop(order);
             }
             Err(error) => {
                 // The caller may have dropped its future.
@@ -120,8 +133,12 @@ pub(in crate::embedded) struct KeyChanger<'c> {
     scan: Statement<'c>,
     row: Statement<'c>,
     update: Statement<'c>,
-    /// Rows up to this revision were scanned since the newest data key was added.
+    /// Each row up to this revision has the newest data key, or is damaged.
     cursor: Revision,
+    /// The cursor after the current transaction.
+    next_cursor: Revision,
+    /// Rows that cannot be sealed again.
+    damaged: BTreeSet<Revision>,
     /// True if the scan has ended and rows with an older data key remain, because they are damaged.
     is_stuck: bool,
     /// The change in the current transaction.
@@ -130,8 +147,10 @@ pub(in crate::embedded) struct KeyChanger<'c> {
     removed: Vec<DataKeyId>,
     /// The new data key that was requested because the newest one has sealed many texts.
     replacement: Option<oneshot::Receiver<Result<(), Error>>>,
-    /// No data key is replaced or removed before this time.
-    retry_at: Option<Instant>,
+    /// No data key is removed before this time.
+    remove_at: Option<Instant>,
+    /// No new data key is requested before this time.
+    replace_at: Option<Instant>,
 }
 
 /// A change in a transaction that is not committed yet.
@@ -141,7 +160,8 @@ struct PendingChange {
 }
 
 enum PendingKind {
-    Added(Box<DataKey>, WrappedKey),
+    /// The new key, and the older keys that are wrapped again.
+    Added(Box<DataKey>, WrappedKey, Vec<(DataKeyId, WrappedKey)>),
     Rewrapped(Vec<(DataKeyId, WrappedKey)>),
     Removed(Vec<DataKeyId>),
 }
@@ -163,11 +183,14 @@ impl<'c> KeyChanger<'c> {
             row: connection.prepare("SELECT data_key, header, value FROM log WHERE revision = ?1")?,
             update: connection.prepare(update)?,
             cursor: Revision(0),
+            next_cursor: Revision(0),
+            damaged: BTreeSet::new(),
             is_stuck: false,
             pending: None,
             removed: Vec::new(),
             replacement: None,
-            retry_at: None,
+            remove_at: None,
+            replace_at: None,
         }))
     }
 
@@ -184,12 +207,25 @@ impl<'c> KeyChanger<'c> {
         ids.into_iter().filter(|id| !self.removed.contains(id))
     }
 
+    /// True if a data key cannot be removed now.
     fn waits(&self) -> bool {
-        self.retry_at.is_some_and(|retry_at| Instant::now() < retry_at)
+        self.remove_at.is_some_and(|remove_at| Instant::now() < remove_at)
     }
 
-    /// Does a part of the work inside the open transaction. Returns the approximate number of written pages.
-    pub(in crate::embedded) fn run_step(&mut self, writer: &mut LogWriter<'_>) -> Result<usize, FileError> {
+    /// When there is work again, without a request.
+    pub(in crate::embedded) fn next_attempt(&self) -> Option<Instant> {
+        let is_waiting = self.waits() && self.older_keys().next().is_some();
+        self.remove_at.filter(|_| is_waiting)
+    }
+
+    /// Does a part of the work inside the open transaction, which may have changes of callers. Returns the approximate
+    /// number of written pages.
+    pub(in crate::embedded) fn run_step(
+        &mut self,
+        writer: &mut LogWriter<'_>,
+        has_changes: bool,
+    ) -> Result<usize, FileError> {
+        self.next_cursor = self.cursor;
         if let Some(KeyRequest { change, reply }) = self.shared.key_requests.pop() {
             self.apply(change, reply)?;
             writer.set_changed();
@@ -202,17 +238,23 @@ impl<'c> KeyChanger<'c> {
         if !unused.is_empty() {
             return self.remove_keys(unused, writer);
         }
-        if self.is_stuck { Ok(0) } else { self.seal_rows(writer) }
+        // Beside a damaged row, SQLite may fail to write the next one. This must not fail the changes of callers.
+        let is_risky = has_changes && !self.damaged.is_empty();
+        if self.is_stuck || is_risky { Ok(0) } else { self.seal_rows(writer) }
     }
 
     fn apply(&mut self, change: KeyChange, reply: oneshot::Sender<Result<(), Error>>) -> Result<(), FileError> {
         // The reply is stored before anything can fail, so that a failure of the transaction reaches the caller.
         let pending = self.pending.insert(PendingChange { kind: PendingKind::Removed(Vec::new()), reply: Some(reply) });
         pending.kind = match change {
-            KeyChange::Add(secret, wrapped) => {
-                let id = self.ring.newest()?.id.next();
+            KeyChange::Add(secret, wrapped, rewrapped) => {
+                let id = self.ring.newest()?.id.next()?;
                 key_ring::insert(self.connection, id, &wrapped)?;
-                PendingKind::Added(Box::new(DataKey::new(id, secret)), wrapped)
+                for (id, wrapped) in &rewrapped {
+                    key_ring::update(self.connection, *id, wrapped)?;
+                }
+                self.ring.stage_added(id);
+                PendingKind::Added(Box::new(DataKey::new(id, secret)), wrapped, rewrapped)
             }
             KeyChange::Rewrap(wrapped) => {
                 for (id, wrapped) in &wrapped {
@@ -229,44 +271,58 @@ impl<'c> KeyChanger<'c> {
         if let Err(error) = self.shared.acknowledged.rewrite() {
             let path = self.shared.path.display();
             tracing::warn!(%error, %path, "Failed to remove an old data key, will retry");
-            self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
+            self.remove_at = Some(Instant::now() + RETRY_INTERVAL);
             return Ok(0);
         }
         for id in &unused {
             key_ring::delete(self.connection, *id)?;
         }
+        self.ring.stage_removed(&unused);
         self.pending = Some(PendingChange { kind: PendingKind::Removed(unused), reply: None });
         writer.set_changed();
         Ok(1)
     }
 
-    /// Seals the next rows again whose data key is not the newest one.
+    /// Seals the next rows again whose data key is not the newest one. A damaged row keeps its data key, and blocks neither
+    /// the other rows nor commits.
     fn seal_rows(&mut self, writer: &mut LogWriter<'_>) -> Result<usize, FileError> {
-        let newest = u64::from(self.ring.newest()?.id.0);
         let started = Instant::now();
-        let mut scanned: Vec<(Revision, bool)> = Vec::new();
-        let mut rows = self.scan.query([to_sql_integer(self.cursor.0), STEP_ROWS as i64])?;
-        while let Some(row) = rows.next()? {
-            scanned.push((Revision(unsigned_column(row, 0)?), unsigned_column(row, 1)? != newest));
-        }
-        drop(rows);
+        let scanned = match self.scan_rows() {
+            Ok(scanned) => scanned,
+            Err(error) => {
+                let path = self.shared.path.display();
+                tracing::error!(%path, after = %self.cursor, ?error, "Failed to read the records that an old data key seals");
+                self.is_stuck = is_damage(&error);
+                if self.is_stuck {
+                    self.ring.set_problem(Some(format!("records after revision {} cannot be read", self.cursor)));
+                }
+                return self.go_on_after(error).map(|()| 0);
+            }
+        };
         if scanned.is_empty() {
             let path = self.shared.path.display();
             tracing::error!(%path, "Failed to seal all records with the newest data key, because some are damaged");
             self.is_stuck = true;
+            self.ring.set_problem(Some(self.damage()));
         }
         let mut bytes = 0;
         for (revision, is_older) in scanned {
-            if is_older {
-                match self.seal_row(revision, writer) {
-                    Err(FileError::Corrupted(detail)) => {
-                        let path = self.shared.path.display();
-                        tracing::error!(%path, detail, "Failed to seal a record with the newest data key");
+            if is_older && !self.damaged.contains(&revision) {
+                match self.read_row(revision) {
+                    Ok((row, old)) => bytes += self.seal_row(&row, &old, writer)?,
+                    Err(error) => {
+                        if is_damage(&error) {
+                            let path = self.shared.path.display();
+                            tracing::error!(%path, %revision, ?error, "Failed to seal a record with the newest data key");
+                            self.damaged.insert(revision);
+                        }
+                        self.go_on_after(error)?;
+                        self.next_cursor = revision;
+                        break;
                     }
-                    sealed => bytes += sealed?,
                 }
             }
-            self.cursor = revision;
+            self.next_cursor = revision;
             if bytes > MAX_STEP_BYTES || started.elapsed() > MAX_STEP_TIME {
                 break;
             }
@@ -274,30 +330,74 @@ impl<'c> KeyChanger<'c> {
         Ok(bytes.div_ceil(3500))
     }
 
-    /// Seals a row again. Returns its size.
-    fn seal_row(&mut self, revision: Revision, writer: &mut LogWriter<'_>) -> Result<usize, FileError> {
-        let (ring, number) = (&self.ring, to_sql_integer(revision.0));
-        let (row, old) = self.row.query_row([number], |row| {
+    /// Says which records keep an older data key.
+    fn damage(&self) -> String {
+        let named: Vec<String> = self.damaged.iter().take(MAX_NAMED).map(Revision::to_string).collect();
+        let more = if self.damaged.len() > MAX_NAMED { ", …" } else { "" };
+        format!(
+            "{} damaged records keep an older data key (revisions {}{more}): write or delete their objects, and wait until the \
+             history does not have them any more",
+            self.damaged.len(),
+            named.join(", ")
+        )
+    }
+
+    /// Returns an error if the transaction cannot go on after this error of a read. SQLite rolls a transaction back if the
+    /// disk fails. The next transaction skips the row.
+    fn go_on_after(&self, error: FileError) -> Result<(), FileError> {
+        if is_damage(&error) && !self.connection.is_autocommit() { Ok(()) } else { Err(error) }
+    }
+
+    /// The next rows, and whether they have an older data key.
+    fn scan_rows(&mut self) -> Result<Vec<(Revision, bool)>, FileError> {
+        let newest = u64::from(self.ring.newest()?.id.0);
+        let mut scanned = Vec::new();
+        let mut rows = self.scan.query([to_sql_integer(self.cursor.0), STEP_ROWS as i64])?;
+        while let Some(row) = rows.next()? {
+            scanned.push((Revision(unsigned_column(row, 0)?), unsigned_column(row, 1)? != newest));
+        }
+        Ok(scanned)
+    }
+
+    fn read_row(&mut self, revision: Revision) -> Result<(LogRow, RowCode), FileError> {
+        let ring = &self.ring;
+        self.row.query_row([to_sql_integer(revision.0)], |row| {
             let (header, value) = (row.get_ref(1)?.as_blob()?, row.get_ref(2)?.as_blob_or_null()?);
             let key = u32::try_from(unsigned_column(row, 0)?).ok().and_then(|id| ring.key(DataKeyId(id)));
             let missing = || FileError::Corrupted(format!("the data key of revision {revision} is missing"));
             Ok(key.ok_or_else(missing).and_then(|key| sealed_rows::open_row(&key, revision, header, value, None)))
-        })??;
-        let SealedRow { key, header, value, code } = sealed_rows::seal(ring, &row)?;
-        self.update.execute(params![number, key.0, header, value])?;
-        writer.replace(&old, &code);
+        })?
+    }
+
+    /// Seals a row again. Returns its size.
+    fn seal_row(&mut self, row: &LogRow, old: &RowCode, writer: &mut LogWriter<'_>) -> Result<usize, FileError> {
+        let SealedRow { key, header, value, code } = sealed_rows::seal(&self.ring, row)?;
+        let updated = self.update.execute(params![to_sql_integer(row.revision.0), key.0, header, value]);
+        if let Err(error) = updated.map_err(FileError::from) {
+            // A failed statement may have changed a part of the file, so the transaction cannot go on.
+            if is_damage(&error) {
+                self.damaged.insert(row.revision);
+            }
+            return Err(error);
+        }
+        writer.replace(old, &code);
         Ok(header.len() + value.map_or(0, |value| value.len()))
     }
 
     /// Called when the transaction is committed.
     pub(in crate::embedded) fn finish(&mut self, reader: &ReaderHandle) {
+        self.cursor = self.next_cursor;
+        self.ring.end_transaction(true);
         if let Some(PendingChange { kind, reply }) = self.pending.take() {
             let path = self.shared.path.display();
             match kind {
-                PendingKind::Added(key, wrapped) => {
+                PendingKind::Added(key, wrapped, rewrapped) => {
                     tracing::info!(%path, data_key = key.id.0, "New data key of the store");
+                    self.ring.set_wrapped(rewrapped);
                     self.ring.add(*key, wrapped);
                     (self.cursor, self.is_stuck) = (Revision(0), false);
+                    self.damaged.clear();
+                    self.ring.set_problem(None);
                 }
                 PendingKind::Rewrapped(wrapped) => self.ring.set_wrapped(wrapped),
                 PendingKind::Removed(ids) => {
@@ -317,7 +417,7 @@ impl<'c> KeyChanger<'c> {
 
     /// Called when the transaction has failed.
     pub(in crate::embedded) fn fail(&mut self, error: &Error) {
-        (self.cursor, self.is_stuck) = (Revision(0), false);
+        self.ring.end_transaction(false);
         if let Some(PendingChange { reply: Some(reply), .. }) = self.pending.take() {
             // The caller may have dropped its future.
             let _ = reply.send(Err(error.clone()));
@@ -343,11 +443,30 @@ impl<'c> KeyChanger<'c> {
         self.replacement = None;
         if let Some(error) = failed {
             tracing::warn!(%error, "Failed to replace a data key of the store, will retry");
-            self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
+            self.replace_at = Some(Instant::now() + RETRY_INTERVAL);
         }
         let is_due = self.ring.newest().is_ok_and(|newest| newest.sealings() >= self.ring.max_sealings());
-        if is_due && !self.waits() {
+        if is_due && self.replace_at.is_none_or(|replace_at| Instant::now() >= replace_at) {
             self.replacement = change_keys(self.shared, &self.ring, false).ok();
         }
+    }
+}
+
+/// True if a row cannot be read, so that another attempt would fail, too.
+fn is_damage(error: &FileError) -> bool {
+    match error {
+        FileError::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => {
+            let is_unreadable = matches!(
+                cause.extended_code,
+                ffi::SQLITE_IOERR_READ
+                    | ffi::SQLITE_IOERR_SHORT_READ
+                    | ffi::SQLITE_IOERR_DATA
+                    | ffi::SQLITE_IOERR_CORRUPTFS
+            );
+            error.is_corruption() || is_unreadable
+        }
+        // A column has another type.
+        FileError::Sqlite(_) => true,
+        error => error.is_corruption(),
     }
 }
