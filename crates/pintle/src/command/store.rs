@@ -243,6 +243,10 @@ impl RotateKeyCommand {
                 let wrapped_with = newest_data_key(&answer).map(|(_, id)| id).unwrap_or_default();
                 return Ok(format!("data key {newest} encrypts the whole store, wrapped with {wrapped_with}\n"));
             }
+            let problem = answer.str_at(&["problem"]);
+            if !problem.is_empty() {
+                return Err(format!("data key {newest} encrypts the store, but {problem}"));
+            }
             if printed.elapsed() >= PROGRESS_INTERVAL {
                 printed = Instant::now();
                 let records: u64 = earlier.iter().map(|key| count(key, "records")).sum();

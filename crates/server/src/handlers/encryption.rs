@@ -80,7 +80,8 @@ fn data_keys(status: &EncryptionStatus) -> Value {
             "records": number(key.records),
         }
     });
-    object! { "dataKeys": keys.collect::<Vec<_>>() }
+    let problem = status.problem.as_deref().unwrap_or_default();
+    object! { "dataKeys": keys.collect::<Vec<_>>(), "problem": problem }
 }
 
 /// A part of one of the stores.

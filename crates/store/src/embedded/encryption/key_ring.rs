@@ -77,7 +77,7 @@ pub(super) struct DataKey {
     cipher: Cipher,
     row_codes: CodeKey,
     acknowledged_codes: CodeKey,
-    /// The number of sealed texts. After a crash, it may be too small by those of the last transaction.
+    /// The number of sealed texts. After a crash, the last transaction may be missing.
     sealings: AtomicU64,
 }
 
