@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pintle::{Options, Server, StoreEncryptionOptions, StoreKeys};
+use pintle::{Options, Server, StoreEncryptionOptions, StoreKeySource};
 
 /// The maximum time from the start of a process until it serves.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -118,7 +118,7 @@ impl ServerProcess {
             let reload = format!("--encryption-provider-config-automatic-reload={}", encryption.automatic_reload);
             command.arg("--encryption-provider-config").arg(file).arg(reload);
         }
-        if let Some(StoreEncryptionOptions { keys: StoreKeys::File(file), .. }) = &options.store_encryption {
+        if let Some(StoreEncryptionOptions { keys: StoreKeySource::File(file), .. }) = &options.store_encryption {
             command.arg("--encrypt-store").arg("--store-key-file").arg(file);
         }
         let started = Instant::now();

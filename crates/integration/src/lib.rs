@@ -57,5 +57,5 @@ pub use pintle::{
     AccessOptions, AuditOptions, AuthorizationMode, AuthorizationOptions, Component, Engine, ManualClock, Options,
     RuntimeConfig, ServiceNetwork, Timestamp,
 };
-pub use pintle::{EncryptionOptions, StoreEncryptionOptions, StoreKeys};
+pub use pintle::{EncryptionOptions, StoreEncryptionOptions, StoreKeySource};
 pub use pintle_etcd_process::ReservedPort;

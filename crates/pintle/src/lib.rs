@@ -62,4 +62,4 @@ pub use server::{DEFAULT_ENCODING_CACHE_MIB, MAX_STOP_TIME, Options, Server, Sta
 pub use service_accounts::{DEFAULT_SERVICE_ACCOUNT_ISSUER, ServiceAccountOptions};
 pub use serving::{CertificateFiles, NamedCertificate, ServingError, TlsOptions};
 pub use snapshot::Snapshot;
-pub use store_encryption::{StoreEncryptionOptions, StoreKeys};
+pub use store_encryption::{StoreEncryptionOptions, StoreKeySource};

@@ -24,7 +24,7 @@ const CALL_ID: &str = "pintle-store";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreEncryptionOptions {
     /// Where the key-encryption keys are.
-    pub keys: StoreKeys,
+    pub keys: StoreKeySource,
     /// Whether a store that is not encrypted yet is encrypted at the start. Otherwise it is refused, so that nobody can
     /// put another store in place of an encrypted one (`--encrypt-existing-store`).
     pub encrypt_existing: bool,
@@ -32,7 +32,7 @@ pub struct StoreEncryptionOptions {
 
 /// Where the key-encryption keys of a store are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreKeys {
+pub enum StoreKeySource {
     /// In a file (`--store-key-file`).
     File(PathBuf),
     /// A plugin of a key management service has them (`--store-kms-endpoint`).
@@ -60,12 +60,12 @@ impl StoreEncryptionOptions {
     /// See [`Self::build`].
     pub(crate) fn build_for_reading(&self) -> Result<StoreEncryption, String> {
         let wrapper: Arc<dyn KeyWrapper> = match &self.keys {
-            StoreKeys::File(path) => {
+            StoreKeySource::File(path) => {
                 let file = StoreKeyFile::new(path);
                 file.check().map_err(|error| error.to_string())?;
                 Arc::new(file)
             }
-            StoreKeys::Kms { endpoint, timeout } => {
+            StoreKeySource::Kms { endpoint, timeout } => {
                 KmsClient::new(endpoint, *timeout)?;
                 Arc::new(KmsKeys { endpoint: endpoint.clone(), timeout: *timeout })
             }
@@ -172,10 +172,10 @@ mod tests {
     fn a_key_file_or_a_plugin_is_checked() {
         let folder = tempfile::tempdir().expect("a folder");
         let options = |keys| StoreEncryptionOptions { keys, encrypt_existing: false };
-        let missing = options(StoreKeys::File(folder.path().join("missing")));
+        let missing = options(StoreKeySource::File(folder.path().join("missing")));
         assert!(missing.build().expect_err("no file").contains("missing"));
         let plugin =
-            |endpoint: &str| options(StoreKeys::Kms { endpoint: endpoint.to_owned(), timeout: Duration::ZERO });
+            |endpoint: &str| options(StoreKeySource::Kms { endpoint: endpoint.to_owned(), timeout: Duration::ZERO });
         assert!(plugin("http://localhost").build().is_err());
         assert!(plugin("unix:///tmp/kms.sock").build().is_ok());
     }

@@ -119,6 +119,12 @@ impl KeyInterval {
         KeyInterval { start: Key::from(prefix), end: successor(prefix).map(Key::from) }
     }
 
+    /// Leaves the keys after `key` in the interval, for the next part of a long read.
+    pub fn continue_after(&mut self, key: &str) {
+        // The smallest key after a key is the key with a zero byte appended.
+        self.start = format!("{key}\0").into();
+    }
+
     /// Returns true if `key` is in the interval.
     pub fn contains(&self, key: &str) -> bool {
         *key >= *self.start && self.end.as_ref().is_none_or(|end| *key < **end)

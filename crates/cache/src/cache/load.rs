@@ -255,8 +255,7 @@ pub(super) async fn read_pages(
         // The receiver is dropped if the load has failed.
         let receiver_alive = sender.send(page).await.is_ok();
         match last {
-            // The smallest key after a key is the key with a zero byte appended.
-            Some(last) if receiver_alive => interval.start = format!("{last}\0").into(),
+            Some(last) if receiver_alive => interval.continue_after(&last),
             _ => return Ok(()),
         }
     }

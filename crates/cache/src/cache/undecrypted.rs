@@ -160,8 +160,7 @@ async fn read_again(
             has_room = keep(record);
         }
         match last {
-            // The smallest key after a key is the key with a zero byte appended.
-            Some(last) if has_room => interval.start = format!("{last}\0").into(),
+            Some(last) if has_room => interval.continue_after(&last),
             _ => return Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_integration::{
-    Cluster, EncryptionOptions, Engine, Etcd, Options, Protocol, StoreEncryptionOptions, StoreKeys, tool_path,
+    Cluster, EncryptionOptions, Engine, Etcd, Options, Protocol, StoreEncryptionOptions, StoreKeySource, tool_path,
 };
 use pintle_store::{Change, EtcdOptions, EtcdStore, KeyInterval, Store as _};
 use serde_json::{Value, json};
@@ -247,7 +247,7 @@ fn a_plugin_has_the_key_of_the_embedded_store() {
         };
         let mut plugin = start();
         let endpoint = format!("unix://{}", socket.display());
-        let keys = StoreKeys::Kms { endpoint, timeout: Duration::from_secs(1) };
+        let keys = StoreKeySource::Kms { endpoint, timeout: Duration::from_secs(1) };
         let store_encryption = Some(StoreEncryptionOptions { keys, encrypt_existing: false });
         let server = Cluster::durable_with_options(Options { store_encryption, ..Options::default() }).await;
         let _ = server.post(SECRETS, secret("a")).await.expect(201);

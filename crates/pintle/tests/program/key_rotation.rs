@@ -12,7 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use pintle_integration::{
-    Client, Cluster, EncryptionOptions, Options, Protocol, StoreEncryptionOptions, StoreKeys, eventually,
+    Client, Cluster, EncryptionOptions, Options, Protocol, StoreEncryptionOptions, StoreKeySource, eventually,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -113,7 +113,7 @@ fn nothing_is_lost_and_nothing_is_left_under_old_keys_after_rotations_and_kills(
         replace(&file, &configuration(&[0]));
         replace(&key_file, &store_keys(0));
         let encryption = EncryptionOptions { config_file: Some(file.clone()), automatic_reload: true };
-        let keys = StoreKeys::File(key_file.clone());
+        let keys = StoreKeySource::File(key_file.clone());
         let store_encryption = Some(StoreEncryptionOptions { keys, encrypt_existing: false });
         let options = Options { encryption, store_encryption, ..Options::default() };
         let cluster = Cluster::of_process(Path::new(PROGRAM), options).await;

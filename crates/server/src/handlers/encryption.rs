@@ -1,4 +1,4 @@
-//! The encryption of stored values: which keys have encrypted them, and writing them again with the current key. Both
+//! The encryption of stored values: counts of values by key, and the rewrite of values with the current key. Both requests
 //! work on a part of the store and return a token with which the next request goes on. Upstream has neither.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use pintle_codec::json;
 use pintle_encryption::StoredKey;
 use pintle_registry::{ApiError, GroupResource};
-use pintle_store::{Change, EncryptionStatus, Error, Key, KeyInterval, RecordPage, Store, unreadable_reason};
+use pintle_store::{Change, EncryptionStatus, Error, KeyInterval, RecordPage, Store, unreadable_reason};
 use pintle_value::{Value, object};
 
 use crate::cluster::{Cluster, SERVER_ADDRESSES_PREFIX, store_error};
@@ -113,11 +113,10 @@ impl StorePart {
             let (number, after) = token.split_once(':').unwrap_or_default();
             store = number.parse().map_err(|_| invalid("continue", token))?;
             if !after.is_empty() {
-                // The smallest key after a key is the key with a zero byte appended.
-                interval.start = Some(format!("{after}\0"))
-                    .filter(|start| interval.contains(start))
-                    .map(Key::from)
-                    .ok_or_else(|| invalid("continue", token))?;
+                if !interval.contains(after) {
+                    return Err(invalid("continue", token));
+                }
+                interval.continue_after(after);
             }
         }
         Ok(Self { store, interval, limit })

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgAction;
-use pintle::{StoreEncryptionOptions, StoreKeys};
+use pintle::{StoreEncryptionOptions, StoreKeySource};
 use pintle_encryption::EncryptionOptions;
 
 use super::parse_positive_duration;
@@ -67,8 +67,8 @@ impl StoreEncryptionFlags {
     pub(crate) fn options(self) -> Result<Option<StoreEncryptionOptions>, String> {
         let keys = match (self.encrypt_store, self.store_key_file, self.store_kms_endpoint) {
             (false, ..) => return Ok(None),
-            (true, Some(file), _) => StoreKeys::File(file),
-            (true, None, Some(endpoint)) => StoreKeys::Kms { endpoint, timeout: self.store_kms_timeout },
+            (true, Some(file), _) => StoreKeySource::File(file),
+            (true, None, Some(endpoint)) => StoreKeySource::Kms { endpoint, timeout: self.store_kms_timeout },
             (true, None, None) => {
                 return Err("--encrypt-store needs --store-key-file or --store-kms-endpoint".to_owned());
             }
@@ -118,9 +118,9 @@ mod tests {
             line.store.options()
         };
         assert_eq!(parse(""), Ok(None));
-        let file = StoreEncryptionOptions { keys: StoreKeys::File("k".into()), encrypt_existing: false };
+        let file = StoreEncryptionOptions { keys: StoreKeySource::File("k".into()), encrypt_existing: false };
         assert_eq!(parse("--encrypt-store --store-key-file k"), Ok(Some(file)));
-        let keys = StoreKeys::Kms { endpoint: "unix:///s".to_owned(), timeout: Duration::from_secs(3) };
+        let keys = StoreKeySource::Kms { endpoint: "unix:///s".to_owned(), timeout: Duration::from_secs(3) };
         let plugin = StoreEncryptionOptions { keys, encrypt_existing: true };
         assert_eq!(parse("--encrypt-store --store-kms-endpoint unix:///s --encrypt-existing-store"), Ok(Some(plugin)));
         for refused in [
