@@ -303,7 +303,13 @@ func (e *extractor) field(src *source, decl *declaration, field *types.Var, tag 
 	}
 	words = append(words, e.topology(src, decl, field, marks)...)
 	words = append(words, e.patch(src, decl, field, tags, marks)...)
-	if gates := marks["featureGate"]; len(gates) > 0 {
+	var gates []string
+	for _, gate := range marks["featureGate"] {
+		// A line of 1.34 has another marker behind its gate.
+		name, _, _ := strings.Cut(gate, " ")
+		gates = append(gates, name)
+	}
+	if len(gates) > 0 {
 		words = append(words, "gate="+strings.Join(gates, ","))
 	}
 	if marks.has("unionDiscriminator") {

@@ -1,11 +1,4 @@
+// The modules that the importer reads are pinned in versions/, a file for each known version of Kubernetes.
 module pintle.dev/xtask/import
 
 go 1.26.0
-
-require (
-	k8s.io/api v0.36.6
-	k8s.io/apiextensions-apiserver v0.36.6
-	k8s.io/apimachinery v0.36.6
-	k8s.io/client-go v0.36.6
-	k8s.io/kube-aggregator v0.36.6
-)

@@ -21,6 +21,9 @@ var foreignTags = []string{
 	"protobuf-gen",
 }
 
+// renamedTags are tags under their newer name, with the older one.
+var renamedTags = map[string]string{"modeDiscriminator": "discriminator", "ifMode": "member"}
+
 // wrappingTags have another tag as their value.
 var wrappingTags = map[string]bool{
 	"alpha": true, "beta": true, "eachKey": true, "eachVal": true, "ifDisabled": true, "ifEnabled": true, "item": true, "member": true,
@@ -32,7 +35,8 @@ var lateTags = map[string]bool{"alpha": true, "beta": true, "eachVal": true, "it
 
 // plainTags have a text or nothing as their value.
 var plainTags = map[string]bool{
-	"customUnique": true, "discriminator": true, "enum": true, "forbidden": true, "format": true, "immutable": true,
+	"customUnique": true, "customValidation": true, "dependentForbidden": true, "dependentRequired": true,
+	"discriminator": true, "enum": true, "forbidden": true, "format": true, "immutable": true,
 	"isSubresource": true, "listMapKey": true, "listType": true, "maxBytes": true, "maxItems": true, "maxLength": true,
 	"maximum": true, "minItems": true, "minLength": true, "minimum": true, "neq": true, "optional": true, "required": true,
 	"supportsSubresource": true, "unionDiscriminator": true, "unionMember": true, "unique": true, "update": true,
@@ -225,7 +229,8 @@ func (e *extractor) rules(where, values, set string, groups ...*ast.CommentGroup
 	for _, group := range groups {
 		for _, line := range commentLines(group) {
 			text, ok := strings.CutPrefix(line, "+k8s:")
-			if !ok || isForeign(text) {
+			// The fields of an opaque type are not validated. None of these types has rules.
+			if !ok || isForeign(text) || strings.HasSuffix(text, "opaqueType") {
 				continue
 			}
 			rule, err := ruleText(text, values)
@@ -273,7 +278,8 @@ func commentLines(group *ast.CommentGroup) []string {
 	}
 	for _, comment := range group.List {
 		for _, line := range strings.Split(strings.TrimPrefix(comment.Text, "//"), "\n") {
-			lines = append(lines, strings.Trim(line, " \t*/"))
+			// A tag in an example of a comment has slashes before it.
+			lines = append(lines, strings.Trim(line, " \t"))
 		}
 	}
 	return lines
@@ -291,10 +297,13 @@ func isForeign(tag string) bool {
 // ruleText returns a tag in the format of the rules: without prefix, quotes and spaces.
 func ruleText(tag, values string) (string, error) {
 	name := tag[:strings.IndexAny(tag+"=", "=( #")]
+	rest, arguments := tag[len(name):], ""
+	if older, ok := renamedTags[name]; ok {
+		name = older
+	}
 	if !wrappingTags[name] && !plainTags[name] {
 		return "", fmt.Errorf("unknown tag")
 	}
-	rest, arguments := tag[len(name):], ""
 	if strings.HasPrefix(rest, "(") {
 		end := strings.Index(rest, ")")
 		if end < 0 {

@@ -247,8 +247,11 @@ impl TypesBuilder<'_> {
             }
         }
         let default = match facts.default {
-            Some(text) => Some(parse_scalar(text).ok_or_else(|| {
-                FactsError::new(0, format!("{package} {}: the default {text} is not a scalar", facts.name))
+            Some(text) => Some(parse_default(text).ok_or_else(|| {
+                FactsError::new(
+                    0,
+                    format!("{package} {}: the default {text} is neither a scalar nor a small object", facts.name),
+                )
             })?),
             None => None,
         };
@@ -429,14 +432,23 @@ fn split_name(package: &'static str, text: &'static str) -> TypeName {
 }
 
 /// Parses a JSON scalar. Defaults are booleans, integers and strings without escapes.
-fn parse_scalar(text: &str) -> Option<Value> {
+/// Parses a default: a scalar, or an object with at most one field.
+fn parse_default(text: &str) -> Option<Value> {
     match text {
-        "true" => Some(Value::Bool(true)),
-        "false" => Some(Value::Bool(false)),
-        _ => match text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
-            Some(text) if !text.contains(['"', '\\']) => Some(Value::String(Str::from(text))),
-            Some(_) => None,
-            None => text.parse().ok().map(Value::Int),
-        },
+        "true" => return Some(Value::Bool(true)),
+        "false" => return Some(Value::Bool(false)),
+        "{}" => return Some(Value::object()),
+        _ => {}
+    }
+    if let Some(field) = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
+        let (name, value) = field.split_once(": ")?;
+        let mut object = Value::object();
+        object.set(name.strip_prefix('"')?.strip_suffix('"')?, parse_default(value)?);
+        return Some(object);
+    }
+    match text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
+        Some(text) if !text.contains(['"', '\\']) => Some(Value::String(Str::from(text))),
+        Some(_) => None,
+        None => text.parse().ok().map(Value::Int),
     }
 }

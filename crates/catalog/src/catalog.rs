@@ -1,15 +1,16 @@
 //! The catalog: types and resource metadata, looked up by name. It is immutable and shared by all clusters in the
 //! process.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use pintle_gates::Gates;
 use pintle_schema::{Schema, TypeId, Types};
 use pintle_value::Str;
+use pintle_versions::{DataLine, Minor, PerVersion, lines_of};
 
 use crate::build::{self, Base, GroupVersionKind};
 use crate::facts::{self, FactsError, FieldFacts, Package};
-use crate::resources::{self, GroupFacts, ResourceFacts};
+use crate::resources::{self, GroupFacts, RegisteredGroup, ResourceFacts};
 
 /// The type metadata. The head of the file documents the format.
 const TYPES: &str = include_str!("../data/types.txt");
@@ -22,6 +23,9 @@ const STORED: &str = include_str!("../data/stored.txt");
 
 /// The resource metadata. The head of the file documents the format.
 const RESOURCES: &str = include_str!("../data/resources.txt");
+
+/// The registered groups and versions. The head of the file documents the format.
+const REGISTERED: &str = include_str!("../data/registered.txt");
 
 /// Feature gates of fields that types.txt does not have. The head of the file documents the format.
 const GATES: &str = include_str!("../data/gates.txt");
@@ -36,15 +40,15 @@ struct GateFacts {
 }
 
 impl GateFacts {
-    fn parse(text: &'static str) -> Self {
+    fn parse(text: &'static str, minor: Minor) -> Self {
         let mut facts = Self::default();
-        for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        for DataLine { number, text: line, .. } in lines_of(text, minor) {
             let mut words = line.split(' ');
             let gate = words.next().unwrap_or_default();
             for word in words {
                 match word.strip_prefix("called=") {
                     Some(name) => facts.names.push((name, gate)),
-                    None => facts.fields.push((i + 1, gate, word)),
+                    None => facts.fields.push((number, gate, word)),
                 }
             }
         }
@@ -59,11 +63,13 @@ impl GateFacts {
 /// The metadata of the built-in kinds.
 #[derive(Clone, Debug)]
 pub struct Catalog {
+    minor: Minor,
     types: Arc<Types>,
     structs: Vec<(Str, TypeId)>,
     kinds: Vec<(GroupVersionKind, TypeId)>,
     groups: Vec<GroupFacts>,
     resources: Vec<ResourceFacts>,
+    registered: Vec<RegisteredGroup>,
     unions: Vec<UnionFacts>,
     gated: Vec<GatedField>,
     publishes_enums: bool,
@@ -99,33 +105,45 @@ impl GatedField {
     }
 }
 
-/// Loads the catalog that is compiled into the program.
+/// Loads the catalog of a version.
 ///
 /// # Panics
 /// Never panics with the data files in the repository, which the tests load.
 #[must_use]
-pub fn load() -> Catalog {
-    #[expect(clippy::expect_used, reason = "the data files are compiled in, and every test loads them")]
-    Catalog::parse(TYPES, RESOURCES, GATES).expect("valid catalog data")
+pub fn load(minor: Minor) -> Catalog {
+    #[expect(clippy::expect_used, reason = "the data files are compiled in, and tests load them in every version")]
+    Catalog::parse(TYPES, RESOURCES, GATES, minor).expect("valid catalog data")
 }
 
-/// The catalog that is compiled into the program, loaded once.
+/// The catalog of a version, loaded once.
+#[must_use]
+pub fn shared_of(minor: Minor) -> &'static Arc<Catalog> {
+    static SHARED: PerVersion<Arc<Catalog>> = PerVersion::new();
+    SHARED.get_or_init(minor, |minor| Arc::new(load(minor)))
+}
+
+/// The catalog of the default version, loaded once.
 #[must_use]
 pub fn shared() -> &'static Arc<Catalog> {
-    static SHARED: OnceLock<Arc<Catalog>> = OnceLock::new();
-    SHARED.get_or_init(|| Arc::new(load()))
+    shared_of(Minor::DEFAULT)
 }
 
-/// The catalog with the types of all versions, including versions that are off by default. It is loaded on the first
-/// call: a server without such versions does not need it. It begins with the types of [`shared`].
+/// The catalog of a version with the types of all API versions, including those that are off by default. It is loaded
+/// on the first call: a server without such versions does not need it. It begins with the types of [`shared_of`].
 ///
 /// # Panics
 /// Never panics with the data files in the repository, which the tests load.
 #[must_use]
+pub fn complete_of(minor: Minor) -> &'static Arc<Catalog> {
+    static COMPLETE: PerVersion<Arc<Catalog>> = PerVersion::new();
+    #[expect(clippy::expect_used, reason = "the data files are compiled in, and tests load them in every version")]
+    COMPLETE.get_or_init(minor, |minor| Arc::new(shared_of(minor).with_optional_types().expect("valid catalog data")))
+}
+
+/// [`complete_of`] the default version.
+#[must_use]
 pub fn complete() -> &'static Arc<Catalog> {
-    static COMPLETE: OnceLock<Arc<Catalog>> = OnceLock::new();
-    #[expect(clippy::expect_used, reason = "the data files are compiled in, and tests load them")]
-    COMPLETE.get_or_init(|| Arc::new(shared().with_optional_types().expect("valid catalog data")))
+    complete_of(Minor::DEFAULT)
 }
 
 /// The types of versions that are only read from storage, if they differ from the types of the version as which they
@@ -151,25 +169,32 @@ impl StoredTypes {
 }
 
 impl Catalog {
-    /// Parses a catalog from its data files.
+    /// Parses the catalog of a version from its data files.
     ///
     /// # Errors
     /// Returns an error for the first line with a syntax error or a reference to an unknown type.
-    pub fn parse(types: &'static str, resources: &'static str, gates: &'static str) -> Result<Self, FactsError> {
-        let packages = facts::parse(types)?;
+    pub fn parse(
+        types: &'static str,
+        resources: &'static str,
+        gates: &'static str,
+        minor: Minor,
+    ) -> Result<Self, FactsError> {
+        let packages = facts::parse(types, minor)?;
         let built = build::build(&packages, None)?;
-        let (groups, resources) = resources::parse(resources)?;
+        let (groups, resources) = resources::parse(resources, minor)?;
         let mut catalog = Self {
+            minor,
             types: Arc::new(built.types),
             structs: built.structs,
             kinds: built.kinds,
             groups,
             resources,
+            registered: resources::parse_registered(REGISTERED, minor),
             unions: Vec::new(),
             gated: Vec::new(),
             publishes_enums: true,
         };
-        let gates = GateFacts::parse(gates);
+        let gates = GateFacts::parse(gates, minor);
         catalog.add_unions_and_gated_fields(&packages, &gates);
         catalog.add_declared_gated_fields(&gates)?;
         Ok(catalog)
@@ -177,7 +202,7 @@ impl Catalog {
 
     /// This catalog with the types of the versions that are off by default.
     fn with_optional_types(&self) -> Result<Self, FactsError> {
-        let (known, packages) = (facts::parse(TYPES)?, facts::parse(OPTIONAL)?);
+        let (known, packages) = (facts::parse(TYPES, self.minor)?, facts::parse(OPTIONAL, self.minor)?);
         let built = build::build(&packages, Some(Base { catalog: self, packages: &known }))?;
         let mut catalog = self.clone();
         catalog.types = Arc::new(built.types);
@@ -185,7 +210,7 @@ impl Catalog {
         catalog.structs.sort_unstable();
         catalog.kinds.extend(built.kinds);
         catalog.kinds.sort_unstable();
-        catalog.add_unions_and_gated_fields(&packages, &GateFacts::parse(GATES));
+        catalog.add_unions_and_gated_fields(&packages, &GateFacts::parse(GATES, self.minor));
         Ok(catalog)
     }
 
@@ -219,6 +244,12 @@ impl Catalog {
             self.gated.push(GatedField { owner, field, gates: vec![*gate] });
         }
         Ok(())
+    }
+
+    /// The version whose facts these are.
+    #[must_use]
+    pub fn minor(&self) -> Minor {
+        self.minor
     }
 
     /// The structs of which at most one field may be set.
@@ -257,6 +288,13 @@ impl Catalog {
     #[must_use]
     pub fn resources(&self) -> &[ResourceFacts] {
         &self.resources
+    }
+
+    /// The groups and versions that kube-apiserver registers, each group with its versions, sorted, including versions
+    /// that are no longer served.
+    #[must_use]
+    pub fn registered_versions(&self) -> &[RegisteredGroup] {
+        &self.registered
     }
 
     /// The metadata of one version of a resource.
@@ -302,7 +340,7 @@ impl Catalog {
     /// # Errors
     /// Returns an error for the first line with a syntax error or a reference to an unknown type.
     pub fn stored_types(&self) -> Result<StoredTypes, FactsError> {
-        let built = build::build(&facts::parse(STORED)?, Some(Base { catalog: self, packages: &[] }))?;
+        let built = build::build(&facts::parse(STORED, self.minor)?, Some(Base { catalog: self, packages: &[] }))?;
         Ok(StoredTypes { types: Arc::new(built.types), kinds: built.kinds })
     }
 

@@ -1,6 +1,8 @@
 //! Parses the type metadata in `data/types.txt`; the head of that file documents the format. The catalog builds types
 //! from it, and the importer compares it with other sources.
 
+use pintle_versions::{DataLine, Minor, nested_lines};
+
 /// A syntax error in a data file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
@@ -107,17 +109,19 @@ pub struct FieldFacts<'a> {
     pub default: Option<&'a str>,
 }
 
-/// Parses the type metadata.
+/// The level of a line: a package, a type, or a field.
+pub(crate) fn level(line: &str) -> usize {
+    if line.starts_with("package ") { 0 } else { 1 + usize::from(line.starts_with("  ")) }
+}
+
+/// Parses the type metadata of a version.
 ///
 /// # Errors
 /// Returns an error for the first line with a syntax error.
-pub fn parse(text: &str) -> Result<Vec<Package<'_>>, FactsError> {
+pub fn parse(text: &str, minor: Minor) -> Result<Vec<Package<'_>>, FactsError> {
     let mut packages: Vec<Package<'_>> = Vec::with_capacity(40);
-    for (i, line) in text.lines().enumerate() {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let fail = |problem: &str| FactsError::new(i + 1, problem);
+    for DataLine { number, text: line, .. } in nested_lines(text, minor, level) {
+        let fail = |problem: &str| FactsError::new(number, problem);
         if let Some(rest) = line.strip_prefix("package ") {
             packages.push(parse_package(rest).map_err(fail)?);
             continue;
@@ -249,7 +253,7 @@ mod tests {
 
     fn check(line: &str, expect: &str) {
         let text = format!("package p k8s.io/p\nstruct S\n  {line}\n");
-        let found = match parse(&text) {
+        let found = match parse(&text, Minor::DEFAULT) {
             Ok(packages) => {
                 let f = &packages[0].structs[0].fields[0];
                 let mut words = vec![f.name.to_owned(), f.ty.to_owned(), f.number.to_string()];

@@ -1,5 +1,7 @@
 //! Parses the resource metadata in `data/resources.txt`. The head of that file documents the format and the sources.
 
+use pintle_versions::{DataLine, Minor, MinorRange, lines_of, nested_lines};
+
 use crate::facts::FactsError;
 
 /// An API group and its priority in discovery.
@@ -53,6 +55,8 @@ pub struct ResourceFacts {
     pub backing: BackingFacts,
     /// The subresources, sorted.
     pub subresources: Vec<SubresourceFacts>,
+    /// The release from which on requests get a warning because the version is deprecated.
+    pub deprecated_since: Option<Minor>,
     /// The warning for requests to a deprecated version.
     pub deprecation: Option<String>,
     /// The release from which on a deprecated version is no longer served; empty if that is not known.
@@ -65,6 +69,8 @@ pub struct ResourceFacts {
     pub updates_unconditionally: bool,
     /// The dotted paths of the fields that a write of the object resets (upstream: `GetResetFields`).
     pub resets: Vec<&'static str>,
+    /// The releases that serve it. A server that emulates an older one than its own does not serve what came later.
+    pub releases: MinorRange,
 }
 
 impl ResourceFacts {
@@ -162,15 +168,22 @@ const ALL_VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "lis
 /// The verbs of a subresource that updates the object.
 const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
 
-/// Parses the resource metadata. The groups are sorted in discovery order: by priority, then by name.
-pub(crate) fn parse(text: &'static str) -> Result<(Vec<GroupFacts>, Vec<ResourceFacts>), FactsError> {
+/// The lines of a text in the format of `data/resources.txt` that hold in a release.
+pub fn release_lines(text: &str, minor: Minor) -> impl Iterator<Item = DataLine<'_>> {
+    nested_lines(text, minor, |line| match line {
+        line if line.starts_with("group ") => 0,
+        line if line.starts_with("version ") => 1,
+        line if line.starts_with("    /") => 3,
+        _ => 2,
+    })
+}
+
+/// Parses the resource metadata of a release. The groups are sorted in discovery order: by priority, then by name.
+pub(crate) fn parse(text: &'static str, minor: Minor) -> Result<(Vec<GroupFacts>, Vec<ResourceFacts>), FactsError> {
     let mut groups: Vec<GroupFacts> = Vec::new();
     let mut resources: Vec<ResourceFacts> = Vec::new();
-    for (i, line) in text.lines().enumerate() {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let fail = |problem: &str| FactsError::new(i + 1, problem);
+    for DataLine { number, text: line, versions: releases } in release_lines(text, minor) {
+        let fail = |problem: &str| FactsError::new(number, problem);
         let priority = |text: &str| text.parse::<u32>().map_err(|_| fail("invalid priority"));
         if let Some((name, number)) = line.strip_prefix("group ").and_then(|l| l.split_once(' ')) {
             groups.push(GroupFacts { name: group_name(name), priority: priority(number)?, versions: Vec::new() });
@@ -188,7 +201,7 @@ pub(crate) fn parse(text: &'static str) -> Result<(Vec<GroupFacts>, Vec<Resource
             let parsed = subresource(resource, line).map_err(fail)?;
             resource.subresources.push(parsed);
         } else if let Some(line) = line.strip_prefix("  ") {
-            resources.push(resource(group.name, version, line).map_err(fail)?);
+            resources.push(ResourceFacts { releases, ..resource(group.name, version, line).map_err(fail)? });
         } else {
             return Err(fail("expected a group, version, resource or subresource"));
         }
@@ -233,12 +246,14 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         served: true,
         backing: BackingFacts::Stored(storage.clone()),
         subresources: Vec::new(),
+        deprecated_since: None,
         deprecation: None,
         removed_release: "",
         gate: None,
         creates_on_update: false,
         updates_unconditionally: true,
         resets: vec!["status"],
+        releases: MinorRange::ALL,
     };
     let (mut unstored, mut deprecated, mut removed, mut instead) = (None, None, None, None);
     for word in words {
@@ -257,7 +272,10 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
             }
             ("upstream", hub) => (storage.upstream_group, storage.upstream_version) = api_version(hub),
             ("stored", versions) => storage.stored_versions = versions.split(',').map(api_version).collect(),
-            ("deprecated", since) => deprecated = Some(since),
+            ("deprecated", since) => {
+                deprecated = Some(since);
+                parsed.deprecated_since = Some(since.parse().map_err(|_| "invalid version")?);
+            }
             ("removed", version) => removed = Some(version),
             ("gate", feature) => parsed.gate = Some(feature),
             ("create-on-update", "") => parsed.creates_on_update = true,
@@ -334,39 +352,21 @@ fn api_version(text: &'static str) -> (&'static str, &'static str) {
     text.split_once('/').unwrap_or(("", text))
 }
 
-/// The groups and versions that kube-apiserver 1.36 registers, sorted, including versions that are no longer served.
-const REGISTERED_VERSIONS: &[(&str, &[&str])] = &[
-    ("", &["v1"]),
-    ("admission.k8s.io", &["v1", "v1beta1"]),
-    ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("apiextensions.k8s.io", &["v1", "v1beta1"]),
-    ("apiregistration.k8s.io", &["v1", "v1beta1"]),
-    ("apps", &["v1", "v1beta1", "v1beta2"]),
-    ("authentication.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("authorization.k8s.io", &["v1", "v1beta1"]),
-    ("autoscaling", &["v1", "v2"]),
-    ("batch", &["v1", "v1beta1"]),
-    ("certificates.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("coordination.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
-    ("discovery.k8s.io", &["v1", "v1beta1"]),
-    ("events.k8s.io", &["v1", "v1beta1"]),
-    ("extensions", &["v1beta1"]),
-    ("flowcontrol.apiserver.k8s.io", &["v1", "v1beta1", "v1beta2", "v1beta3"]),
-    ("imagepolicy.k8s.io", &["v1alpha1"]),
-    ("internal.apiserver.k8s.io", &["v1alpha1"]),
-    ("networking.k8s.io", &["v1", "v1beta1"]),
-    ("node.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("policy", &["v1", "v1beta1"]),
-    ("rbac.authorization.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("resource.k8s.io", &["v1", "v1alpha3", "v1beta1", "v1beta2"]),
-    ("scheduling.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
-    ("storage.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
-    ("storagemigration.k8s.io", &["v1beta1"]),
-];
+/// A group with its registered versions.
+pub type RegisteredGroup = (&'static str, Vec<&'static str>);
 
-/// The groups and versions that kube-apiserver 1.36 registers, each group with its versions, sorted, including versions
-/// that are no longer served.
-#[must_use]
-pub fn registered_versions() -> &'static [(&'static str, &'static [&'static str])] {
-    REGISTERED_VERSIONS
+/// Parses the registered groups and versions of a release: a line a group, and its versions, with the group repeated where
+/// their releases differ.
+pub(crate) fn parse_registered(text: &'static str, minor: Minor) -> Vec<RegisteredGroup> {
+    let mut groups: Vec<RegisteredGroup> = Vec::new();
+    for line in lines_of(text, minor) {
+        let mut words = line.text.split(' ');
+        let group = group_name(words.next().unwrap_or_default());
+        match groups.last_mut().filter(|(known, _)| *known == group) {
+            Some((_, versions)) => versions.extend(words),
+            None => groups.push((group, words.collect())),
+        }
+    }
+    groups.iter_mut().for_each(|(_, versions)| versions.sort_unstable());
+    groups
 }

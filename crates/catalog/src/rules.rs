@@ -1,7 +1,9 @@
 //! Parses validation rules, such as the tags of upstream's types in `data/rules.txt`.
 //! `docs/design/validation-rules.md` describes the format.
 
-use crate::facts::FactsError;
+use pintle_versions::{DataLine, Minor, nested_lines, split_range};
+
+use crate::facts::{FactsError, level};
 
 /// The rules of the tags of the built-in types.
 pub const IMPORTED: &str = include_str!("../data/rules.txt");
@@ -89,8 +91,11 @@ const WITH_VALUE: [&str; 19] = [
 ];
 
 /// The rules without a value.
-const WITHOUT_VALUE: [&str; 12] = [
+const WITHOUT_VALUE: [&str; 15] = [
     "customUnique",
+    "customValidation",
+    "dependentForbidden",
+    "dependentRequired",
     "discriminator",
     "forbidden",
     "immutable",
@@ -104,17 +109,14 @@ const WITHOUT_VALUE: [&str; 12] = [
     "zeroOrOneOfMember",
 ];
 
-/// Parses the rules of all packages.
+/// Parses the rules of all packages in a version.
 ///
 /// # Errors
 /// Returns an error for the first line with a syntax error or an unknown rule.
-pub fn parse(text: &str) -> Result<Vec<PackageRules<'_>>, FactsError> {
+pub fn parse(text: &str, minor: Minor) -> Result<Vec<PackageRules<'_>>, FactsError> {
     let mut packages: Vec<PackageRules<'_>> = Vec::new();
-    for (i, line) in text.lines().enumerate() {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let fail = |problem: String| FactsError::new(i + 1, problem);
+    for DataLine { number, text: line, .. } in nested_lines(text, minor, level) {
+        let fail = |problem: String| FactsError::new(number, problem);
         if let Some(name) = line.strip_prefix("package ") {
             packages.push(PackageRules { name, types: Vec::new() });
             continue;
@@ -141,12 +143,12 @@ pub fn parse(text: &str) -> Result<Vec<PackageRules<'_>>, FactsError> {
     Ok(packages)
 }
 
-/// Parses the rules of one package; `None` if there are none. The other packages are skipped.
+/// Parses the rules of one package in a version; `None` if there are none. The other packages are skipped.
 ///
 /// # Errors
 /// Returns an error for the first line of the package with a syntax error or an unknown rule.
-pub fn parse_package<'a>(text: &'a str, name: &str) -> Result<Option<PackageRules<'a>>, FactsError> {
-    let is_head = |line: &str| line.strip_prefix("package ").is_some_and(|found| found == name);
+pub fn parse_package<'a>(text: &'a str, name: &str, minor: Minor) -> Result<Option<PackageRules<'a>>, FactsError> {
+    let is_head = |line: &str| split_range(line).0.strip_prefix("package ").is_some_and(|found| found == name);
     let Some(start) = text
         .split_inclusive('\n')
         .scan(0, |end, line| Some((std::mem::replace(end, *end + line.len()), line)))
@@ -156,7 +158,7 @@ pub fn parse_package<'a>(text: &'a str, name: &str) -> Result<Option<PackageRule
     };
     let section = &text[start..];
     let end = section.find("\n\n").unwrap_or(section.len());
-    Ok(parse(&section[..end])?.pop())
+    Ok(parse(&section[..end], minor)?.pop())
 }
 
 /// The words of a line. Spaces in quotes do not separate them.
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn imported_rules_are_parsed() {
-        let packages = parse(IMPORTED).expect("valid rules");
+        let packages = parse(IMPORTED, Minor::DEFAULT).expect("valid rules");
         let types: usize = packages.iter().map(|package| package.types.len()).sum();
         let rules: usize = packages
             .iter()
@@ -205,17 +207,17 @@ mod tests {
             .sum();
         assert!(types > 100 && rules > 500, "{types} types, {rules} rules");
         for package in &packages {
-            let alone = parse_package(IMPORTED, package.name).expect("valid rules").expect("a package");
+            let alone = parse_package(IMPORTED, package.name, Minor::DEFAULT).expect("valid rules").expect("a package");
             assert_eq!(alone.types.len(), package.types.len(), "{}", package.name);
         }
-        assert!(parse_package(IMPORTED, "core").expect("valid rules").is_none());
+        assert!(parse_package(IMPORTED, "core", Minor::DEFAULT).expect("valid rules").is_none());
     }
 
     #[test]
     fn lines_are_parsed() {
         let check = |line: &str, expect: &str| {
             let text = format!("package p/v1\nstruct S\n  {line}\n");
-            let found = match parse(&text) {
+            let found = match parse(&text, Minor::DEFAULT) {
                 Ok(packages) => {
                     let field = &packages[0].types[0].fields[0];
                     let rules: Vec<String> = field.rules.iter().map(shown).collect();

@@ -10,10 +10,11 @@ use std::fmt::Write as _;
 use pintle_catalog::complete;
 use pintle_schema::{Field, ListTopology, Omit, Scalar, Struct, Type, TypeId, Types};
 use pintle_value::Value;
+use pintle_versions::Minor;
 
 /// The types of the published schema by name, each with its lines.
 fn published() -> BTreeMap<String, String> {
-    let path = modules::folder("k8s.io/client-go").join("applyconfigurations/internal/internal.go");
+    let path = modules::folder("k8s.io/client-go", Minor::DEFAULT).join("applyconfigurations/internal/internal.go");
     let text = std::fs::read_to_string(&path).expect("the module has a schema");
     let start = text.find("types:\n").expect("the schema starts with its types") + "types:\n".len();
     let end = start + text[start..].find('`').expect("the schema ends");

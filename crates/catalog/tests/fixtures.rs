@@ -7,8 +7,9 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use pintle_catalog::{Catalog, complete};
+use pintle_catalog::{Catalog, complete_of};
 use pintle_schema::{Scalar, Type, TypeId};
+use pintle_versions::Minor;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 /// JSON that preserves the order of keys.
@@ -95,7 +96,13 @@ impl FixtureChecker<'_> {
                 let nested = |name: &str| !enclosing.is_empty() && ["kind", "apiVersion"].contains(&name);
                 let all = declared.fields.iter().filter(|f| f.number > 0 || !nested(&f.name));
                 let expected: Vec<&str> = all.map(|f| f.name.as_str()).collect();
-                let recursive = enclosing.contains(&ty) || declared.name == "apiextensions/v1.JSONSchemaProps";
+                // A list of the type's own items is left out where it is first met.
+                let has_itself = declared
+                    .fields
+                    .iter()
+                    .any(|f| matches!(self.catalog.types().get(f.ty), Type::List(list) if list.item == ty));
+                let recursive =
+                    enclosing.contains(&ty) || has_itself || declared.name == "apiextensions/v1.JSONSchemaProps";
                 let matches = if recursive { is_subsequence(&found, &expected) } else { found == expected };
                 if !matches {
                     self.problems
@@ -141,9 +148,9 @@ fn is_subsequence(some: &[&str], all: &[&str]) -> bool {
     some.iter().all(|name| rest.any(|other| other == name))
 }
 
-/// Compares all fixtures of a folder. Returns the number of kinds.
-fn check(folder: &Path) -> usize {
-    let catalog = complete();
+/// Compares all fixtures of a folder with the catalog of a version. Returns the number of kinds.
+fn check(folder: &Path, minor: Minor) -> usize {
+    let catalog = complete_of(minor);
     let mut checker = FixtureChecker { catalog, problems: Vec::new() };
     let mut kinds = 0;
     for entry in fs::read_dir(folder).expect("the module has fixtures") {
@@ -158,7 +165,7 @@ fn check(folder: &Path) -> usize {
         });
         let Some(ty) = ty else {
             let stable = version.strip_prefix('v').is_some_and(|n| n.parse::<u32>().is_ok());
-            assert!(!stable, "{name} is of a stable version, and the catalog does not know it");
+            assert!(!stable, "{name} is of a stable version, and the catalog of {minor} does not know it");
             continue;
         };
         kinds += 1;
@@ -172,10 +179,16 @@ fn check(folder: &Path) -> usize {
 
 #[test]
 fn published_fixtures_have_the_catalogs_fields() {
-    assert!(check(&modules::folder("k8s.io/api").join("testdata/HEAD")) >= 116);
+    for minor in Minor::known() {
+        let kinds = check(&modules::folder("k8s.io/api", minor).join("testdata/HEAD"), minor);
+        assert!(kinds >= 110, "{kinds} kinds in {minor}");
+    }
 }
 
 #[test]
 fn published_fixtures_of_extensions_have_the_catalogs_fields() {
-    assert!(check(&modules::folder("k8s.io/apiextensions-apiserver").join("pkg/apis/testdata/HEAD")) >= 2);
+    for minor in Minor::known() {
+        let module = modules::folder("k8s.io/apiextensions-apiserver", minor);
+        assert!(check(&module.join("pkg/apis/testdata/HEAD"), minor) >= 2);
+    }
 }

@@ -4,13 +4,19 @@ mod modules;
 
 use std::path::Path;
 
-use pintle_catalog::{ResourceFacts, complete};
+use pintle_catalog::{Catalog, ResourceFacts, complete, complete_of};
+use pintle_versions::Minor;
 
 #[test]
 fn every_resource_has_its_types() {
-    let catalog = complete();
+    for catalog in Minor::known().map(complete_of) {
+        check_resources(catalog);
+    }
+}
+
+fn check_resources(catalog: &Catalog) {
     for resource in catalog.resources() {
-        let what = format!("{}/{} {}", resource.group, resource.version, resource.plural);
+        let what = format!("{}/{} {} in {}", resource.group, resource.version, resource.plural, catalog.minor());
         assert!(catalog.kind_type(resource.group, resource.version, resource.kind).is_some(), "{what}");
         if resource.verbs.contains(&"list") {
             assert!(catalog.kind_type(resource.group, resource.version, &resource.list_kind).is_some(), "{what}");
@@ -37,12 +43,13 @@ fn every_resource_has_its_types() {
 /// Every kind with a list kind must be a resource.
 #[test]
 fn every_listed_kind_is_a_resource() {
-    let catalog = complete();
-    for (group, version, kind, _) in catalog.kinds() {
-        let listed = catalog.kind_type(group, version, &format!("{kind}List")).is_some();
-        let known = catalog.resources().iter().any(|r| (r.group, r.version, r.kind) == (group, version, kind));
-        let elsewhere = ["meta.k8s.io", "apidiscovery.k8s.io"].contains(&group);
-        assert!(!listed || known || elsewhere, "{group}/{version} {kind}");
+    for catalog in Minor::known().map(complete_of) {
+        for (group, version, kind, _) in catalog.kinds() {
+            let listed = catalog.kind_type(group, version, &format!("{kind}List")).is_some();
+            let known = catalog.resources().iter().any(|r| (r.group, r.version, r.kind) == (group, version, kind));
+            let elsewhere = ["meta.k8s.io", "apidiscovery.k8s.io"].contains(&group);
+            assert!(!listed || known || elsewhere, "{group}/{version} {kind} in {}", catalog.minor());
+        }
     }
 }
 
@@ -150,11 +157,23 @@ fn lifecycle(package: &Path, kind: &str) -> Lifecycle {
 /// The warnings and the removal of versions agree with the published types.
 #[test]
 fn deprecated_kinds_have_warnings() {
-    const SERVED: u32 = 36;
-    let minor = |version: &str| version.rsplit('.').next().and_then(|minor| minor.parse::<u32>().ok());
-    let api = modules::folder("k8s.io/api");
+    for minor in Minor::known() {
+        let warnings = check_deprecations(minor);
+        assert!(warnings > 5, "{warnings} in {minor}");
+    }
+    let endpoints = complete().resource("", "v1", "endpoints").unwrap();
+    assert_eq!(
+        endpoints.deprecation.as_deref(),
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    );
+}
+
+/// Returns the number of warnings in a version.
+fn check_deprecations(served: Minor) -> usize {
+    let minor = |version: &str| version.parse::<Minor>().ok();
+    let api = modules::folder("k8s.io/api", served);
     let mut warnings = 0;
-    for facts in complete().resources() {
+    for facts in complete_of(served).resources() {
         let group = match facts.group {
             "" => "core",
             "internal.apiserver.k8s.io" => "apiserverinternal",
@@ -162,8 +181,11 @@ fn deprecated_kinds_have_warnings() {
         };
         let found = lifecycle(&api.join(group).join(facts.version), facts.kind);
         let what = format!("{}/{} {}", facts.group, facts.version, facts.kind);
-        assert!(found.removed.as_deref().and_then(minor).is_none_or(|removed| removed > SERVED), "{what} is removed");
-        let deprecated = found.deprecated.filter(|version| minor(version).is_some_and(|minor| minor <= SERVED));
+        assert!(
+            found.removed.as_deref().and_then(minor).is_none_or(|removed| removed > served),
+            "{what} is removed in {served}"
+        );
+        let deprecated = found.deprecated.filter(|version| minor(version).is_some_and(|minor| minor <= served));
         let expect = deprecated.map(|since| {
             let removed = found.removed.map(|version| format!(", unavailable in v{version}+")).unwrap_or_default();
             let instead = found.instead.map(|kind| format!("; use {kind}")).unwrap_or_default();
@@ -174,13 +196,9 @@ fn deprecated_kinds_have_warnings() {
         // Upstream sets the warning of this kind in the type itself.
         let by_hand = ["/v1 ComponentStatus", "/v1 Endpoints"].contains(&what.as_str());
         if !by_hand || expect.is_some() {
-            assert_eq!(facts.deprecation, expect, "{what}");
+            let is_deprecated = facts.deprecated_since.is_some_and(|since| since <= served);
+            assert_eq!(facts.deprecation.as_ref().filter(|_| is_deprecated), expect.as_ref(), "{what} in {served}");
         }
     }
-    assert!(warnings > 15, "{warnings}");
-    let endpoints = complete().resource("", "v1", "endpoints").unwrap();
-    assert_eq!(
-        endpoints.deprecation.as_deref(),
-        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-    );
+    warnings
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::sync::OnceLock;
 
+use pintle_versions::EffectiveVersion;
+
 use crate::table::{Gate, Stage, all_gates, index_of};
 
 const TABLE: &str = include_str!("../data/effects.tsv");
@@ -56,7 +58,7 @@ pub struct Effect {
     pub details: &'static str,
 }
 
-/// The effects of all gates, in the order of [`all_gates`].
+/// The effects of the gates of all versions, sorted by gate.
 #[must_use]
 pub fn all_effects() -> &'static [Effect] {
     static EFFECTS: OnceLock<Vec<Effect>> = OnceLock::new();
@@ -79,11 +81,12 @@ fn parse(line: &'static str) -> Option<Effect> {
     columns.next().is_none().then_some(effect)
 }
 
-/// The table of `docs/feature-gates.md`.
+/// The table of `docs/feature-gates.md`: the gates of the default version.
 #[must_use]
 pub fn markdown() -> String {
     let mut table = "| gate | stage | default | here | details |\n|---|---|---|---|---|\n".to_owned();
-    for (gate, effect) in all_gates().iter().zip(all_effects()) {
+    let gates = all_gates(EffectiveVersion::default());
+    for (gate, effect) in gates.filter_map(|gate| Some((gate, effect_of(gate)?))) {
         let stage = if gate.stage == Stage::Ga { "GA".to_owned() } else { gate.stage.name().to_lowercase() };
         let default = if gate.default { "on" } else { "off" };
         let locked = if gate.locked { ", locked" } else { "" };
@@ -97,10 +100,11 @@ pub fn markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::all_names;
 
     #[test]
     fn every_gate_has_an_effect() {
-        let gates: Vec<_> = all_gates().iter().map(|gate| gate.name).collect();
+        let gates: Vec<_> = all_names().collect();
         let effects: Vec<_> = all_effects().iter().map(|effect| effect.gate).collect();
         assert_eq!(gates, effects);
         assert_eq!(effects.len(), TABLE.lines().filter(|line| !line.starts_with('#')).count());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pintle_value::parse_bool;
+use pintle_versions::EffectiveVersion;
 
 use crate::gates::{GateError, Gates, Warning};
 use crate::table::{Stage, all_gates};
@@ -26,12 +27,12 @@ impl FeatureGatesFlag {
         }
     }
 
-    /// Returns the resulting feature gates and warnings.
+    /// Returns the resulting feature gates of a version and warnings.
     ///
     /// # Errors
     ///
     /// Returns an error if a value is malformed, a component or gate is unknown, or a gate cannot be set.
-    pub fn gates(&self) -> Result<(Gates, Vec<Warning>), GateError> {
+    pub fn gates(&self, version: EffectiveVersion) -> Result<(Gates, Vec<Warning>), GateError> {
         let malformed = |text: String| Err(GateError::Malformed(text));
         if self.pairs.contains_key("") && self.pairs.contains_key(COMPONENT) {
             return malformed(format!(
@@ -54,14 +55,13 @@ impl FeatureGatesFlag {
                 };
             }
         }
-        Gates::with_overrides(&overrides)
+        Gates::of(version).overridden(&overrides)
     }
 }
 
 /// The lines of the flag's help text: one for each alpha and beta feature.
 pub fn help_lines() -> impl Iterator<Item = String> {
-    all_gates()
-        .iter()
+    all_gates(EffectiveVersion::default())
         .filter(|gate| matches!(gate.stage, Stage::Alpha | Stage::Beta))
         .map(|gate| format!("{COMPONENT}:{}=true|false ({} - default={})", gate.name, gate.stage.name(), gate.default))
 }
@@ -73,7 +73,7 @@ mod tests {
     fn check(values: &[&str], expect: Result<&[&str], &str>) {
         let mut flag = FeatureGatesFlag::default();
         values.iter().for_each(|value| flag.add(value));
-        match (flag.gates(), expect) {
+        match (flag.gates(EffectiveVersion::default()), expect) {
             (Ok((gates, _)), Ok(enabled)) => {
                 let changed: Vec<_> = gates
                     .states()

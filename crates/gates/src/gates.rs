@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pintle_versions::EffectiveVersion;
+
+use crate::changes::Change;
 use crate::effects::{EffectKind, effect_of};
-use crate::table::{Gate, Stage, all_gates, index_of};
+use crate::table::{Existence, Gate, Stage, all_names, gates_of, index_of};
 
 /// The name of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -165,10 +168,13 @@ impl Feature {
     }
 }
 
-/// The state of all feature gates.
+/// The version that a server is, and the state of its feature gates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Gates {
-    /// Whether each gate is enabled, in the order of the table.
+    version: EffectiveVersion,
+    /// The gates of this version, in the order of the table.
+    gates: &'static [Gate],
+    /// Whether each feature is enabled, in the order of the table.
     enabled: Vec<bool>,
 }
 
@@ -187,6 +193,20 @@ pub enum GateError {
         value: bool,
         /// The default.
         default: bool,
+    },
+    /// The emulated version does not have the gate yet.
+    #[error(
+        "cannot set feature gate {name} to {value}, feature is PreAlpha at emulated version {}, min compatibility \
+         version {}",
+        .version.emulation(), .version.min_compatibility()
+    )]
+    PreAlpha {
+        /// The gate.
+        name: &'static str,
+        /// The requested value.
+        value: bool,
+        /// The version of the server.
+        version: EffectiveVersion,
     },
     /// The gate depends on disabled gates.
     #[error("{name} is enabled, but depends on features that are disabled: [{}]", .disabled.join(" "))]
@@ -231,16 +251,16 @@ impl GateId {
         index_of(name).map(Self)
     }
 
-    /// The gate.
+    /// The name of the gate.
     #[must_use]
-    pub fn gate(self) -> &'static Gate {
-        &all_gates()[self.0]
+    pub fn name(self) -> &'static str {
+        all_names().nth(self.0).unwrap_or_default()
     }
 }
 
 impl Default for Gates {
     fn default() -> Self {
-        Self { enabled: all_gates().iter().map(|gate| gate.default).collect() }
+        Self::of(EffectiveVersion::default())
     }
 }
 
@@ -255,20 +275,42 @@ impl fmt::Debug for Gates {
 }
 
 impl Gates {
-    /// The default state with some gates overridden, and warnings about the overrides.
+    /// The default state in a version.
+    #[must_use]
+    pub fn of(version: EffectiveVersion) -> Self {
+        let gates = gates_of(version);
+        Self { version, gates, enabled: gates.iter().map(|gate| gate.default).collect() }
+    }
+
+    /// The default state in the default version with some gates overridden, and warnings about the overrides.
+    ///
+    /// # Errors
+    ///
+    /// See [`Gates::overridden`].
+    pub fn with_overrides(overrides: &BTreeMap<String, bool>) -> Result<(Self, Vec<Warning>), GateError> {
+        Self::default().overridden(overrides)
+    }
+
+    /// The default state in this version with some gates overridden, and warnings about the overrides.
     ///
     /// # Errors
     ///
     /// Returns an error if a gate is unknown, locked, or depends on a disabled gate.
-    pub fn with_overrides(overrides: &BTreeMap<String, bool>) -> Result<(Self, Vec<Warning>), GateError> {
-        let mut set = vec![None; all_gates().len()];
+    pub fn overridden(&self, overrides: &BTreeMap<String, bool>) -> Result<(Self, Vec<Warning>), GateError> {
+        let (version, table) = (self.version, self.gates);
+        let mut set = vec![None; table.len()];
         let mut errors = Vec::new();
         let mut warnings = Vec::new();
         for (name, &value) in overrides {
-            let Some((index, gate)) = index_of(name).and_then(|index| Some((index, all_gates().get(index)?))) else {
+            let known = index_of(name).map(|index| (index, &table[index]));
+            let Some((index, gate)) = known.filter(|(_, gate)| gate.existence != Existence::Unknown) else {
                 errors.push(GateError::Unknown(name.clone()));
                 return Err(combine(errors));
             };
+            if gate.existence == Existence::PreAlpha {
+                errors.push(GateError::PreAlpha { name: gate.name, value, version });
+                continue;
+            }
             if gate.locked && gate.default != value {
                 errors.push(GateError::Locked { name: gate.name, value, default: gate.default });
                 continue;
@@ -283,15 +325,28 @@ impl Gates {
             Stage::Beta => overrides.get("AllBeta").copied(),
             Stage::Ga | Stage::Deprecated => None,
         };
-        let is_stage_gate = |gate: &Gate| matches!(gate.name, "AllAlpha" | "AllBeta");
+        let follows_stage =
+            |gate: &Gate| gate.existence == Existence::Known && !matches!(gate.name, "AllAlpha" | "AllBeta");
         let state = |(gate, set): (&Gate, Option<bool>)| {
-            set.or_else(|| stage_override(gate.stage).filter(|_| !is_stage_gate(gate))).unwrap_or(gate.default)
+            set.or_else(|| stage_override(gate.stage).filter(|_| follows_stage(gate))).unwrap_or(gate.default)
         };
-        let gates = Self { enabled: all_gates().iter().zip(set).map(state).collect() };
+        let gates = Self { version, gates: table, enabled: table.iter().zip(set).map(state).collect() };
         if errors.is_empty() {
             errors = gates.unmet_dependencies();
         }
         if errors.is_empty() { Ok((gates, warnings)) } else { Err(combine(errors)) }
+    }
+
+    /// The version of the server.
+    #[must_use]
+    pub fn version(&self) -> EffectiveVersion {
+        self.version
+    }
+
+    /// True if the version of the server has a change that no gate controls.
+    #[must_use]
+    pub fn has(&self, change: Change) -> bool {
+        change.versions().contains(self.version.binary())
     }
 
     /// The errors for enabled gates whose dependencies are disabled.
@@ -319,13 +374,13 @@ impl Gates {
         self.enabled.get(gate.0).copied().unwrap_or_default()
     }
 
-    /// True if the gate exists and is disabled.
+    /// True if there is such a gate, in any version, and its feature is disabled.
     #[must_use]
     pub fn is_disabled_by_name(&self, name: &str) -> bool {
         index_of(name).and_then(|index| self.enabled.get(index)).is_some_and(|enabled| !enabled)
     }
 
-    /// True if the gate exists and is enabled.
+    /// True if there is such a gate, in any version, and its feature is enabled.
     #[must_use]
     pub fn is_enabled_by_name(&self, name: &str) -> bool {
         index_of(name).and_then(|index| self.enabled.get(index).copied()).unwrap_or_default()
@@ -339,9 +394,9 @@ impl Gates {
             .filter(|gate| effect_of(gate).is_some_and(|effect| effect.kind == EffectKind::Open))
     }
 
-    /// All gates and whether they are enabled.
+    /// The gates of the server's version and whether they are enabled.
     pub fn states(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
-        all_gates().iter().zip(self.enabled.iter().copied())
+        self.gates.iter().zip(self.enabled.iter().copied()).filter(|(gate, _)| gate.existence == Existence::Known)
     }
 }
 
@@ -367,7 +422,7 @@ mod tests {
                 for (name, enabled) in states {
                     assert_eq!(gates.is_enabled_by_name(name), *enabled, "{name} of {overrides:?}");
                     let id = GateId::of(name).expect(name);
-                    assert_eq!((id.gate().name, gates.is_enabled_by_id(id)), (*name, *enabled), "{overrides:?}");
+                    assert_eq!((id.name(), gates.is_enabled_by_id(id)), (*name, *enabled), "{overrides:?}");
                 }
             }
             (Err(error), Err(text)) => assert_eq!(error.to_string(), text),
@@ -415,8 +470,8 @@ mod tests {
     #[test]
     fn overriding_ga_and_deprecated_gates_warns() {
         let overrides = [("KMSv1", true), ("MutatingAdmissionPolicy", false), ("WatchList", true)];
-        let (_, warnings) = Gates::with_overrides(&overrides.map(|(name, enabled)| (name.to_owned(), enabled)).into())
-            .expect("settings");
+        let overrides = overrides.map(|(name, enabled)| (name.to_owned(), enabled)).into();
+        let (_, warnings) = Gates::with_overrides(&overrides).expect("settings");
         let texts: Vec<_> = warnings.iter().map(|w| format!("{} {}: {w}", w.gate.name, w.value)).collect();
         assert_eq!(
             texts,
@@ -432,8 +487,9 @@ mod tests {
         let overrides = ["StorageVersionAPI", "HPAScaleToZero", "MemoryQoS"].map(|name| (name.to_owned(), true));
         let (gates, _) = Gates::with_overrides(&overrides.into()).expect("settings");
         let names: Vec<_> = gates.unsupported_overrides().map(|gate| gate.name).collect();
-        let open =
-            all_gates().iter().filter(|gate| effect_of(gate).is_none_or(|effect| effect.kind == EffectKind::Open));
+        let open = gates_of(EffectiveVersion::default())
+            .iter()
+            .filter(|gate| effect_of(gate).is_none_or(|effect| effect.kind == EffectKind::Open));
         let open: Vec<_> = open.map(|gate| gate.name).collect();
         assert_eq!((names, open), (Vec::new(), Vec::new()));
     }

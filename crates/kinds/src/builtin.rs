@@ -13,7 +13,7 @@ use pintle_schema::Schema;
 use pintle_value::Str;
 use sha2::{Digest, Sha256};
 
-use crate::{RuntimeConfig, ServiceNetwork};
+use crate::{RuntimeConfig, ServiceNetwork, tables};
 
 /// Returns the served resources of a cluster with the default configuration.
 #[must_use]
@@ -44,8 +44,10 @@ pub fn resources_in(
     network: &ServiceNetwork,
 ) -> Vec<Arc<Resource>> {
     let has_feature = |facts: &ResourceFacts| facts.gate.is_none_or(|gate| gates.is_enabled_by_name(gate));
+    // A server that emulates an older version has the types of newer resources, but does not serve them.
+    let is_introduced = |facts: &ResourceFacts| facts.releases.contains(gates.version().emulation());
     build_resources(catalog, gates, network, |facts| {
-        facts.served && has_feature(facts) && runtime_config.is_enabled(catalog, facts)
+        facts.served && is_introduced(facts) && has_feature(facts) && runtime_config.is_enabled(catalog, facts)
     })
 }
 
@@ -97,6 +99,7 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network:
     };
     let subresources: Vec<Subresource> = facts.subresources.iter().filter(|s| s.served).map(subresource).collect();
     let strategy = crate::strategies::strategy_in(facts.group, facts.version, facts.plural, gates, network);
+    let is_deprecated = facts.deprecated_since.is_some_and(|since| since <= gates.version().emulation());
     let hub_group = facts.storage().map_or(facts.group, |s| s.hub_group);
     Some(Resource {
         group: facts.group.into(),
@@ -125,11 +128,11 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network:
             .storage()
             .map(|s| storage_version_hash(s.upstream_group, s.upstream_version, facts.kind))
             .unwrap_or_default(),
-        deprecation: facts.deprecation.as_deref().map(Str::from),
-        removed_release: facts.removed_release.into(),
+        deprecation: facts.deprecation.as_deref().filter(|_| is_deprecated).map(Str::from),
+        removed_release: if is_deprecated { facts.removed_release.into() } else { Str::default() },
         strategy,
         versions: None,
-        table: crate::table(hub_group, facts.plural),
+        table: tables::table_in(hub_group, facts.plural, gates.version().binary()),
     })
 }
 

@@ -64,6 +64,7 @@ use std::sync::Arc;
 
 use pintle_gates::Gates;
 use pintle_registry::{Strategy, TableConvertor};
+use pintle_versions::Minor;
 
 pub use self::core::pod::options::is_sidecar;
 pub use self::core::pod::resources::{
@@ -103,8 +104,8 @@ pub fn strategy(group: &str, version: &str, plural: &str) -> Arc<dyn Strategy> {
     strategies::strategy_in(group, version, plural, &Gates::default(), &ServiceNetwork::default())
 }
 
-/// Returns the table convertor of a built-in resource at its storage version.
+/// Returns the table convertor of a built-in resource at its storage version, in the default version of Kubernetes.
 #[must_use]
 pub fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
-    tables::table(group, plural)
+    tables::table_in(group, plural, Minor::DEFAULT)
 }

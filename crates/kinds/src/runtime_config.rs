@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pintle_catalog::{Catalog, ResourceFacts};
+use pintle_versions::Minor;
 
-/// The versions and resources of the built-in API that are turned on or off. The default serves the API of 1.36.
+/// The versions and resources of the built-in API that are turned on or off. The default serves what kube-apiserver
+/// serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeConfig {
     /// The values of the kinds of versions, in the order in which they count.
@@ -47,7 +49,7 @@ impl Stage {
 }
 
 impl RuntimeConfig {
-    /// The configuration of the values of `--runtime-config`.
+    /// The configuration of the values of `--runtime-config` in the default version.
     ///
     /// # Errors
     /// See [`RuntimeConfig::parse`].
@@ -85,11 +87,11 @@ impl RuntimeConfig {
                 [group, version, resource] => (group, version, Some(resource)),
                 _ => return Err(format!("runtime-config invalid key {key}")),
             };
-            if !pintle_catalog::registered_versions().iter().any(|(known, _)| *known == group) {
+            if !catalog.registered_versions().iter().any(|(known, _)| *known == group) {
                 unknown.insert(format!("{group}/{version}"));
                 continue;
             }
-            config.insert((key, value), (group, version), resource)?;
+            config.insert(catalog, (key, value), (group, version), resource)?;
         }
         if !unknown.is_empty() {
             return Err(format!("unknown api groups {}", unknown.into_iter().collect::<Vec<_>>().join(",")));
@@ -100,12 +102,13 @@ impl RuntimeConfig {
 
     fn insert(
         &mut self,
+        catalog: &Catalog,
         (key, value): (&str, &str),
         (group, version): (&str, &str),
         resource: Option<&str>,
     ) -> Result<(), String> {
         let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-        let registered = pintle_catalog::registered_versions();
+        let registered = catalog.registered_versions();
         if !registered.iter().any(|(known, versions)| *known == group && versions.contains(&version)) {
             return Err(format!("group version {group_version} that has not been registered"));
         }
@@ -135,14 +138,14 @@ impl RuntimeConfig {
         }
     }
 
-    /// The catalog of a server with this configuration. It has the types of versions that are off by default only if
+    /// The catalog of a server of this version with this configuration. It has the types of versions that are off by default only if
     /// the configuration turns such a version on.
     #[must_use]
-    pub fn catalog(&self) -> &'static Arc<Catalog> {
-        let shared = pintle_catalog::shared();
+    pub fn catalog(&self, minor: Minor) -> &'static Arc<Catalog> {
+        let shared = pintle_catalog::shared_of(minor);
         let is_optional = |facts: &&ResourceFacts| shared.kind_type(facts.group, facts.version, facts.kind).is_none();
         let mut optional = shared.resources().iter().filter(is_optional);
-        if optional.any(|facts| self.is_enabled(shared, facts)) { pintle_catalog::complete() } else { shared }
+        if optional.any(|facts| self.is_enabled(shared, facts)) { pintle_catalog::complete_of(minor) } else { shared }
     }
 
     /// The resources that are turned off although admission plugins enforce their objects, with their storage prefixes.
@@ -273,7 +276,7 @@ mod tests {
             (&["resource.k8s.io/v1beta1/deviceclasses=true"], true),
         ] {
             let config = RuntimeConfig::from_flags(values).expect("valid");
-            assert_eq!(Arc::ptr_eq(config.catalog(), pintle_catalog::complete()), expect, "{values:?}");
+            assert_eq!(Arc::ptr_eq(config.catalog(Minor::DEFAULT), pintle_catalog::complete()), expect, "{values:?}");
         }
     }
 

@@ -35,14 +35,17 @@ pub use spec::{InvalidSpec, Spec};
 pub use v2::{v2, v2_document, v2_protobuf};
 pub use v3::{has_v3_document, v3, v3_cache_key, v3_document, v3_paths};
 
+use pintle_catalog::Catalog;
 use pintle_registry::GroupVersionKind;
 use pintle_value::{Value, object};
 
 /// The title of the documents.
 const TITLE: &str = "Kubernetes";
 
-/// The version of the API.
-const VERSION: &str = "1.36";
+/// The title and the version of a document.
+fn info(catalog: &Catalog) -> Value {
+    object! { "title": TITLE, "version": catalog.minor().to_string() }
+}
 
 /// The published authentication methods.
 fn security() -> Value {

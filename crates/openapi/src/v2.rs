@@ -14,7 +14,7 @@ use crate::operation::{Model, PathItem, Route, by_path, response_description};
 use crate::parameters::{Parameter, ParameterLocation};
 use crate::routes::RouteBuilder;
 use crate::schemas::{Definitions, Dialect};
-use crate::{TITLE, VERSION, kind_value, protobuf};
+use crate::{info, kind_value, protobuf};
 
 /// Returns the document as JSON.
 #[must_use]
@@ -41,7 +41,7 @@ pub fn v2_document(registry: &Registry, catalog: &Catalog) -> Value {
     let paths: Object = by_path(&routes).iter().map(|item| (item.path, builder.path_item(item))).collect();
     object! {
         "swagger": "2.0",
-        "info": object! { "title": TITLE, "version": VERSION },
+        "info": info(catalog),
         "paths": paths,
         "definitions": builder.schemas.finish(),
         "parameters": Object::from_entries(builder.parameters),

@@ -11,7 +11,7 @@ use crate::operation::{PathItem, Route, by_path, response_description};
 use crate::parameters::{Parameter, ParameterLocation};
 use crate::routes::{RouteBuilder, documented_groups};
 use crate::schemas::{Definitions, Dialect};
-use crate::{TITLE, VERSION, kind_value};
+use crate::{info, kind_value};
 
 /// The paths of the documents of the service account token issuer.
 const ISSUER_PATHS: [&str; 2] = [".well-known/openid-configuration", "openid/v1/jwks"];
@@ -115,7 +115,7 @@ pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option
         DocumentScope::Custom => object! { "title": CUSTOM_TITLE, "version": CUSTOM_VERSION },
         DocumentScope::All | DocumentScope::Version(_) => {
             components.set("securitySchemes", crate::security());
-            object! { "title": TITLE, "version": VERSION }
+            info(catalog)
         }
     };
     let document = object! { "openapi": "3.0.0", "info": info, "paths": paths, "components": components };
@@ -127,7 +127,7 @@ pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option
 pub fn v3(registry: &Registry, catalog: &Catalog, version: &GroupVersion) -> Vec<u8> {
     let path = if version.group.is_empty() { format!("api/{version}") } else { format!("apis/{version}") };
     v3_document(registry, catalog, &path).unwrap_or_else(|| {
-        let info = object! { "title": TITLE, "version": VERSION };
+        let info = info(catalog);
         crate::json(&object! { "openapi": "3.0.0", "info": info, "paths": Value::object() })
     })
 }

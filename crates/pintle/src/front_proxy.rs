@@ -271,7 +271,7 @@ mod tests {
         let access = AccessOptions { request_headers, ..AccessOptions::default() };
         let mut flag = FeatureGatesFlag::default();
         flag.add(gates);
-        let (gates, _) = flag.gates().expect("gates");
+        let (gates, _) = flag.gates(pintle_versions::EffectiveVersion::default()).expect("gates");
         access.authentication_trust(&tls, identity.is_built_in(), &gates)
     }
 

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! // The answer of `GET /version`. [`ApiServer::start`](crate::ApiServer::start) starts the API over a store.
-//! let version = pintle_server::version();
+//! let version = pintle_server::version(pintle_versions::EffectiveVersion::default());
 //! assert_eq!((version.str_at(&["major"]), version.str_at(&["minor"])), ("1", "36"));
 //! assert!(version.str_at(&["gitVersion"]).contains("+pintle-"));
 //! ```

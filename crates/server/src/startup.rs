@@ -182,7 +182,7 @@ impl ApiServer {
     pub async fn start(config: ClusterConfig) -> Result<Arc<Self>, ClusterError> {
         let plugins = PluginChain::assemble(&config.admission, &config.gates).map_err(ClusterError::Admission)?;
         let running = RunningControllers::new(&config.controllers, &config.services, &config.gates);
-        let catalog = config.runtime_config.catalog();
+        let catalog = config.runtime_config.catalog(config.gates.version().binary());
         let mut built_in = pintle_kinds::resources_in(catalog, &config.runtime_config, &config.gates, &config.services);
         pintle_extensions::install_crd_validation(&mut built_in);
         let unserved_hubs = pintle_kinds::unserved_hubs(catalog, &built_in, &config.gates, &config.services);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use kube::CustomResourceExt;
 use pintle::{AccessOptions, AuthorizationMode, Options, Server, ServiceAccountOptions, Snapshot, TokenCacheTtl};
 use pintle_gates::{FeatureGatesFlag, Gates};
+use pintle_versions::EffectiveVersion;
 
 use crate::access::Access;
 use crate::clock::Clock;
@@ -219,5 +220,5 @@ fn gates(values: &[String]) -> Result<Gates, Error> {
     let mut flag = FeatureGatesFlag::default();
     values.iter().for_each(|value| flag.add(value));
     // The warnings are about gates that will be removed.
-    flag.gates().map(|(gates, _)| gates).map_err(|error| Error::Start(error.to_string()))
+    flag.gates(EffectiveVersion::default()).map(|(gates, _)| gates).map_err(|error| Error::Start(error.to_string()))
 }

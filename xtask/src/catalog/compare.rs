@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pintle_catalog::facts::{FieldFacts, Package, parse};
+use pintle_versions::Minor;
 use serde_json::Value;
 
 use crate::print_status;
@@ -15,7 +16,7 @@ pub(super) type Facts = BTreeMap<String, String>;
 
 /// Prints every difference. Returns an error with their number if there are any.
 pub(super) fn report(ours: &str, theirs: &str) -> Result<(), String> {
-    let packages = parse(ours).map_err(|e| e.to_string())?;
+    let packages = parse(ours, Minor::NEWEST).map_err(|e| e.to_string())?;
     let theirs: Value = serde_json::from_str(theirs).map_err(|e| e.to_string())?;
     let (ours, theirs) = (of_catalog(&packages), of_json(&theirs));
     // Types are identified by name, whether they are structs or enums.

@@ -1,14 +1,17 @@
 //! `cargo xtask import-catalog`: runs the importer (a Go program in `xtask/import` that reads the published API
-//! modules) and stores its output. `--check` only checks that the stored files are up to date. `--against VERSION`
-//! lists the changes of another version of the modules.
+//! modules) for each known version of Kubernetes and stores its merged output. `--check` only checks that the stored
+//! files are up to date. `--against VERSION` lists the changes of another version of the modules.
 
 mod compare;
 mod differences;
+mod merge;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pintle_catalog::facts::parse;
+use pintle_catalog::release_lines;
+use pintle_versions::Minor;
 
 use crate::{print_status, root};
 
@@ -23,37 +26,40 @@ const MODULES: [&str; 5] = [
 ];
 const RESOURCES: &str = "crates/catalog/data/resources.txt";
 
-/// The files that the importer writes, and its arguments.
-fn imported() -> [(&'static str, Vec<PathBuf>); 4] {
-    let of_resources = |mode: &str| vec![mode.into(), root().join(RESOURCES)];
-    [
-        (TYPES, Vec::new()),
-        ("crates/catalog/data/optional.txt", of_resources("optional")),
-        ("crates/catalog/data/stored.txt", of_resources("stored")),
-        ("crates/catalog/data/rules.txt", of_resources("rules")),
-    ]
+/// A file that the importer writes.
+struct Imported {
+    file: &'static str,
+    /// The importer's mode. Modes other than that of `types.txt` read the resources of the version.
+    mode: Option<&'static str>,
 }
+
+const IMPORTED: [Imported; 4] = [
+    Imported { file: TYPES, mode: None },
+    Imported { file: "crates/catalog/data/optional.txt", mode: Some("optional") },
+    Imported { file: "crates/catalog/data/stored.txt", mode: Some("stored") },
+    Imported { file: "crates/catalog/data/rules.txt", mode: Some("rules") },
+];
 
 /// Runs the command.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        [] => {
-            for (file, arguments) in imported() {
-                let (target, text) = (root().join(file), import(&arguments)?);
-                std::fs::write(&target, &text).map_err(|e| format!("{file}: {e}"))?;
-                print_status(&format!("{file}: {} lines\n", text.lines().count()));
+        [] => in_temporary_folder(|folder| {
+            for imported in &IMPORTED {
+                let (target, text) = (root().join(imported.file), import(imported, folder)?);
+                std::fs::write(&target, &text).map_err(|e| format!("{}: {e}", imported.file))?;
+                print_status(&format!("{}: {} lines\n", imported.file, text.lines().count()));
             }
             Ok(())
-        }
-        ["--check"] => {
-            for (file, arguments) in imported() {
-                if stored(file)? != import(&arguments)? {
-                    return Err(format!("{file} is not up to date; run cargo xtask import-catalog"));
+        }),
+        ["--check"] => in_temporary_folder(|folder| {
+            for imported in &IMPORTED {
+                if stored(imported.file)? != import(imported, folder)? {
+                    return Err(format!("{} is not up to date; run cargo xtask import-catalog", imported.file));
                 }
             }
             Ok(())
-        }
+        }),
         ["--compare", file] => {
             let other = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
             compare::report(&stored(TYPES)?, &other)
@@ -67,37 +73,68 @@ fn stored(file: &str) -> Result<String, String> {
     std::fs::read_to_string(root().join(file)).map_err(|e| format!("{file}: {e}"))
 }
 
-/// Runs the importer and returns its output.
-fn import(arguments: &[PathBuf]) -> Result<String, String> {
-    run_go(Command::new("go").args(["run", "."]).args(arguments).current_dir(root().join("xtask/import")))
-}
-
-/// Prints the differences of the types in another version of the modules, such as `v0.37.2`, from the stored types.
-fn print_differences(version: &str) -> Result<(), String> {
+fn in_temporary_folder<T>(run: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
     let folder = std::env::temp_dir().join(format!("pintle-import-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let newer = import_version(version, &folder);
+    let result = run(&folder);
     let _ = std::fs::remove_dir_all(&folder);
-    let (older, newer) = (stored(TYPES)?, newer?);
-    let facts = |text: &str| parse(text).map(|packages| compare::of_catalog(&packages)).map_err(|e| e.to_string());
-    let list = differences::list(&facts(&older)?, &facts(&newer)?);
+    result
+}
+
+/// Imports a file from the modules of all known versions. `folder` is for temporary files.
+fn import(imported: &Imported, folder: &Path) -> Result<String, String> {
+    let resources = stored(RESOURCES)?;
+    let mut versions = Vec::new();
+    for minor in Minor::known() {
+        let mut importer = Command::new("go");
+        importer
+            .args(["run", "."])
+            .current_dir(root().join(IMPORTER))
+            .env("GOFLAGS", module_flags(&module_file(minor)));
+        if let Some(mode) = imported.mode {
+            let lines: Vec<&str> = release_lines(&resources, minor).map(|line| line.text).collect();
+            let file = folder.join(format!("resources-{minor}.txt"));
+            std::fs::write(&file, lines.join("\n")).map_err(|e| format!("{}: {e}", file.display()))?;
+            importer.arg(mode).arg(file);
+        }
+        versions.push((minor, run_go(&mut importer).map_err(|e| format!("{} of {minor}: {e}", imported.file))?));
+    }
+    Ok(merge::merge(&versions))
+}
+
+const IMPORTER: &str = "xtask/import";
+
+/// The file that pins the modules of a version.
+fn module_file(minor: Minor) -> PathBuf {
+    root().join(IMPORTER).join("versions").join(format!("{minor}.mod"))
+}
+
+/// The flags with which Go uses another module file than `go.mod`. The importer runs Go itself.
+fn module_flags(file: &Path) -> String {
+    format!("-mod=mod -modfile={}", file.display())
+}
+
+/// Prints the differences of the types in another version of the modules, such as `v0.38.0`, from the stored types of the
+/// newest known version.
+fn print_differences(version: &str) -> Result<(), String> {
+    let newer = in_temporary_folder(|folder| import_version(version, folder))?;
+    let facts = |text: &str, minor| {
+        parse(text, minor).map(|packages| compare::of_catalog(&packages)).map_err(|e| e.to_string())
+    };
+    let list = differences::list(&facts(&stored(TYPES)?, Minor::NEWEST)?, &facts(&newer, Minor::NEWEST)?);
     print_status(if list.is_empty() { "No differences\n" } else { &list });
     Ok(())
 }
 
 /// Runs the importer with another version of the modules. `folder` is for the temporary module file.
 fn import_version(version: &str, folder: &Path) -> Result<String, String> {
-    let importer = root().join("xtask/import");
-    for file in ["go.mod", "go.sum"] {
-        std::fs::copy(importer.join(file), folder.join(file)).map_err(|e| format!("{file}: {e}"))?;
-    }
-    let module_file = folder.join("go.mod");
+    let importer = root().join(IMPORTER);
+    let file = folder.join("other.mod");
+    std::fs::copy(module_file(Minor::NEWEST), &file).map_err(|e| format!("{}: {e}", file.display()))?;
     let requires = MODULES.map(|module| format!("-require={module}@{version}"));
     let mut edit = Command::new("go");
-    run_go(edit.args(["mod", "edit"]).args(requires).arg(&module_file).current_dir(&importer))?;
-    // The importer runs Go itself.
-    let flags = format!("-mod=mod -modfile={}", module_file.display());
-    run_go(Command::new("go").args(["run", "."]).env("GOFLAGS", flags).current_dir(&importer))
+    run_go(edit.args(["mod", "edit"]).args(requires).arg(&file).current_dir(&importer))?;
+    run_go(Command::new("go").args(["run", "."]).env("GOFLAGS", module_flags(&file)).current_dir(&importer))
 }
 
 /// Runs a command of Go and returns its output.
@@ -109,12 +146,12 @@ fn run_go(command: &mut Command) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|e| e.to_string())
 }
 
-/// Downloads the modules that `xtask/import/go.mod` pins.
+/// Downloads the modules of all known versions.
 pub(crate) fn fetch_modules(_arguments: &[String]) -> Result<(), String> {
-    let status = Command::new("go")
-        .args(["mod", "download"])
-        .current_dir(root().join("xtask/import"))
-        .status()
-        .map_err(|e| format!("cannot run go, which downloads the modules: {e}"))?;
-    if status.success() { Ok(()) } else { Err("go mod download failed".into()) }
+    for minor in Minor::known() {
+        let flags = module_flags(&module_file(minor));
+        let mut download = Command::new("go");
+        run_go(download.args(["mod", "download"]).env("GOFLAGS", flags).current_dir(root().join(IMPORTER)))?;
+    }
+    Ok(())
 }

@@ -69,7 +69,7 @@ mod tests {
     fn gates(is_enabled: bool) -> Gates {
         let mut flag = FeatureGatesFlag::default();
         flag.add(&format!("ManifestBasedAdmissionControlConfig={is_enabled}"));
-        flag.gates().expect("gates").0
+        flag.gates(Default::default()).expect("gates").0
     }
 
     #[test]

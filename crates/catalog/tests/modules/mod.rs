@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of a module that `xtask/import` pins, in the Go module cache.
-pub(crate) fn folder(name: &str) -> PathBuf {
+use pintle_versions::Minor;
+
+/// The folder of a module that `xtask/import` pins for a version, in the Go module cache.
+pub(crate) fn folder(name: &str, minor: Minor) -> PathBuf {
     let importer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/import");
+    let modules = importer.join("versions").join(format!("{minor}.mod"));
     let output = Command::new("go")
         .args(["mod", "download", "-json", name])
         .env("GOPROXY", "off")
+        .env("GOFLAGS", format!("-modfile={}", modules.display()))
         .current_dir(importer)
         .output()
         .expect("go is needed for this test");

@@ -19,7 +19,7 @@ const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissio
 fn options(gate: &str, plugins: &[(&str, &str, &Path)]) -> Options {
     let mut flag = FeatureGatesFlag::default();
     flag.add(gate);
-    let (gates, _) = flag.gates().expect("gates");
+    let (gates, _) = flag.gates(Default::default()).expect("gates");
     let configuration = |(plugin, kind, folder): &(&str, &str, &Path)| {
         let text =
             format!("apiVersion: apiserver.config.k8s.io/v1\nkind: {kind}\nstaticManifestsDir: {}\n", folder.display());

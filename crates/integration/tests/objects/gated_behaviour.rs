@@ -1,7 +1,7 @@
 //! Feature gates that change more than the fields of objects: the validation, and the answers to reads.
 
 use pintle::Options;
-use pintle_gates::{Gates, all_gates};
+use pintle_gates::Gates;
 use pintle_integration::{Cluster, run};
 use serde_json::{Value, json};
 
@@ -221,8 +221,9 @@ fn gates_decide_whether_policies_change_objects() {
 fn servers_work_with_all_gates_on_and_with_all_off() {
     run(async {
         for enabled in [true, false] {
-            let unlocked = all_gates().iter().filter(|gate| !gate.locked);
-            let settings = unlocked.map(|gate| (gate.name.to_owned(), enabled)).collect();
+            let gates = Gates::default();
+            let unlocked = gates.states().filter(|(gate, _)| !gate.locked);
+            let settings = unlocked.map(|(gate, _)| (gate.name.to_owned(), enabled)).collect();
             let (gates, _) = Gates::with_overrides(&settings).expect("settable feature gates");
             let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
             let certificate = json!({"signerName": "example.com/s", "keyType": "ED25519", "keyPath": "k"});

@@ -13,7 +13,7 @@ const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 fn options(gates: &str, is_served: bool) -> Options {
     let mut flag = FeatureGatesFlag::default();
     flag.add(gates);
-    let (gates, _) = flag.gates().expect("gates");
+    let (gates, _) = flag.gates(Default::default()).expect("gates");
     let runtime_config =
         RuntimeConfig::from_flags(&[format!("internal.apiserver.k8s.io/v1alpha1={is_served}").as_str()]);
     let runtime_config = runtime_config.expect("a configuration");

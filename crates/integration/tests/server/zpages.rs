@@ -19,7 +19,7 @@ fn options(gates: &str) -> Options {
         flags.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let mut flag = FeatureGatesFlag::default();
     flag.add(gates);
-    let (gates, _) = flag.gates().expect("gates");
+    let (gates, _) = flag.gates(Default::default()).expect("gates");
     Options { flags: Some(flags), gates, ..Options::default() }
 }
 

@@ -58,7 +58,7 @@ mod tests {
         let mut flag = FeatureGatesFlag::default();
         flag.add("ManifestBasedAdmissionControlConfig=true");
         let mut context = context();
-        context.gates = Arc::new(flag.gates().expect("gates").0);
+        context.gates = Arc::new(flag.gates(Default::default()).expect("gates").0);
         let why = "metadata.name: Invalid value: \"a.static.k8s.io\": names ending with \".static.k8s.io\" are reserved for \
                    static manifest-based configurations and cannot be managed via the API";
         for plural in PLURALS {

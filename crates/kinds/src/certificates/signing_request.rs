@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, UnservedVersion};
 use pintle_schema::base64;
 use pintle_value::{Errors, FieldPath, Object, Str, Value, field, names, repeated};
+use pintle_versions::Minor;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{pkcs10, stored};
@@ -345,7 +346,7 @@ fn validate_update(object: &Value, old: &Value, endpoint: CsrEndpoint) -> Errors
             if count > count_before {
                 errors.forbidden(&path, format!("updates may not add a condition of type \"{kind}\""));
             } else if count == count_before && !same(Some(&new), Some(&before)) {
-                let condition = GoStruct("certificates/v1.CertificateSigningRequestCondition");
+                let condition = GoStruct("certificates/v1.CertificateSigningRequestCondition", Minor::NEWEST);
                 let difference = go_diff::lists(before.items_at(&[]), new.items_at(&[]), condition);
                 let detail = format!("updates may not modify a condition of type \"{kind}\"\n{difference}");
                 errors.forbidden(&path, detail);

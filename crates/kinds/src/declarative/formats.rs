@@ -57,12 +57,22 @@ pub(super) fn of(name: &str) -> Option<Format> {
         "k8s-path-segment-name" => {
             |errors, path, text| invalid_each(errors, path, text, names::path_segment_name(text, false))
         }
+        "k8s-prefixed-label-key" => prefixed_label_key,
         "k8s-resource-fully-qualified-name" => fully_qualified_name,
         "k8s-resource-pool-name" => pool_name,
         "k8s-short-name" => |errors, path, text| invalid_each(errors, path, text, names::short_name(text)),
         "k8s-uuid" => uuid,
         _ => return None,
     })
+}
+
+/// A label key that has a prefix.
+fn prefixed_label_key(errors: &mut Errors, path: &FieldPath<'_>, text: &str) {
+    let problems = names::label_key(text);
+    if problems.is_empty() && !text.contains('/') {
+        return errors.invalid(path, text, "must include a prefix (e.g. 'example.com/key')");
+    }
+    invalid_each(errors, path, text, problems);
 }
 
 fn uuid(errors: &mut Errors, path: &FieldPath<'_>, text: &str) {

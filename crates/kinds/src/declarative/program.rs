@@ -131,6 +131,16 @@ pub(super) enum Check {
     },
     Union(Union),
     Discriminated(Discriminated),
+    Dependent(Dependent),
+}
+
+/// A field that must be set, or must not be set, if another one is.
+#[derive(Debug)]
+pub(super) struct Dependent {
+    pub(super) field: (&'static str, Shape),
+    pub(super) other: (&'static str, Shape),
+    /// Whether the other field must be set.
+    pub(super) is_required: bool,
 }
 
 /// Fields or items of which a number may be set.
@@ -173,7 +183,7 @@ impl Shape {
     fn of(ty: &str) -> Self {
         match ty {
             _ if ty.starts_with('*') => Shape::Pointer,
-            "string" | "[]byte" => Shape::Text,
+            "string" | "[]byte" | "Time" | "meta/v1.Time" => Shape::Text,
             "bool" => Shape::Bool,
             "int" | "int32" | "int64" | "byte" => Shape::Number,
             _ if ty.starts_with("[]") => Shape::List,
@@ -297,6 +307,9 @@ impl Compiler {
         }
         for union in self.unions(&ty.fields)? {
             steps.push(Step::new(Check::Union(union), false));
+        }
+        for dependent in self.dependents(&ty.fields)? {
+            steps.push(Step::new(Check::Dependent(dependent), false));
         }
         let next = self.next(underlying, &list)?;
         let mut fields = Vec::new();
@@ -547,6 +560,28 @@ impl Compiler {
         }
         unions.retain(|union| union.applies);
         Ok(unions)
+    }
+
+    /// The fields that depend on whether another one is set.
+    fn dependents(&self, fields: &[FieldRules<'static>]) -> Result<Vec<Dependent>, String> {
+        let mut found = Vec::new();
+        for field in fields {
+            for (rule, applies) in field.rules.iter().map(|rule| self.of_level(rule)) {
+                let is_required = match rule.name {
+                    "dependentRequired" => true,
+                    "dependentForbidden" => false,
+                    _ => continue,
+                };
+                let other = fields.iter().find(|other| other.name == rule.arguments);
+                // Only fields with rules of their own are listed. The others of upstream's tags are pointers or lists.
+                let shape = other.map_or(Shape::Pointer, |other| self.shape(other.ty));
+                if applies {
+                    let other = (rule.arguments, shape);
+                    found.push(Dependent { field: (field.name, self.shape(field.ty)), other, is_required });
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The checks of fields that depend on a discriminator, sorted by the name of the field.

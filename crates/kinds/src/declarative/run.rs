@@ -8,7 +8,7 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, ValueKey, names, repeated, same};
 
 use super::program::{
-    Check, Cohort, Discriminated, Field, Identity, MemberOf, Next, Program, Shape, Steps, Type, Union,
+    Check, Cohort, Dependent, Discriminated, Field, Identity, MemberOf, Next, Program, Shape, Steps, Type, Union,
 };
 
 use crate::validation::{has_wildcard, invalid_each};
@@ -277,9 +277,28 @@ impl Run<'_> {
             }
             Check::Union(union) => self.validate_union(union, pair, path, errors),
             Check::Discriminated(rules) => self.validate_discriminated(rules, pair, path, errors),
+            Check::Dependent(rule) => self.validate_dependent(rule, pair, path, errors),
             _ => return false,
         }
         errors.count() > before
+    }
+
+    /// Checks a field that must be set, or must not be, if another one is. An update that sets and unsets neither is valid.
+    fn validate_dependent(&self, rule: &Dependent, pair: Pair<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
+        let (field, other) = (pair.field(rule.field.0, rule.field.1), pair.field(rule.other.0, rule.other.1));
+        let unchanged = |pair: &Pair<'_>| pair.is_set() == is_set(pair.shape, pair.old);
+        if self.is_update && pair.old.is_some() && unchanged(&field) && unchanged(&other) {
+            return;
+        }
+        if field.is_set() && other.is_set() != rule.is_required {
+            let path = path.child(rule.other.0);
+            let name = rule.field.0;
+            errors.push(if rule.is_required {
+                FieldError::required(&path, format!("must be set when {name} is set"))
+            } else {
+                FieldError::forbidden(&path, format!("may not be set when {name} is set"))
+            });
+        }
     }
 
     /// Calls a function with each item of a list that an update changes.

@@ -8,7 +8,8 @@ use crate::testing::{messages, object};
 #[test]
 fn all_rules_compile() {
     let mut count = 0;
-    for package in [OWN, IMPORTED].into_iter().flat_map(|text| parse(text).expect("valid rules")) {
+    let texts = Minor::known().flat_map(|minor| [(OWN, minor), (IMPORTED, minor)]);
+    for package in texts.flat_map(|(text, minor)| parse(text, minor).expect("valid rules")) {
         for ty in &package.types {
             for with_alpha in [false, true] {
                 let program = Compiler::new(vec![package.clone()], with_alpha).compile(ty.name);
@@ -29,7 +30,7 @@ fn errors_are_those_of_upstream() {
     for line in UPSTREAM.lines() {
         let table = object(line);
         let text: &'static str = format!("package p\n{}", table.str_at(&["rules"])).leak();
-        let package = parse_package(text, "p").expect("valid rules").expect("a package");
+        let package = parse_package(text, "p", Minor::DEFAULT).expect("valid rules").expect("a package");
         let program = Compiler::new(vec![package], false).compile("T").expect("rules that compile");
         let options = table.items_at(&["options"]);
         let has_option = |option: &str| options.iter().any(|known| known.as_str() == Some(option));

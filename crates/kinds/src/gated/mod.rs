@@ -113,7 +113,7 @@ fn lines() -> impl Iterator<Item = &'static str> {
 
 /// The gates that have a line in the table, in its order.
 pub fn gates_of_fields() -> impl Iterator<Item = &'static str> {
-    table().iter().map(|fields| fields.gate.gate().name)
+    table().iter().map(|fields| fields.gate.name())
 }
 
 /// Drops the fields of features that are off from a part of an object, unless the part of the old object uses the

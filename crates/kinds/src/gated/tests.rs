@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pintle_gates::{Gates, all_gates};
+use pintle_gates::Gates;
 use pintle_registry::{Resource, StrategyContext};
 
 use super::*;
@@ -50,7 +50,7 @@ fn with_gate(name: &str, enabled: bool) -> StrategyContext {
     let mut overrides = BTreeMap::new();
     let mut pending = vec![name.to_owned()];
     while let Some(name) = pending.pop() {
-        for gate in all_gates() {
+        for (gate, _) in Gates::default().states() {
             let depends = if enabled { gate.name == name } else { gate.dependencies.contains(&name.as_str()) };
             match enabled {
                 true if depends => pending.extend(gate.dependencies.iter().map(|name| (*name).to_owned())),
@@ -96,7 +96,7 @@ fn keeps(
 fn the_table_is_valid() {
     assert_eq!(table().len(), lines().count());
     for name in gates_of_fields() {
-        let gate = all_gates().iter().find(|gate| gate.name == name).expect(name);
+        let (gate, _) = Gates::default().states().find(|(gate, _)| gate.name == name).expect(name);
         assert!(!gate.locked, "{name} is locked, so its fields are never dropped");
     }
 }
@@ -106,7 +106,7 @@ fn strategies_drop_the_fields_of_gates_that_are_off() {
     let resources = crate::all_resources(pintle_catalog::complete());
     let mut checked = 0;
     for gated in table() {
-        let gate = gated.gate.gate().name;
+        let gate = gated.gate.name();
         let (on, off) = (with_gate(gate, true), with_gate(gate, false));
         let (_, kinds) = KINDS.iter().find(|(part, _)| *part == gated.part).expect("kinds");
         for (kind, base) in *kinds {

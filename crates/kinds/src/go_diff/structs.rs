@@ -7,12 +7,13 @@ use std::sync::OnceLock;
 use pintle_catalog::Catalog;
 use pintle_schema::{Field, Omit, Scalar, Struct, Type, TypeId, Types};
 use pintle_value::Value;
+use pintle_versions::Minor;
 
 use crate::go_json;
 
-/// A struct by the name of its Go type (`core/v1.PodSpec`).
+/// A struct by the name of its Go type (`core/v1.PodSpec`), as a version of Kubernetes has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GoStruct(pub(crate) &'static str);
+pub(crate) struct GoStruct(pub(crate) &'static str, pub(crate) Minor);
 
 /// The structs that differ from the structs of the API.
 const TABLE: &str = include_str!("../../data/go_structs.txt");
@@ -70,8 +71,8 @@ impl GoStruct {
 
     /// The catalog that has the struct.
     fn catalog(self) -> &'static Catalog {
-        let shared = pintle_catalog::shared();
-        if shared.struct_type(self.0).is_some() { shared } else { pintle_catalog::complete() }
+        let shared = pintle_catalog::shared_of(self.1);
+        if shared.struct_type(self.0).is_some() { shared } else { pintle_catalog::complete_of(self.1) }
     }
 
     fn id(self) -> TypeId {
@@ -287,7 +288,8 @@ mod tests {
     #[test]
     fn structs_print_with_go_names_and_zero_values() {
         let check = |ty: &'static str, json: &str, expect: &str| {
-            let compact: String = GoStruct(ty).print(&object(json)).lines().map(str::trim_start).collect();
+            let compact: String =
+                GoStruct(ty, Minor::DEFAULT).print(&object(json)).lines().map(str::trim_start).collect();
             assert_eq!(compact.replace("\": ", "\":"), expect);
         };
         check("core/v1.SecretReference", "{}", r#"{"Name":"","Namespace":""}"#);

@@ -35,7 +35,7 @@ fn validate(context: &StrategyContext, object: &Value, old: Option<&Value>) -> E
     let is_used =
         old.is_some_and(|old| old.at(&["spec", "schedulingConstraints"]).is_some_and(|value| !value.is_null()));
     let has_option = |option: &str| context.gates.is_enabled_by_name(option) || (option == TOPOLOGY_FEATURE && is_used);
-    RULES.validate_with(&has_option, object, old)
+    RULES.validate_with(&context.gates, &has_option, object, old)
 }
 
 static STATUS: StatusStrategy = StatusStrategy::new(|context, object, old| validate(context, object, Some(old)))

@@ -26,7 +26,7 @@ impl Strategy for WorkloadStrategy {
         let is_used = old.is_some_and(|old| old.items_at(&["spec", TEMPLATES]).iter().any(constrained));
         let has_option =
             |option: &str| context.gates.is_enabled_by_name(option) || (option == TOPOLOGY_FEATURE && is_used);
-        RULES.validate_with(&has_option, object, old)
+        RULES.validate_with(&context.gates, &has_option, object, old)
     }
 }
 

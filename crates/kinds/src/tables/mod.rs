@@ -23,14 +23,15 @@ use std::sync::{Arc, OnceLock};
 use pintle_registry::{Column, TableConvertor};
 use pintle_value::Value;
 use pintle_value::time::Time;
+use pintle_versions::{Minor, PerVersion, lines_of, split_range};
 
 use self::forms::{Cell, Form};
 
 const TABLES: &str = include_str!("../../data/tables.txt");
 
-/// Returns the table convertor of a built-in kind. Kinds without their own columns show the name and the creation time
+/// Returns the table convertor of a built-in kind in a version. Kinds without their own columns show the name and the creation time
 /// (upstream: `rest.NewDefaultTableConvertor`).
-pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
+pub(crate) fn table_in(group: &str, plural: &str, minor: Minor) -> Arc<dyn TableConvertor> {
     static DEFAULT: OnceLock<Arc<Table>> = OnceLock::new();
     if (group, plural) == ("", "pods") {
         return Arc::new(pods::PodTable);
@@ -42,7 +43,8 @@ pub(crate) fn table(group: &str, plural: &str) -> Arc<dyn TableConvertor> {
             .map(|(column, form)| (Some(column), CellForm { form, path: Vec::new(), words: Vec::new() }));
         Arc::new([name, created].into_iter().collect())
     };
-    Arc::clone(tables().get(name.as_str()).unwrap_or_else(|| DEFAULT.get_or_init(default))) as Arc<dyn TableConvertor>
+    Arc::clone(tables(minor).get(name.as_str()).unwrap_or_else(|| DEFAULT.get_or_init(default)))
+        as Arc<dyn TableConvertor>
 }
 
 /// The columns and the forms of their cells.
@@ -87,17 +89,19 @@ impl TableConvertor for Table {
     }
 }
 
-/// The tables by the names of their resources.
-fn tables() -> &'static HashMap<&'static str, Arc<Table>> {
-    static PARSED: OnceLock<HashMap<&'static str, Arc<Table>>> = OnceLock::new();
-    PARSED.get_or_init(|| {
+/// The tables of a version by the names of their resources.
+fn tables(minor: Minor) -> &'static HashMap<&'static str, Arc<Table>> {
+    static PARSED: PerVersion<HashMap<&'static str, Arc<Table>>> = PerVersion::new();
+    PARSED.get_or_init(minor, |minor| {
         let sections = TABLES.split("\n\n").filter_map(|section| section.strip_prefix("table ")?.split_once('\n'));
-        let tables = sections.map(|(names, lines)| {
+        let tables = sections.filter_map(|(names, lines)| {
+            let (names, range) = split_range(names);
+            let lines = || lines_of(lines, minor).map(|line| line.text);
             // Malformed lines are skipped; a test detects them.
-            let mut table: Table = lines.lines().filter_map(parse_column).collect();
-            let paths = lines.lines().find_map(|line| line.trim_start().strip_prefix(READS));
+            let mut table: Table = lines().filter_map(parse_column).collect();
+            let paths = lines().find_map(|line| line.trim_start().strip_prefix(READS));
             table.sources.extend(paths.into_iter().flat_map(|paths| paths.split(' ')));
-            (names, Arc::new(table))
+            range.contains(minor).then(|| (names, Arc::new(table)))
         });
         tables.flat_map(|(names, table)| names.split(' ').map(move |name| (name, Arc::clone(&table)))).collect()
     })

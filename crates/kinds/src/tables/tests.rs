@@ -5,7 +5,6 @@ use pintle_registry::TableConvertor;
 use pintle_value::Value;
 use pintle_value::time::Time;
 
-use super::table;
 use crate::testing::object;
 
 /// The current time of all tests. Objects with `META` are five minutes old.
@@ -18,7 +17,7 @@ pub(super) fn check(group: &str, plural: &str, rest: &str, expect: &str) {
 }
 
 fn check_object(group: &str, plural: &str, object: &Value, expect: &str) {
-    let table = table(group, plural);
+    let table = crate::table(group, plural);
     let cells = table.cells(object, Time::parse_rfc3339(NOW).expect("a time"));
     let text = serde_json::to_string(&Value::Array(cells)).expect("JSON");
     assert_eq!(text, expect, "{group}/{plural}");
@@ -40,7 +39,7 @@ fn all_lines_are_columns() {
         assert!(line.trim_start().starts_with(super::READS) || super::parse_column(line).is_some(), "{line}");
     }
     let resources = crate::all_resources(pintle_catalog::complete());
-    for name in super::tables().keys() {
+    for name in super::tables(pintle_versions::Minor::DEFAULT).keys() {
         let (plural, group) = name.split_once('.').unwrap_or((name, ""));
         assert!(resources.iter().any(|resource| resource.is(group, plural)), "{name}");
     }
@@ -82,7 +81,7 @@ fn every_row_has_a_cell_per_column() {
         object(r#"{"metadata":[1],"spec":{"containers":{"a":1},"ports":[null,3]},"status":{"conditions":[7]}}"#);
     for (group, plurals) in kinds {
         for plural in plurals.split(' ') {
-            let table = table(group, plural);
+            let table = crate::table(group, plural);
             for object in [&Value::Null, &Value::object(), &malformed] {
                 let cells = table.cells(object, Time::ZERO);
                 assert_eq!(cells.len(), table.columns().len(), "{group}/{plural}");
@@ -160,7 +159,7 @@ fn pods() {
         r#"{"metadata":{"name":"x","deletionTimestamp":"2024-05-01T11:55:00Z"},"spec":{},"status":{"phase":"Running"}}"#,
     );
     check_object("", "pods", &gone, &format!(r#"["x","0/0","Terminating","0","<unknown>"{tail}"#));
-    let done = table("", "pods").conditions(&object(r#"{"status":{"phase":"Succeeded"}}"#));
+    let done = crate::table("", "pods").conditions(&object(r#"{"status":{"phase":"Succeeded"}}"#));
     assert_eq!(done[0].str_at(&["reason"]), "Succeeded");
 }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use pintle_gates::Gates;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
+use pintle_versions::Minor;
 
 pub use allocation::{AllocationHooks, AllocationProblem, AllocationRepair, WriteOperation};
 pub use cluster_validation::{
@@ -51,6 +52,12 @@ pub struct StrategyContext {
 }
 
 impl StrategyContext {
+    /// The version of Kubernetes that the server is.
+    #[must_use]
+    pub fn minor(&self) -> Minor {
+        self.gates.version().binary()
+    }
+
     /// The context of a request by a user with this name and without groups.
     #[must_use]
     pub fn for_user(user: impl Into<Str>, now: Time) -> Self {

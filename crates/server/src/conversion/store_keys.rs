@@ -49,7 +49,8 @@ pub(crate) struct StoredResources(ByCollection<GroupResource>);
 impl StoredResources {
     /// The resources below a prefix of keys.
     pub(crate) fn new(key_prefix: &str) -> Self {
-        let facts = pintle_catalog::complete().resources().iter();
+        // A resource has the same prefix in all versions.
+        let facts = pintle_catalog::complete_of(pintle_versions::Minor::NEWEST).resources().iter();
         let stored = facts.filter_map(|facts| Some((facts.storage()?, facts.plural)));
         let stored =
             stored.map(|(storage, plural)| (storage.prefix, GroupResource::new(storage.upstream_group, plural)));

@@ -270,7 +270,7 @@ fn parse_path(path: &str) -> Option<(Endpoint, &str)> {
 pub(crate) async fn respond(request: &RequestContext) -> Option<Response> {
     let path = request.info.path.as_str();
     if matches!(path, "/version" | "/version/") {
-        return Some(json_response(StatusCode::OK, &version()));
+        return Some(json_response(StatusCode::OK, &version(request.cluster.settings.gates.version())));
     }
     let (endpoint, single) = parse_path(path)?;
     if !single.is_empty() {

@@ -27,7 +27,9 @@ pub(crate) fn respond(request: &RequestContext) -> Option<Response> {
             return Some(text(StatusCode::OK, "metrics reset\n"));
         }
         // This reads files. With `block_in_place`, other tasks of this thread do not wait for a slow disk.
-        ("/metrics", _) => tokio::task::block_in_place(|| request.cluster.metrics_text(&version())),
+        ("/metrics", _) => tokio::task::block_in_place(|| {
+            request.cluster.metrics_text(&version(request.cluster.settings.gates.version()))
+        }),
         ("/metrics/slis", _) => metrics.slis_text(),
         _ => return None,
     };

@@ -4,10 +4,7 @@ use std::sync::OnceLock;
 
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
-
-/// The patch release of Kubernetes whose behaviour the server has. It is also the release of the Go modules with which
-/// the server is compared.
-const KUBERNETES_VERSION: &str = "v1.36.6";
+use pintle_versions::{EffectiveVersion, Minor};
 
 /// The origin of the program's build.
 #[derive(Clone, Debug)]
@@ -28,19 +25,20 @@ pub fn set_build_info(build: BuildInfo) {
     let _ = BUILD.set(build);
 }
 
-/// The served version of the API, as `version.Info`.
+/// The version of a server, as `version.Info`. Its patch release is that of the Go modules with which it is compared.
 #[must_use]
-pub fn version() -> Value {
+pub fn version(version: EffectiveVersion) -> Value {
     let unknown = BuildInfo { commit: "unknown", tree_state: "unknown", date: Time::from_seconds(0) };
     let build = BUILD.get().unwrap_or(&unknown);
+    let (binary, number) = (version.binary(), |minor: Minor| minor.number().to_string());
     object! {
         "major": "1",
-        "minor": "36",
+        "minor": number(binary),
         "emulationMajor": "1",
-        "emulationMinor": "36",
+        "emulationMinor": number(version.emulation()),
         "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": format!("{KUBERNETES_VERSION}+pintle-{}", env!("CARGO_PKG_VERSION")),
+        "minCompatibilityMinor": number(version.min_compatibility()),
+        "gitVersion": format!("v{binary}.{}+pintle-{}", binary.patch(), env!("CARGO_PKG_VERSION")),
         "gitCommit": build.commit,
         "gitTreeState": build.tree_state,
         "buildDate": build.date.rfc3339(),
@@ -67,9 +65,8 @@ mod tests {
     #[test]
     fn the_version_is_that_of_the_libraries() {
         let module = include_str!("../../../../tools/kubectl/go.mod");
-        let version =
-            module.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubectl v0.")).expect("a version");
-        assert_eq!(KUBERNETES_VERSION, format!("v1.{version}"));
-        assert!(super::version().str_at(&["gitVersion"]).starts_with(&format!("{KUBERNETES_VERSION}+pintle-")));
+        let patch = module.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubectl v0.")).expect("a version");
+        let version = super::version(EffectiveVersion::default());
+        assert!(version.str_at(&["gitVersion"]).starts_with(&format!("v1.{patch}+pintle-")), "{version:?}");
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn respond(request: &RequestContext, listed: impl Fn() -> Vec<String>
             StatusCode::OK,
             match (kind, &request.cluster.settings.flags) {
                 (PageKind::Flagz, Some(flags)) => flags.text(flag_lines).to_owned(),
-                _ => Status::now(listed()).text(),
+                _ => Status::now(&request.cluster, listed()).text(),
             },
         ));
     };
@@ -68,7 +68,7 @@ pub(crate) fn respond(request: &RequestContext, listed: impl Fn() -> Vec<String>
             let values: Object = flags.values().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             page.push(("flags", Value::Object(values)));
         }
-        _ => page.extend(Status::now(listed()).fields()),
+        _ => page.extend(Status::now(&request.cluster, listed()).fields()),
     }
     let body = match encoding {
         Encoding::Json => encode_json(&page, pretty),
@@ -133,40 +133,43 @@ fn random_delimiter() -> &'static str {
 struct Status {
     started: Time,
     uptime_seconds: i64,
+    /// The answer of `/version`.
+    version: Value,
     paths: Vec<String>,
 }
 
 impl Status {
-    fn now(listed: Vec<String>) -> Self {
+    fn now(cluster: &Cluster, listed: Vec<String>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
         let started = Metrics::process_start_time().map_or(now, |started| started as i64);
         Self {
             started: Time::from_seconds(started),
             uptime_seconds: (now - started).max(0),
+            version: version(cluster.settings.gates.version()),
             paths: directories(&listed),
         }
     }
 
     fn fields(self) -> Page {
-        let version = version();
+        let version = &self.version;
         vec![
             ("startTime", self.started.rfc3339().into()),
             ("uptimeSeconds", self.uptime_seconds.into()),
             ("goVersion", version.str_at(&["goVersion"]).into()),
-            ("binaryVersion", binary_version(&version).into()),
-            ("emulationVersion", emulation_version(&version).into()),
+            ("binaryVersion", binary_version(version).into()),
+            ("emulationVersion", emulation_version(version).into()),
             ("paths", self.paths.into()),
         ]
     }
 
     fn text(&self) -> String {
-        let (version, delimiter, up) = (version(), random_delimiter(), self.uptime_seconds);
+        let (version, delimiter, up) = (&self.version, random_delimiter(), self.uptime_seconds);
         let rows = [
             ("Started", unix_date(self.started)),
             ("Up", format!("{} hr {:02} min {:02} sec", up / 3600, up / 60 % 60, up % 60)),
             ("Go version", version.str_at(&["goVersion"]).to_owned()),
-            ("Binary version", binary_version(&version).to_owned()),
-            ("Emulation version", emulation_version(&version)),
+            ("Binary version", binary_version(version).to_owned()),
+            ("Emulation version", emulation_version(version)),
             ("Paths", self.paths.join(" ")),
         ];
         let rows = rows.iter().map(|(name, value)| format!("{name}{delimiter} {value}\n"));

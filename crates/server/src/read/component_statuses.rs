@@ -9,6 +9,7 @@ use http::{Request, header};
 use pintle_outbound::{CallLimits, Client, ClientConfig, ServerTrust};
 use pintle_registry::ApiError;
 use pintle_value::{Value, object};
+use pintle_versions::Minor;
 
 use crate::cluster::{Cluster, Component};
 
@@ -32,7 +33,8 @@ enum Health {
 
 /// Returns the statuses of all components, sorted by name.
 pub(crate) async fn list(cluster: &Cluster) -> Vec<Value> {
-    let mut statuses = join_all(cluster.settings.components.iter().map(status)).await;
+    let probes = cluster.settings.components.iter().map(|component| status(cluster, component));
+    let mut statuses = join_all(probes).await;
     statuses.push(store_status(cluster));
     statuses.sort_by(|a, b| a.name().cmp(b.name()));
     statuses
@@ -47,7 +49,7 @@ pub(crate) async fn get(cluster: &Cluster, name: &str) -> Result<Value, ApiError
         return Ok(store_status(cluster));
     }
     match cluster.settings.components.iter().find(|component| component.name == name) {
-        Some(component) => Ok(status(component).await),
+        Some(component) => Ok(status(cluster, component).await),
         // Upstream's error is not a NotFound.
         None => Err(ApiError::Unclassified(format!("Component not found: {name}"))),
     }
@@ -61,14 +63,15 @@ fn store_status(cluster: &Cluster) -> Value {
     component_status(STORE_NAME, health)
 }
 
-async fn status(component: &Component) -> Value {
-    component_status(&component.name, probe(&component.health).await)
+async fn status(cluster: &Cluster, component: &Component) -> Value {
+    let minor = cluster.settings.gates.version().binary();
+    component_status(&component.name, probe(&component.health, minor).await)
 }
 
 /// Probes a component without verifying its certificate (upstream: `probe/http`).
-async fn probe(url: &str) -> Health {
+async fn probe(url: &str, minor: Minor) -> Health {
     let request = Request::get(url)
-        .header(header::USER_AGENT, "kube-probe/1.36")
+        .header(header::USER_AGENT, format!("kube-probe/{minor}"))
         .header(header::ACCEPT, "*/*")
         .header(header::CONNECTION, "close")
         .body(Bytes::new());

@@ -13,7 +13,7 @@ const UPPER: &str = "shardRange(object.metadata.uid, '0x8000000000000000', '0x10
 async fn cluster(gate: &str) -> Cluster {
     let mut flag = FeatureGatesFlag::default();
     flag.add(gate);
-    let (gates, _) = flag.gates().expect("gates");
+    let (gates, _) = flag.gates(Default::default()).expect("gates");
     let cluster = super::cluster(Options { gates, ..Options::default() }).await;
     for n in 0..24 {
         let object = json!({"metadata": {"name": format!("m{n:02}"), "labels": {"odd": (n % 2 == 1).to_string()}}});

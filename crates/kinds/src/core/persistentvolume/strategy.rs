@@ -76,7 +76,7 @@ impl Strategy for PersistentVolumeStrategy {
         let Some(old) = old else { return errors };
         // Upstream validates the spec once more here.
         validate_volume_spec(&mut errors, &object["spec"], object.name(), any_value, &FieldPath::new("spec"));
-        validate_unchanged(&mut errors, object, old);
+        validate_unchanged(context, &mut errors, object, old);
         if !context.gates.is_enabled(Feature::MUTABLE_PV_NODE_AFFINITY) {
             validate_unchanged_affinity(&mut errors, object, old);
         }
@@ -113,7 +113,7 @@ fn has_invalid_affinity_value(object: &Value) -> bool {
 }
 
 /// Validates the immutable parts of the spec: the source. The claim reference and the reclaim policy may change.
-fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
+fn validate_unchanged(context: &StrategyContext, errors: &mut Errors, object: &Value, old: &Value) {
     let source = |volume: &Value| -> Value {
         let entries = volume.entries_at(&["spec"]).filter(|(field, _)| SOURCES.iter().any(|s| s.field == *field));
         Value::Object(entries.map(|(field, value)| (field, value.clone())).collect())
@@ -125,7 +125,8 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
         new_source.remove_at(&expand);
     }
     if !same(Some(&new_source), Some(&old_source)) {
-        let difference = go_diff::structs(&old_source, &new_source, GoStruct("core/v1.PersistentVolumeSource"));
+        let difference =
+            go_diff::structs(&old_source, &new_source, GoStruct("core/v1.PersistentVolumeSource", context.minor()));
         let path = FieldPath::new("spec.persistentvolumesource");
         errors.forbidden(&path, format!("spec.persistentvolumesource is immutable after creation\n{difference}"));
     }

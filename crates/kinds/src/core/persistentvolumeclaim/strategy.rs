@@ -55,7 +55,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
         prepare_data_sources(&context.gates, object, old);
     }
 
-    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let Some(mut old) = old.cloned() else { return validate(object, ClaimOptions::default()) };
         // A claim that was stored before `dataSourceRef` existed counts as having both fields.
         normalize_data_sources(&mut old);
@@ -67,7 +67,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
                 .any(|field| spec.at(&[field, "apiGroup"]).is_some()),
         };
         let mut errors = validate(object, options);
-        validate_unchanged(&mut errors, object, &old);
+        validate_unchanged(context, &mut errors, object, &old);
         errors
     }
 
@@ -129,7 +129,7 @@ fn normalize_data_sources(object: &mut Value) {
 
 /// Validates the immutable parts of the spec. Only a bound claim may change its storage request and its attributes
 /// class. Fields that are set once may be added.
-fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
+fn validate_unchanged(context: &StrategyContext, errors: &mut Errors, object: &Value, old: &Value) {
     let (mut new_spec, mut old_spec) = (object["spec"].clone(), old["spec"].clone());
     if old_spec.str_at(&["volumeName"]).is_empty() {
         keep_old(&mut old_spec, &new_spec, &["volumeName"]);
@@ -145,7 +145,8 @@ fn validate_unchanged(errors: &mut Errors, object: &Value, old: &Value) {
         keep_old(&mut new_spec, &old_spec, &["volumeAttributesClassName"]);
     }
     if !same(Some(&new_spec), Some(&old_spec)) {
-        let difference = go_diff::structs(&old_spec, &new_spec, GoStruct("core/v1.PersistentVolumeClaimSpec"));
+        let difference =
+            go_diff::structs(&old_spec, &new_spec, GoStruct("core/v1.PersistentVolumeClaimSpec", context.minor()));
         let detail = format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
              claims\n{difference}"

@@ -133,7 +133,7 @@ pub(crate) fn validate_update(context: &StrategyContext, pod: &Value, old: &Valu
     }
     if !same(Some(&rest), Some(old_spec)) {
         let (old_spec, rest) = (with_host_fields(old_spec), with_host_fields(&rest));
-        let diff = go_diff::structs(&old_spec, &rest, GoStruct("core/v1.PodSpec"));
+        let diff = go_diff::structs(&old_spec, &rest, GoStruct("core/v1.PodSpec", context.minor()));
         errors.forbidden(&path, format!("pod updates may not change fields other than {UPDATABLE}\n{diff}"));
     }
     errors
@@ -270,7 +270,7 @@ pub(crate) fn validate_ephemeral_update(context: &StrategyContext, pod: &Value, 
                 errors.forbidden(&path, format!("existing ephemeral containers {} may not be removed\n", quote(name)));
             }
             Some(new) if !same(Some(old), Some(*new)) => {
-                let diff = go_diff::structs(old, new, GoStruct("core/v1.EphemeralContainer"));
+                let diff = go_diff::structs(old, new, GoStruct("core/v1.EphemeralContainer", context.minor()));
                 let detail = format!("existing ephemeral containers {} may not be changed\n{diff}", quote(name));
                 errors.forbidden(&path, detail);
             }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use pintle_value::print::quote;
 use pintle_value::time::Duration;
+use pintle_versions::EffectiveVersion;
 
 use super::integers;
 use crate::command::string_slice::StringSlice;
@@ -348,7 +349,7 @@ fn normal_value(flag: &Flag, value: &str) -> Result<String, String> {
 /// Checks the version that the server should report (`--version`; upstream: `SetDynamicVersion`). Only the server's own
 /// version is possible.
 fn reported_version(version: &str) -> Result<(), String> {
-    let own = pintle_server::version();
+    let own = pintle_server::version(EffectiveVersion::default());
     let own = own.str_at(&["gitVersion"]);
     if version == own {
         return Ok(());
@@ -447,7 +448,7 @@ mod tests {
 
     #[test]
     fn the_version_is_shown_raw_or_is_the_one_that_is_reported() {
-        let own = pintle_server::version();
+        let own = pintle_server::version(EffectiveVersion::default());
         let own = own.str_at(&["gitVersion"]);
         for (value, expect) in [("--version", "true"), ("--version=raw", "raw"), ("--version=false", "false")] {
             assert_eq!(parse(&[value]).unwrap().value("version"), Some(expect));

@@ -18,6 +18,7 @@ use pintle_outbound::{CallLimits, Client, ClientConfig, Dialer, ErrorCause, Requ
 use pintle_server::EgressType;
 use pintle_value::Value;
 use pintle_value::print::quote;
+use pintle_versions::EffectiveVersion;
 use time::OffsetDateTime;
 
 use super::etcd::STORE_PATH;
@@ -61,9 +62,9 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let printed = if flags.is_set("help") {
         help(&table)
     } else if flags.value("version") == Some("raw") {
-        raw_version(&pintle_server::version())
+        raw_version(&pintle_server::version(EffectiveVersion::default()))
     } else if flags.is_set("version") {
-        format!("Kubernetes {}\n", pintle_server::version().str_at(&["gitVersion"]))
+        format!("Kubernetes {}\n", pintle_server::version(EffectiveVersion::default()).str_at(&["gitVersion"]))
     } else {
         return match start(&table, &flags) {
             Ok(()) => ExitCode::SUCCESS,
@@ -354,7 +355,7 @@ mod tests {
 
     #[test]
     fn the_raw_version_has_all_fields() {
-        let version = pintle_server::version();
+        let version = pintle_server::version(EffectiveVersion::default());
         let raw = raw_version(&version);
         assert!(raw.starts_with("version.Info{Major:\"1\", Minor:\"36\", EmulationMajor:\"1\", "), "{raw}");
         assert!(raw.ends_with("Compiler:\"rustc\", Platform:\"linux/amd64\"}\n"), "{raw}");

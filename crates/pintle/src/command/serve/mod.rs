@@ -33,6 +33,7 @@ use pintle_server::RequestLimits;
 use pintle_server::http::{ListenerOptions, TlsProtocols};
 use pintle_store::Revision;
 use pintle_value::names::dns1123_subdomain;
+use pintle_versions::{EffectiveVersion, Minor};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -381,7 +382,7 @@ impl Serve {
     fn gates(&self) -> Result<Gates, CommandError> {
         let mut flag = FeatureGatesFlag::default();
         self.feature_gates.iter().for_each(|value| flag.add(value));
-        let (gates, warnings) = flag.gates()?;
+        let (gates, warnings) = flag.gates(EffectiveVersion::default())?;
         for warning in warnings {
             tracing::warn!(target: "pintle::start", feature_gate = warning.gate.name, value = warning.value, "{warning}");
         }
@@ -623,7 +624,7 @@ fn print_banner(server: &Server, engine: &Engine, data_dir: &Path) -> std::io::R
     };
     let path = server.kubeconfig_path.as_deref().unwrap_or(data_dir).display();
     let mut out = std::io::stdout();
-    writeln!(out, "pintle {} (Kubernetes API v1.36)", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "pintle {} (Kubernetes API v{})", env!("CARGO_PKG_VERSION"), Minor::DEFAULT)?;
     writeln!(out, "store:      {store}")?;
     writeln!(out, "url:        {}", server.url)?;
     if let Some(url) = &server.advertised_url {

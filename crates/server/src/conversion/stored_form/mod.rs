@@ -89,7 +89,7 @@ impl StoredForm {
     /// A kind is not in the catalog.
     pub fn new(key_prefix: &str, protobuf: bool, gates: &Gates) -> Result<Self, String> {
         // Objects of versions that are turned off are still read.
-        let catalog = pintle_catalog::complete();
+        let catalog = pintle_catalog::complete_of(gates.version().binary());
         let mut resources = pintle_kinds::all_resources_with(catalog, gates);
         let mut collections = HashMap::new();
         for facts in catalog.resources() {
