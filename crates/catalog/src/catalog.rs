@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_gates::Gates;
 use pintle_schema::{Schema, TypeId, Types};
 use pintle_value::Str;
-use pintle_versions::{DataLine, Minor, PerVersion, lines_of};
+use pintle_versions::{DataLine, EffectiveVersion, Minor, PerVersion, lines_of};
 
 use crate::build::{self, Base, GroupVersionKind};
 use crate::facts::{self, FactsError, FieldFacts, Package};
@@ -26,6 +26,12 @@ const RESOURCES: &str = include_str!("../data/resources.txt");
 
 /// The registered groups and versions. The head of the file documents the format.
 const REGISTERED: &str = include_str!("../data/registered.txt");
+
+/// The first version that stores alpha versions of kinds only if there is no other way.
+const STABLE_STORAGE: Minor = Minor::new(37);
+
+/// The first version that may store versions that another kind replaces.
+const REPLACED_STORAGE: Minor = Minor::new(35);
 
 /// Feature gates of fields that types.txt does not have. The head of the file documents the format.
 const GATES: &str = include_str!("../data/gates.txt");
@@ -301,6 +307,39 @@ impl Catalog {
     #[must_use]
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&ResourceFacts> {
         self.resources.iter().find(|r| (r.group, r.version, r.plural) == (group, version, plural))
+    }
+
+    /// The group and version in which kube-apiserver stores the objects of a resource. It is part of the storage version
+    /// hash in discovery. `None` if nothing is stored. (Upstream: `emulatedStorageVersion`.)
+    ///
+    /// Servers of the minimum compatibility version must be able to read the objects. So it is the most preferred
+    /// version that they have.
+    #[must_use]
+    pub fn storage_version(
+        &self,
+        facts: &ResourceFacts,
+        version: EffectiveVersion,
+    ) -> Option<(&'static str, &'static str)> {
+        let storage = facts.storage()?;
+        if storage.upstream.is_some() {
+            return storage.upstream;
+        }
+        let group = self.groups.iter().find(|group| group.name == storage.hub_group);
+        let of_version = |name: &'static str| self.resource(storage.hub_group, name, facts.plural);
+        let versions = group.into_iter().flat_map(|group| &group.versions).filter_map(|known| of_version(known.name));
+        let has = |facts: &ResourceFacts, minor| facts.introduced.is_none_or(|introduced| introduced <= minor);
+        let compatible = version.min_compatibility();
+        let found = if version.binary() >= STABLE_STORAGE {
+            let stable = |facts: &&ResourceFacts| !facts.version.contains("alpha") && has(facts, compatible);
+            let mut stable_versions = versions.clone().filter(stable);
+            stable_versions.next().or_else(|| versions.clone().find(|facts| has(facts, version.emulation())))
+        } else {
+            let is_usable = |facts: &&ResourceFacts| {
+                has(facts, compatible) && !(facts.is_replaced && version.binary() < REPLACED_STORAGE)
+            };
+            versions.clone().find(is_usable)
+        };
+        Some(found.map_or((storage.hub_group, storage.hub_version), |facts| (facts.group, facts.version)))
     }
 
     /// The arena of all built-in types.

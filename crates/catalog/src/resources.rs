@@ -69,7 +69,11 @@ pub struct ResourceFacts {
     pub updates_unconditionally: bool,
     /// The dotted paths of the fields that a write of the object resets (upstream: `GetResetFields`).
     pub resets: Vec<&'static str>,
-    /// The releases that serve it. A server that emulates an older one than its own does not serve what came later.
+    /// The first release that has it; `None` if it is older than the oldest one that counts.
+    pub introduced: Option<Minor>,
+    /// Whether the deprecation names another kind that replaces this version.
+    pub is_replaced: bool,
+    /// The releases that serve it: from its introduction to its removal. The emulated version decides.
     pub releases: MinorRange,
 }
 
@@ -151,10 +155,8 @@ pub struct StorageFacts {
     pub hub_group: &'static str,
     /// The storage version.
     pub hub_version: &'static str,
-    /// The group in which kube-apiserver stores objects. It is part of the storage version hash in discovery.
-    pub upstream_group: &'static str,
-    /// The version in which kube-apiserver stores objects.
-    pub upstream_version: &'static str,
+    /// The version in which kube-apiserver stores objects, if there is a special one. See `Catalog::storage_version`.
+    pub(crate) upstream: Option<(&'static str, &'static str)>,
     /// The groups and versions that are not served, but that kube-apiserver reads from its storage. Their objects are
     /// read as objects of this version.
     pub stored_versions: Vec<(&'static str, &'static str)>,
@@ -201,7 +203,9 @@ pub(crate) fn parse(text: &'static str, minor: Minor) -> Result<(Vec<GroupFacts>
             let parsed = subresource(resource, line).map_err(fail)?;
             resource.subresources.push(parsed);
         } else if let Some(line) = line.strip_prefix("  ") {
-            resources.push(ResourceFacts { releases, ..resource(group.name, version, line).map_err(fail)? });
+            let mut parsed = resource(group.name, version, line).map_err(fail)?;
+            parsed.releases = parsed.releases.intersection(releases);
+            resources.push(parsed);
         } else {
             return Err(fail("expected a group, version, resource or subresource"));
         }
@@ -227,8 +231,7 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         prefix: plural,
         hub_group: group,
         hub_version: version,
-        upstream_group: group,
-        upstream_version: version,
+        upstream: None,
         stored_versions: Vec::new(),
         returns_deleted: false,
     };
@@ -253,6 +256,8 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         creates_on_update: false,
         updates_unconditionally: true,
         resets: vec!["status"],
+        introduced: None,
+        is_replaced: false,
         releases: MinorRange::ALL,
     };
     let (mut unstored, mut deprecated, mut removed, mut instead) = (None, None, None, None);
@@ -266,17 +271,23 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
             ("unserved", "") => parsed.served = false,
             ("returned", "") => storage.returns_deleted = true,
             ("prefix", prefix) => storage.prefix = prefix,
-            ("hub", hub) => {
-                (storage.hub_group, storage.hub_version) = api_version(hub);
-                (storage.upstream_group, storage.upstream_version) = api_version(hub);
-            }
-            ("upstream", hub) => (storage.upstream_group, storage.upstream_version) = api_version(hub),
+            ("hub", hub) => (storage.hub_group, storage.hub_version) = api_version(hub),
+            ("upstream", hub) => storage.upstream = Some(api_version(hub)),
             ("stored", versions) => storage.stored_versions = versions.split(',').map(api_version).collect(),
             ("deprecated", since) => {
                 deprecated = Some(since);
                 parsed.deprecated_since = Some(since.parse().map_err(|_| "invalid version")?);
             }
-            ("removed", version) => removed = Some(version),
+            ("introduced", version) => {
+                let minor: Minor = version.parse().map_err(|_| "invalid version")?;
+                parsed.introduced = Some(minor);
+                parsed.releases = parsed.releases.intersection(MinorRange::since(minor));
+            }
+            ("removed", version) => {
+                removed = Some(version);
+                let minor: Minor = version.parse().map_err(|_| "invalid version")?;
+                parsed.releases = parsed.releases.intersection(MinorRange::until(minor.previous()));
+            }
             ("gate", feature) => parsed.gate = Some(feature),
             ("create-on-update", "") => parsed.creates_on_update = true,
             ("conditional-update", "") => parsed.updates_unconditionally = false,
@@ -286,6 +297,7 @@ fn resource(group: &'static str, version: &'static str, line: &'static str) -> R
         }
     }
     parsed.backing = unstored.unwrap_or(BackingFacts::Stored(storage));
+    parsed.is_replaced = instead.is_some();
     parsed.removed_release = removed.filter(|_| deprecated.is_some()).unwrap_or_default();
     parsed.deprecation = deprecated.map(|since| {
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };

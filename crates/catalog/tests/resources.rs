@@ -132,6 +132,7 @@ fn versions_that_are_off_have_types_of_their_own() {
 /// The lifecycle of a kind by `prerelease-lifecycle-gen`.
 #[derive(Default)]
 struct Lifecycle {
+    introduced: Option<String>,
     deprecated: Option<String>,
     removed: Option<String>,
     instead: Option<String>,
@@ -151,7 +152,12 @@ fn lifecycle(package: &Path, kind: &str) -> Lifecycle {
         let mut name = || names.next().unwrap_or_default().to_owned();
         format!("{}/{} {}", name(), name(), name())
     });
-    Lifecycle { deprecated: version("Deprecated"), removed: version("Removed"), instead }
+    Lifecycle {
+        introduced: version("Introduced"),
+        deprecated: version("Deprecated"),
+        removed: version("Removed"),
+        instead,
+    }
 }
 
 /// The warnings and the removal of versions agree with the published types.
@@ -181,10 +187,11 @@ fn check_deprecations(served: Minor) -> usize {
         };
         let found = lifecycle(&api.join(group).join(facts.version), facts.kind);
         let what = format!("{}/{} {}", facts.group, facts.version, facts.kind);
-        assert!(
-            found.removed.as_deref().and_then(minor).is_none_or(|removed| removed > served),
-            "{what} is removed in {served}"
-        );
+        let removed = found.removed.as_deref().and_then(minor).is_some_and(|removed| removed <= served);
+        assert_eq!(facts.releases.contains(served), !removed, "{what} in {served}");
+        // What is older counts as if it had always been there.
+        let introduced = found.introduced.as_deref().and_then(minor).filter(|minor| *minor >= Minor::new(31));
+        assert_eq!(facts.introduced, introduced, "{what} in {served}");
         let deprecated = found.deprecated.filter(|version| minor(version).is_some_and(|minor| minor <= served));
         let expect = deprecated.map(|since| {
             let removed = found.removed.map(|version| format!(", unavailable in v{version}+")).unwrap_or_default();

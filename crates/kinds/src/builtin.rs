@@ -79,7 +79,7 @@ fn build_resources(
             let of_version = |r: &&ResourceFacts| r.group == group.name && r.version == version.name && is_served(r);
             for facts in catalog.resources().iter().filter(of_version) {
                 let schema = catalog.kind_schema(facts.group, facts.version, facts.kind);
-                let resource = schema.and_then(|schema| build_resource(facts, schema, gates, network));
+                let resource = schema.and_then(|schema| build_resource(catalog, facts, schema, gates, network));
                 resources.extend(resource.map(Arc::new));
             }
         }
@@ -89,7 +89,13 @@ fn build_resources(
 
 /// Builds one resource. Returns `None` if its facts name an unknown computed resource or action, which a test rules
 /// out.
-fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network: &ServiceNetwork) -> Option<Resource> {
+fn build_resource(
+    catalog: &Catalog,
+    facts: &ResourceFacts,
+    schema: Schema,
+    gates: &Gates,
+    network: &ServiceNetwork,
+) -> Option<Resource> {
     let subresource = |s: &SubresourceFacts| Subresource {
         name: s.name.into(),
         kind: GroupVersionKind::new(s.group, s.version, s.kind),
@@ -124,9 +130,9 @@ fn build_resource(facts: &ResourceFacts, schema: Schema, gates: &Gates, network:
         reset_field_filters: reset_field_filters(facts),
         subresources,
         backing: backing(facts)?,
-        storage_version_hash: facts
-            .storage()
-            .map(|s| storage_version_hash(s.upstream_group, s.upstream_version, facts.kind))
+        storage_version_hash: catalog
+            .storage_version(facts, gates.version())
+            .map(|(group, version)| storage_version_hash(group, version, facts.kind))
             .unwrap_or_default(),
         deprecation: facts.deprecation.as_deref().filter(|_| is_deprecated).map(Str::from),
         removed_release: if is_deprecated { facts.removed_release.into() } else { Str::default() },

@@ -109,7 +109,9 @@ impl RunningControllers {
         gates: &Gates,
     ) -> Option<Arc<StorageVersionManager>> {
         let records = self.server.identity.is_some() && gates.is_enabled(Feature::STORAGE_VERSION_API);
-        records.then(|| Arc::new(StorageVersionManager::new(recorded_storage_versions(catalog, registry))))
+        records.then(|| {
+            Arc::new(StorageVersionManager::new(recorded_storage_versions(catalog, registry, gates.version())))
+        })
     }
 
     /// Creates the objects that have to exist when the server is ready, and starts the controllers. The controllers end

@@ -13,6 +13,7 @@ use pintle_schema::Schema;
 use pintle_server::{StoredForm, TreeEncoder as _};
 use pintle_store::{StoredValue, ValueTransformer as _};
 use pintle_value::Value;
+use pintle_versions::EffectiveVersion;
 
 use self::support::{Fixture, fixtures, module_folder};
 
@@ -116,7 +117,8 @@ fn every_kind_is_stored_as_kube_apiserver_stores_it() {
     let (mut without, mut inexact) = (BTreeSet::new(), BTreeSet::new());
     for facts in catalog.resources().iter().filter(|facts| facts.served) {
         let Some(storage) = facts.storage() else { continue };
-        let (group, version, kind) = (storage.upstream_group, storage.upstream_version, facts.kind);
+        let written = catalog.storage_version(facts, EffectiveVersion::default());
+        let ((group, version), kind) = (written.expect("a stored resource"), facts.kind);
         let Some(fixture) = fixtures.iter().find(|f| (f.group, f.version, f.kind) == (group, version, kind)) else {
             without.insert(kind);
             continue;
@@ -264,9 +266,8 @@ fn what_other_versions_have_written_is_read() {
         if entry.extension().is_none_or(|extension| extension != "pb") {
             continue;
         }
-        let Some(storage) = catalog.resources().iter().find(has_kind).and_then(|facts| facts.storage()) else {
-            continue;
-        };
+        let found = catalog.resources().iter().find(has_kind);
+        let Some((facts, storage)) = found.and_then(|facts| Some((facts, facts.storage()?))) else { continue };
         let key = format!("/registry/{}/namespace/name", storage.prefix);
         let bytes = ["pb", "json"]
             .map(|extension| std::fs::read(format!("{}/{name}.{extension}", folder.display())).expect("a fixture"));
@@ -280,7 +281,7 @@ fn what_other_versions_have_written_is_read() {
         check_tree(&form, &key, &objects[0], &written);
         let StoredValue { bytes: written, is_exact } = written;
         let envelope = protobuf::open_envelope(&written).expect("an envelope");
-        let upstream = (storage.upstream_group, storage.upstream_version);
+        let upstream = catalog.storage_version(facts, EffectiveVersion::default()).expect("a stored resource");
         let stored_version = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));
         assert_eq!((stored_version, &*envelope.kind), (upstream, kind), "{name}");
         let again = form.transform_from_storage(&key, written).expect("an object").value;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use pintle_catalog::{Catalog, ResourceFacts, StorageFacts};
 use pintle_registry::{GroupResource, GroupVersion, Registry};
+use pintle_versions::EffectiveVersion;
 
 /// How a server stores the objects of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,11 @@ pub fn storage_versions_resource() -> GroupResource {
 /// How the built-in resources that a registry serves are stored, sorted by group and resource. Resources with the same
 /// objects share the entry of the first resource.
 #[must_use]
-pub fn recorded_storage_versions(catalog: &Catalog, registry: &Registry) -> Vec<RecordedStorageVersion> {
+pub fn recorded_storage_versions(
+    catalog: &Catalog,
+    registry: &Registry,
+    version: EffectiveVersion,
+) -> Vec<RecordedStorageVersion> {
     let mut by_resource: BTreeMap<(&str, &str), Vec<(&ResourceFacts, &StorageFacts)>> = BTreeMap::new();
     for facts in catalog.resources() {
         let served = registry.resource(facts.group, facts.version, facts.plural);
@@ -52,11 +57,12 @@ pub fn recorded_storage_versions(catalog: &Catalog, registry: &Registry) -> Vec<
             other.decodable.extend(served);
             continue;
         }
+        let encoding = catalog.storage_version(first, version).unwrap_or((storage.hub_group, storage.hub_version));
         let recorded_group = if group.is_empty() { "core" } else { group };
         let entry = RecordedStorageVersion {
             name: format!("{recorded_group}.{plural}"),
             resources: vec![resource],
-            encoding: GroupVersion::new(storage.upstream_group, storage.upstream_version).to_string(),
+            encoding: GroupVersion::new(encoding.0, encoding.1).to_string(),
             decodable: known_versions(catalog, first),
             served,
         };
@@ -99,7 +105,7 @@ mod tests {
     fn resources_are_recorded_with_their_versions() {
         let catalog = pintle_catalog::shared();
         let registry = Registry::new(resources(catalog));
-        let recorded = recorded_storage_versions(catalog, &registry);
+        let recorded = recorded_storage_versions(catalog, &registry, EffectiveVersion::default());
         let check = |name: &str, encoding: &str, decodable: &[&str], served: &[&str]| {
             let found = recorded.iter().find(|entry| entry.name == name).expect("an entry");
             assert_eq!(

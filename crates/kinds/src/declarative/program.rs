@@ -108,6 +108,8 @@ pub(super) enum Check {
     NoSet,
     NoUnset,
     NoModify,
+    NoAddItem(Identity),
+    NoRemoveItem(Identity),
     Unique(Identity),
     EachVal {
         check: Box<Check>,
@@ -408,12 +410,15 @@ impl Compiler {
             })
             .collect();
         // Upstream's order of the constraints.
-        updates.sort_by_key(|text| ["NoSet", "NoUnset", "NoModify"].iter().position(|known| known == text));
+        let order = ["NoSet", "NoUnset", "NoModify", "NoAddItem", "NoRemoveItem"];
+        updates.sort_by_key(|text| order.iter().position(|known| known == text));
         for text in updates {
             let check = match text {
                 "NoSet" => Check::NoSet,
                 "NoUnset" => Check::NoUnset,
                 "NoModify" => Check::NoModify,
+                "NoAddItem" => Check::NoAddItem(place.list.identity.clone()),
+                "NoRemoveItem" => Check::NoRemoveItem(place.list.identity.clone()),
                 _ => return Err(format!("unknown constraint of updates {text}")),
             };
             steps.push(Step::new(check, true));

@@ -1,7 +1,7 @@
 //! The interpreter of compiled rules (upstream: the functions of `apimachinery/pkg/api/validate`, in the order in which
 //! generated code calls them).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pintle_value::field::quote;
 use pintle_value::metadata::IMMUTABLE_TEXT;
@@ -261,6 +261,18 @@ impl Run<'_> {
             }
             Check::NoSet | Check::NoUnset | Check::NoModify if self.is_update => {
                 reject_update(check, pair, path, errors);
+            }
+            Check::NoAddItem(identity) if self.is_update => {
+                let old: HashSet<_> = items(pair.old).iter().map(|item| key_of(item, identity)).collect();
+                for (i, _) in pair.items().iter().enumerate().filter(|(_, new)| !old.contains(&key_of(new, identity))) {
+                    errors.push(FieldError::forbidden(&path.index(i), "item may not be added"));
+                }
+            }
+            Check::NoRemoveItem(identity) if self.is_update => {
+                let new: HashSet<_> = pair.items().iter().map(|item| key_of(item, identity)).collect();
+                for _ in items(pair.old).iter().filter(|old| !new.contains(&key_of(old, identity))) {
+                    errors.push(FieldError::forbidden(path, "item may not be removed"));
+                }
             }
             Check::Unique(identity) => reject_duplicates(pair.items(), identity, path, errors),
             Check::EachVal { check, shape, identity } => {

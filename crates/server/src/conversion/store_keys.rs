@@ -52,8 +52,7 @@ impl StoredResources {
         // A resource has the same prefix in all versions.
         let facts = pintle_catalog::complete_of(pintle_versions::Minor::NEWEST).resources().iter();
         let stored = facts.filter_map(|facts| Some((facts.storage()?, facts.plural)));
-        let stored =
-            stored.map(|(storage, plural)| (storage.prefix, GroupResource::new(storage.upstream_group, plural)));
+        let stored = stored.map(|(storage, plural)| (storage.prefix, GroupResource::new(storage.hub_group, plural)));
         let records = RECORDS.map(|(prefix, resource)| (prefix, GroupResource::new("", resource)));
         Self(ByCollection::new(key_prefix, stored.chain(records).collect()))
     }

@@ -19,6 +19,7 @@ use pintle_schema::{Problems, Schema, normalise};
 use pintle_store::{Key, StoredValue, TransformError, TransformedValue, ValueTransformer};
 use pintle_value::Value;
 use pintle_value::threads::map_parallel;
+use pintle_versions::EffectiveVersion;
 
 use self::encoding::EncodedObject;
 use super::store_keys::ByCollection;
@@ -97,7 +98,7 @@ impl StoredForm {
             let is_hub = |hub: &&Arc<Resource>| hub.is_hub() && hub.is(facts.group, facts.plural);
             let Some(hub) = resources.iter().filter(|hub| hub.version == facts.version).find(is_hub) else { continue };
             let written = protobuf && !JSON_GROUPS.contains(&facts.group);
-            let written = written.then(|| WrittenVersion::of(catalog, facts)).transpose()?;
+            let written = written.then(|| WrittenVersion::of(catalog, facts, gates.version())).transpose()?;
             collections.insert(storage.prefix, StoredCollection { hub: hub.clone(), written });
         }
         for (prefix, kind) in RECORDS {
@@ -290,10 +291,9 @@ fn unserved_kind(catalog: &Catalog, resources: &[Arc<Resource>], kind: &'static 
 }
 
 impl WrittenVersion {
-    fn of(catalog: &Catalog, facts: &ResourceFacts) -> Result<Self, String> {
+    fn of(catalog: &Catalog, facts: &ResourceFacts, version: EffectiveVersion) -> Result<Self, String> {
         let unknown = || format!("{} has no type", facts.plural);
-        let storage = facts.storage().ok_or_else(unknown)?;
-        let (group, version) = (storage.upstream_group, storage.upstream_version);
+        let (group, version) = catalog.storage_version(facts, version).ok_or_else(unknown)?;
         let schema = catalog.kind_schema(group, version, facts.kind).ok_or_else(unknown)?;
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let is_hub_version = (group, version) == (facts.group, facts.version);
