@@ -44,10 +44,8 @@ pub fn resources_in(
     network: &ServiceNetwork,
 ) -> Vec<Arc<Resource>> {
     let has_feature = |facts: &ResourceFacts| facts.gate.is_none_or(|gate| gates.is_enabled_by_name(gate));
-    // A server that emulates an older version has the types of newer resources, but does not serve them.
-    let is_introduced = |facts: &ResourceFacts| facts.releases.contains(gates.version().emulation());
     build_resources(catalog, gates, network, |facts| {
-        facts.served && is_introduced(facts) && has_feature(facts) && runtime_config.is_enabled(catalog, facts)
+        facts.served && has_feature(facts) && runtime_config.is_served(catalog, facts, gates.version().emulation())
     })
 }
 

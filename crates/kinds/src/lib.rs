@@ -89,7 +89,7 @@ pub use flowcontrol::{
 };
 pub use gated::gates_of_fields;
 pub use policy::{budget_not_observed, budget_spares, count_disruption, is_covered_by};
-pub use runtime_config::RuntimeConfig;
+pub use runtime_config::{EmulationOptions, RuntimeConfig};
 pub use scheduling::system_priority_classes;
 
 pub use self::apiextensions::{

@@ -15,6 +15,18 @@ pub struct RuntimeConfig {
     stages: Vec<(Stage, bool)>,
     versions: BTreeMap<(String, String), bool>,
     resources: BTreeMap<(String, String, String), bool>,
+    emulation: EmulationOptions,
+}
+
+/// What a server that emulates an older version than its own serves of the versions that came later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EmulationOptions {
+    /// Whether newer versions of the beta and stable resources of the emulated version are served
+    /// (`--emulation-forward-compatible`).
+    pub forward_compatible: bool,
+    /// Whether newer versions are served that the configuration names
+    /// (`--runtime-config-emulation-forward-compatible`).
+    pub runtime_config_forward_compatible: bool,
 }
 
 /// A kind of versions.
@@ -49,12 +61,12 @@ impl Stage {
 }
 
 impl RuntimeConfig {
-    /// The configuration of the values of `--runtime-config` in the default version.
+    /// The configuration of the values of `--runtime-config` in a version.
     ///
     /// # Errors
     /// See [`RuntimeConfig::parse`].
-    pub fn from_flags<T: AsRef<str>>(values: &[T]) -> Result<Self, String> {
-        Self::parse(pintle_catalog::shared(), values)
+    pub fn from_flags<T: AsRef<str>>(minor: Minor, values: &[T]) -> Result<Self, String> {
+        Self::parse(pintle_catalog::shared_of(minor), values)
     }
 
     /// Reads the values of the flag: `KEY=BOOL` with a key `api/all`, `api/ga`, `api/beta`, `api/alpha`,
@@ -138,6 +150,70 @@ impl RuntimeConfig {
         }
     }
 
+    /// The same configuration for a server that may emulate an older version.
+    #[must_use]
+    pub fn emulating(self, emulation: EmulationOptions) -> Self {
+        Self { emulation, ..self }
+    }
+
+    /// Whether a version of a resource is served: it is enabled, and the emulated version has it, or the options about
+    /// emulation say so (upstream: `shouldServeBasedOnVersionIntroduced`).
+    #[must_use]
+    pub fn is_served(&self, catalog: &Catalog, facts: &ResourceFacts, emulation: Minor) -> bool {
+        if facts.releases.contains(emulation) {
+            return self.is_enabled(catalog, facts) || self.is_newer_of_served(catalog, facts, emulation);
+        }
+        if facts.introduced.is_none_or(|introduced| introduced <= emulation) {
+            return false;
+        }
+        let is_named = self.emulation.runtime_config_forward_compatible && self.names(facts) == Some(true);
+        (is_named && self.is_enabled(catalog, facts)) || self.is_newer_of_served(catalog, facts, emulation)
+    }
+
+    /// Whether the options about emulation ask for newer versions, and an older one that is not alpha is served.
+    fn is_newer_of_served(&self, catalog: &Catalog, facts: &ResourceFacts, emulation: Minor) -> bool {
+        if !self.emulation.forward_compatible || self.names(facts) == Some(false) {
+            return false;
+        }
+        let group = catalog.groups().iter().find(|group| group.name == facts.group);
+        let older = group.into_iter().flat_map(|group| &group.versions);
+        let mut older = older.skip_while(|version| version.name != facts.version).skip(1);
+        older.any(|version| {
+            let resource = catalog.resource(facts.group, version.name, facts.plural);
+            Stage::of(version.name) != Some(Stage::Alpha)
+                && resource.is_some_and(|older| older.releases.contains(emulation) && self.is_enabled(catalog, older))
+        })
+    }
+
+    /// What the configuration says about a resource by the name of its version or its own.
+    fn names(&self, facts: &ResourceFacts) -> Option<bool> {
+        let ResourceFacts { group, version, plural, .. } = facts;
+        let resource = self.resources.get(&((*group).into(), (*version).into(), (*plural).into()));
+        resource.or_else(|| self.versions.get(&((*group).into(), (*version).into()))).copied()
+    }
+
+    /// Checks that the emulated version has what the configuration names.
+    ///
+    /// # Errors
+    /// A resource that is named came later, in upstream's words.
+    pub fn check_emulation(&self, catalog: &Catalog, emulation: Minor) -> Result<(), String> {
+        const ADVICE: &str = "Consider setting --runtime-config-emulation-forward-compatible=true";
+        if self.emulation.runtime_config_forward_compatible {
+            return Ok(());
+        }
+        for facts in catalog.resources() {
+            let later = facts.introduced.filter(|introduced| *introduced > emulation);
+            if let (Some(introduced), Some(true)) = (later, self.names(facts)) {
+                let resource = format!("{}/{}, Resource={}", facts.group, facts.version, facts.plural);
+                return Err(format!(
+                    "cannot enable resource {resource} in runtime-config because it is introduced at {introduced} \
+                     after the current version {emulation}. {ADVICE}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// The catalog of a server of this version with this configuration. It has the types of versions that are off by default only if
     /// the configuration turns such a version on.
     #[must_use]
@@ -145,7 +221,12 @@ impl RuntimeConfig {
         let shared = pintle_catalog::shared_of(minor);
         let is_optional = |facts: &&ResourceFacts| shared.kind_type(facts.group, facts.version, facts.kind).is_none();
         let mut optional = shared.resources().iter().filter(is_optional);
-        if optional.any(|facts| self.is_enabled(shared, facts)) { pintle_catalog::complete_of(minor) } else { shared }
+        let is_newer = self.emulation.forward_compatible;
+        if is_newer || optional.any(|facts| self.is_enabled(shared, facts)) {
+            pintle_catalog::complete_of(minor)
+        } else {
+            shared
+        }
     }
 
     /// The resources that are turned off although admission plugins enforce their objects, with their storage prefixes.
@@ -164,12 +245,9 @@ impl RuntimeConfig {
     /// True if a version of a resource is served.
     #[must_use]
     pub fn is_enabled(&self, catalog: &Catalog, facts: &ResourceFacts) -> bool {
-        let ResourceFacts { group, version, plural, .. } = facts;
-        if let Some(enabled) = self.resources.get(&((*group).into(), (*version).into(), (*plural).into())) {
-            return *enabled;
-        }
-        if let Some(enabled) = self.versions.get(&((*group).into(), (*version).into())) {
-            return *enabled;
+        let ResourceFacts { group, version, .. } = facts;
+        if let Some(enabled) = self.names(facts) {
+            return enabled;
         }
         let of_stage = self.stages.iter().rev().find(|(stage, _)| stage.contains(version));
         if let Some((_, enabled)) = of_stage {
@@ -275,7 +353,7 @@ mod tests {
             (&["api/alpha=true"], true),
             (&["resource.k8s.io/v1beta1/deviceclasses=true"], true),
         ] {
-            let config = RuntimeConfig::from_flags(values).expect("valid");
+            let config = RuntimeConfig::from_flags(Default::default(), values).expect("valid");
             assert_eq!(Arc::ptr_eq(config.catalog(Minor::DEFAULT), pintle_catalog::complete()), expect, "{values:?}");
         }
     }

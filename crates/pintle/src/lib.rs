@@ -51,9 +51,9 @@ pub use pintle_audit::AuditOptions;
 pub use pintle_auth::{RequestHeaderNames, TokenCacheTtl};
 pub use pintle_encryption::EncryptionOptions;
 pub use pintle_server::{
-    Component, EgressSelector, InjectedFailure, Interruption, Interruptions, Intervention, KubeletOptions,
-    MemoryBudget, MemoryUsage, NetworkError, ObservedAnswer, ObservedConnection, ObservedRequest, RequestBody,
-    RequestObserver, ResidentMemory, RuntimeConfig, ServiceNetwork, StorageMetrics,
+    Component, EgressSelector, EmulationOptions, InjectedFailure, Interruption, Interruptions, Intervention,
+    KubeletOptions, MemoryBudget, MemoryUsage, NetworkError, ObservedAnswer, ObservedConnection, ObservedRequest,
+    RequestBody, RequestObserver, ResidentMemory, RuntimeConfig, ServiceNetwork, StorageMetrics,
 };
 pub use pintle_store::EtcdCertificateFiles;
 pub use pintle_store::{Clock, Durability, ManualClock, SystemClock, Timestamp};

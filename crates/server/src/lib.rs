@@ -51,7 +51,7 @@ pub use observe::{
     RequestObserver,
 };
 pub use pintle_controllers::server_name;
-pub use pintle_kinds::{NetworkError, RuntimeConfig, ServiceNetwork};
+pub use pintle_kinds::{EmulationOptions, NetworkError, RuntimeConfig, ServiceNetwork};
 pub use pintle_supervisor::RecoveryTimes;
 pub use pipeline::RequestLimits;
 pub use request::observed::{Interruption, Interruptions};

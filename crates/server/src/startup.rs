@@ -126,6 +126,8 @@ pub enum ClusterError {
     Admission(ConfigurationError),
     /// Leases are turned off. Servers that share a store need them to elect the server that runs the controllers.
     NoLeases,
+    /// The configuration enables what the emulated version does not have.
+    Emulation(String),
     /// A resource cannot have a store of its own.
     Override(String),
     /// A resource is turned off, but an admission plugin has to enforce its stored objects.
@@ -145,6 +147,7 @@ impl fmt::Display for ClusterError {
             ClusterError::Access(error) => write!(f, "failed to build the authorizers: {error}"),
             ClusterError::Admission(error) => write!(f, "{error}"),
             ClusterError::Override(error) => write!(f, "--etcd-servers-overrides: {error}"),
+            ClusterError::Emulation(why) => f.write_str(why),
             ClusterError::NoLeases => write!(
                 f,
                 "--runtime-config disables leases, which servers need that may share an etcd: one of them runs the controllers"
@@ -182,7 +185,9 @@ impl ApiServer {
     pub async fn start(config: ClusterConfig) -> Result<Arc<Self>, ClusterError> {
         let plugins = PluginChain::assemble(&config.admission, &config.gates).map_err(ClusterError::Admission)?;
         let running = RunningControllers::new(&config.controllers, &config.services, &config.gates);
-        let catalog = config.runtime_config.catalog(config.gates.version().binary());
+        let version = config.gates.version();
+        let catalog = config.runtime_config.catalog(version.binary());
+        config.runtime_config.check_emulation(catalog, version.emulation()).map_err(ClusterError::Emulation)?;
         let mut built_in = pintle_kinds::resources_in(catalog, &config.runtime_config, &config.gates, &config.services);
         pintle_extensions::install_crd_validation(&mut built_in);
         let unserved_hubs = pintle_kinds::unserved_hubs(catalog, &built_in, &config.gates, &config.services);

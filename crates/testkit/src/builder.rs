@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::CustomResourceExt;
 use pintle::{AccessOptions, AuthorizationMode, Options, Server, ServiceAccountOptions, Snapshot, TokenCacheTtl};
 use pintle_gates::{FeatureGatesFlag, Gates};
-use pintle_versions::EffectiveVersion;
+use pintle_versions::{EffectiveVersion, Minor, ParseMinorError};
 
 use crate::access::Access;
 use crate::clock::Clock;
@@ -39,6 +39,7 @@ const WORKER_THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct TestClusterBuilder {
+    kubernetes_version: Option<String>,
     feature_gates: Vec<String>,
     enabled_plugins: Vec<String>,
     disabled_plugins: Vec<String>,
@@ -59,6 +60,13 @@ enum Prepared {
 }
 
 impl TestClusterBuilder {
+    /// The minor version of Kubernetes that the cluster is, such as `1.35`: its API, defaults and features. The default
+    /// is the newest one. Clusters of several versions can run in one test.
+    pub fn kubernetes_version(mut self, version: impl Into<String>) -> Self {
+        self.kubernetes_version = Some(version.into());
+        self
+    }
+
     /// Enables and disables features, in the form of `--feature-gates`: `A=true,B=false`.
     pub fn feature_gates(mut self, gates: impl Into<String>) -> Self {
         self.feature_gates.push(gates.into());
@@ -194,7 +202,7 @@ impl TestClusterBuilder {
                 token_cache: TokenCacheTtl::DISABLED,
                 ..ServiceAccountOptions::default()
             },
-            gates: gates(&self.feature_gates)?,
+            gates: gates(self.kubernetes_version.as_deref(), &self.feature_gates)?,
             controllers: !self.no_controllers,
             every_namespace_objects: true,
             resource_quotas: true,
@@ -215,10 +223,16 @@ impl TestClusterBuilder {
     }
 }
 
-/// The gates of `--feature-gates`.
-fn gates(values: &[String]) -> Result<Gates, Error> {
+/// The gates of a version with the values of `--feature-gates`.
+fn gates(version: Option<&str>, values: &[String]) -> Result<Gates, Error> {
+    let minor = version.map_or(Ok(Minor::DEFAULT), |text| {
+        let minor: Minor = text.parse().map_err(|why: ParseMinorError| Error::Start(why.to_string()))?;
+        let (oldest, newest) = (Minor::OLDEST, Minor::NEWEST);
+        let known = minor.is_known().then_some(minor);
+        known.ok_or_else(|| Error::Start(format!("{minor} is not a version from {oldest} to {newest}")))
+    })?;
     let mut flag = FeatureGatesFlag::default();
     values.iter().for_each(|value| flag.add(value));
     // The warnings are about gates that will be removed.
-    flag.gates(EffectiveVersion::default()).map(|(gates, _)| gates).map_err(|error| Error::Start(error.to_string()))
+    flag.gates(EffectiveVersion::of(minor)).map(|(gates, _)| gates).map_err(|error| Error::Start(error.to_string()))
 }

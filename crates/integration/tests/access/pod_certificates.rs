@@ -22,7 +22,8 @@ fn options() -> Options {
     let (gates, _) = Gates::with_overrides(&[("PodCertificateRequest".to_owned(), true)].into()).expect("a feature");
     let admission =
         AdmissionConfiguration { enabled: vec!["NodeRestriction".to_owned()], ..AdmissionConfiguration::default() };
-    let runtime_config = RuntimeConfig::from_flags(&["certificates.k8s.io/v1beta1=true"]).expect("a valid value");
+    let runtime_config =
+        RuntimeConfig::from_flags(Default::default(), &["certificates.k8s.io/v1beta1=true"]).expect("a valid value");
     let base = bootstrapped();
     let access = AccessOptions { tokens: Some(TOKENS.to_owned()), ..base.access };
     Options { gates, admission, runtime_config, access, ..base }

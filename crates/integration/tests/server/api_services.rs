@@ -122,7 +122,7 @@ fn services_of_built_in_versions_are_restored_when_the_server_starts() {
         assert_eq!(get(&cluster, "v1.apps").await["spec"]["versionPriority"], 7);
         let _ = cluster.get(&path("v1.batch")).await.expect(404);
 
-        let disabled = RuntimeConfig::from_flags(&["node.k8s.io/v1=false"]).expect("valid values");
+        let disabled = RuntimeConfig::from_flags(Default::default(), &["node.k8s.io/v1=false"]).expect("valid values");
         let cluster = cluster.restart_with(|options| options.runtime_config = disabled).await;
         ready(&cluster).await;
         wait_until(&cluster, "v1.apps", |service| service.is_some_and(|s| s["spec"]["versionPriority"] == 15)).await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const GROUP: &str = "/apis/admissionregistration.k8s.io";
 
 async fn start(values: &[&str]) -> Cluster {
-    let runtime_config = RuntimeConfig::from_flags(values).expect("valid values");
+    let runtime_config = RuntimeConfig::from_flags(Default::default(), values).expect("valid values");
     Cluster::with_options(Options { runtime_config, ..Options::default() }).await
 }
 
@@ -81,7 +81,7 @@ fn every_version_can_be_turned_off_that_the_server_does_not_need() {
         let mut needed = Vec::new();
         for version in &all {
             let value = format!("{version}=false");
-            let Ok(runtime_config) = RuntimeConfig::from_flags(&[value.as_str()]) else {
+            let Ok(runtime_config) = RuntimeConfig::from_flags(Default::default(), &[value.as_str()]) else {
                 needed.push(version.as_str());
                 continue;
             };

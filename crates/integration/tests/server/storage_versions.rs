@@ -14,8 +14,10 @@ fn options(gates: &str, is_served: bool) -> Options {
     let mut flag = FeatureGatesFlag::default();
     flag.add(gates);
     let (gates, _) = flag.gates(Default::default()).expect("gates");
-    let runtime_config =
-        RuntimeConfig::from_flags(&[format!("internal.apiserver.k8s.io/v1alpha1={is_served}").as_str()]);
+    let runtime_config = RuntimeConfig::from_flags(
+        Default::default(),
+        &[format!("internal.apiserver.k8s.io/v1alpha1={is_served}").as_str()],
+    );
     let runtime_config = runtime_config.expect("a configuration");
     Options { gates, runtime_config, register: true, controllers: true, ..Options::default() }
 }

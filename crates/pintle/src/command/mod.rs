@@ -69,7 +69,7 @@ pub(crate) fn run() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     match Path::new(&program).file_name().and_then(|name| name.to_str()) {
-        Some(envtest::KUBE_APISERVER) => envtest::kube_apiserver(arguments),
+        Some(envtest::KUBE_APISERVER) => envtest::kube_apiserver(Path::new(&program), arguments),
         Some(envtest::ETCD) => envtest::etcd(arguments),
         Some(envtest::KUBECTL) => envtest::kubectl(),
         _ => run_command(),

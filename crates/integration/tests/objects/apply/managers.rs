@@ -410,7 +410,7 @@ fn entries_of_a_version_that_is_turned_off_are_dropped() {
             cluster.patch(&format!("{path}second"), "merge", patch(json!({"a": "1"}))).await.expect(200).json();
         assert_eq!(managers(&served), ["first", "second"], "{served}");
 
-        let off = RuntimeConfig::from_flags(&["autoscaling/v1=false"]).expect("a valid value");
+        let off = RuntimeConfig::from_flags(Default::default(), &["autoscaling/v1=false"]).expect("a valid value");
         let cluster = cluster.restart_with(|options| options.runtime_config = off).await;
         let stored = cluster.get(&path).await.expect(200).json();
         assert_eq!(managers(&stored), ["first", "second"], "nothing is dropped before a write");

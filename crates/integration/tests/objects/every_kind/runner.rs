@@ -48,7 +48,7 @@ const FEATURES: [&str; 4] =
 
 /// Options that enable all versions, including versions that are disabled by default.
 fn with_all_versions(options: Options) -> Options {
-    let runtime_config = RuntimeConfig::from_flags(&["api/all=true"]).expect("a valid value");
+    let runtime_config = RuntimeConfig::from_flags(Default::default(), &["api/all=true"]).expect("a valid value");
     let features = FEATURES.iter().map(|feature| ((*feature).to_owned(), true)).collect();
     let (gates, _) = Gates::with_overrides(&features).expect("known features");
     Options { runtime_config, gates, ..options }

@@ -65,7 +65,7 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 }
 
 fn table() -> FlagTable {
-    FlagTable::from_tsv(include_str!("etcd-flags.tsv"))
+    FlagTable::from_tsv(include_str!("etcd-flags.tsv"), pintle_versions::Minor::DEFAULT)
 }
 
 /// Answers requests until SIGTERM or SIGINT.

@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn flags_without_a_value_have_their_defaults() {
-        let table = FlagTable::from_tsv(include_str!("kube-apiserver-flags.tsv"));
+        let table = FlagTable::from_tsv(include_str!("kube-apiserver-flags.tsv"), pintle_versions::Minor::DEFAULT);
         let command_line = ["--etcd-servers=http://a:1,http://b:2", "--livez-grace-period=120s", "--profiling=false"];
         let values = table.parse("kube-apiserver", command_line.map(OsString::from)).expect("flags");
         let effective = table.effective(&values);

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use pintle_value::print::quote;
 use pintle_value::time::Duration;
-use pintle_versions::EffectiveVersion;
+use pintle_versions::{EffectiveVersion, Minor, lines_of};
 
 use super::integers;
 use crate::command::string_slice::StringSlice;
@@ -55,6 +55,8 @@ pub(super) struct Flag {
 #[derive(Debug)]
 pub(super) struct FlagTable {
     pub(super) flags: Vec<Flag>,
+    /// The version that the program reports.
+    pub(super) version: Minor,
 }
 
 /// Why a command line is not accepted, as the original program words it.
@@ -93,6 +95,8 @@ pub(super) struct FlagValues {
     pub(super) given: BTreeMap<&'static str, Vec<String>>,
     /// The flags that were given and have no effect, with the reason.
     pub(super) ignored: Vec<(&'static str, &'static str)>,
+    /// The version that the program reports.
+    version: Minor,
 }
 
 impl FlagValues {
@@ -130,7 +134,7 @@ impl FlagTable {
     /// Reads a table with one line for each flag. Tabs separate section, name, type, arity, default, description,
     /// effect and reason. A table may have a last column with the missing feature. Lines that begin with `#` are
     /// comments. A line in another form is skipped, but a test checks that there is none.
-    pub(super) fn from_tsv(text: &'static str) -> Self {
+    pub(super) fn from_tsv(text: &'static str, version: Minor) -> Self {
         let flag = |line: &'static str| {
             let columns: Vec<&'static str> = line.split('\t').collect();
             let [section, name, value_type, arity, default, description, effect, why, ref rest @ ..] =
@@ -157,7 +161,7 @@ impl FlagTable {
             };
             Some(Flag { section, name, value_type, arity, default, description, effect, why, missing })
         };
-        Self { flags: text.lines().filter(|line| !line.starts_with('#')).filter_map(flag).collect() }
+        Self { flags: lines_of(text, version).filter_map(|line| flag(line.text)).collect(), version }
     }
 
     /// The number of flags.
@@ -185,7 +189,7 @@ impl FlagTable {
         program: &'static str,
         command_line: impl IntoIterator<Item = OsString>,
     ) -> Result<FlagValues, FlagError> {
-        let mut values = FlagValues::default();
+        let mut values = FlagValues { version: self.version, ..FlagValues::default() };
         let mut rest = command_line.into_iter();
         let mut positional = Vec::new();
         while let Some(argument) = rest.next() {
@@ -270,7 +274,7 @@ impl FlagTable {
 impl FlagValues {
     fn add(&mut self, flag: &Flag, value: String) -> Result<(), FlagError> {
         let invalid = |error: String| FlagError::Value { name: flag.name, value: value.clone(), error };
-        let value = normal_value(flag, &value).map_err(invalid)?;
+        let value = normal_value(self.version, flag, &value).map_err(invalid)?;
         self.given.entry(flag.name).or_default().push(value.clone());
         match flag.effect {
             _ if flag.effect != Effect::Honoured && is_default(flag, &value) => return Ok(()),
@@ -324,13 +328,13 @@ fn shorthand(dashed: &str) -> Result<(String, Option<String>), FlagError> {
 }
 
 /// Checks a value against its type, and returns it in a canonical form.
-fn normal_value(flag: &Flag, value: &str) -> Result<String, String> {
+fn normal_value(minor: Minor, flag: &Flag, value: &str) -> Result<String, String> {
     match (flag.arity, flag.value_type) {
         // A flag that no longer has an effect takes any value.
         (Arity::Bool, "ignored") => Ok("true".to_owned()),
         (Arity::Bool, "version[=true]") if value == "raw" => Ok(value.to_owned()),
         (Arity::Bool, "version[=true]") if value.starts_with('v') => {
-            reported_version(value).map(|()| "false".to_owned())
+            reported_version(minor, value).map(|()| "false".to_owned())
         }
         (Arity::Bool, _) => {
             pintle_value::parse_bool(value).map(|value| value.to_string()).map_err(|error| error.to_string())
@@ -348,8 +352,8 @@ fn normal_value(flag: &Flag, value: &str) -> Result<String, String> {
 
 /// Checks the version that the server should report (`--version`; upstream: `SetDynamicVersion`). Only the server's own
 /// version is possible.
-fn reported_version(version: &str) -> Result<(), String> {
-    let own = pintle_server::version(EffectiveVersion::default());
+fn reported_version(minor: Minor, version: &str) -> Result<(), String> {
+    let own = pintle_server::version(EffectiveVersion::of(minor));
     let own = own.str_at(&["gitVersion"]);
     if version == own {
         return Ok(());
@@ -404,7 +408,8 @@ mod tests {
         Other flags\tv\tLevel\tscalar\t0\tVerbosity\thonoured\t\n";
 
     fn parse(command_line: &[&str]) -> Result<FlagValues, String> {
-        let parsed = FlagTable::from_tsv(TABLE).parse("kube-apiserver", command_line.iter().map(OsString::from));
+        let parsed =
+            FlagTable::from_tsv(TABLE, Minor::DEFAULT).parse("kube-apiserver", command_line.iter().map(OsString::from));
         parsed.map_err(|error| error.to_string())
     }
 
@@ -509,7 +514,7 @@ mod tests {
 
     #[test]
     fn help_shows_each_flag_on_a_line_of_its_section() {
-        let help = FlagTable::from_tsv(TABLE).help();
+        let help = FlagTable::from_tsv(TABLE, Minor::DEFAULT).help();
         assert!(
             help.contains("\nGeneric flags:\n\n      --secure-port int          The port. (default 6443)\n"),
             "{help}"

@@ -18,7 +18,7 @@ use pintle_outbound::{CallLimits, Client, ClientConfig, Dialer, ErrorCause, Requ
 use pintle_server::EgressType;
 use pintle_value::Value;
 use pintle_value::print::quote;
-use pintle_versions::EffectiveVersion;
+use pintle_versions::{EffectiveVersion, Minor};
 use time::OffsetDateTime;
 
 use super::etcd::STORE_PATH;
@@ -52,9 +52,13 @@ const NODE_RESTRICTION_PLUGIN: &str = "NodeRestriction";
 /// The plugin that a server without controllers disables, unless it is named.
 const SERVICE_ACCOUNT_PLUGIN: &str = "ServiceAccount";
 
-/// Runs the program with the arguments after its name.
-pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let table = table();
+/// Runs the program, which was called by a path, with the arguments after its name.
+pub(crate) fn run(program: &Path, arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let version = match super::version_of(program) {
+        Ok(version) => version,
+        Err(error) => return fail(&error),
+    };
+    let table = table(version);
     let flags = match table.parse(super::KUBE_APISERVER, arguments) {
         Ok(flags) => flags,
         Err(error) => return fail(&error),
@@ -62,9 +66,9 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let printed = if flags.is_set("help") {
         help(&table)
     } else if flags.value("version") == Some("raw") {
-        raw_version(&pintle_server::version(EffectiveVersion::default()))
+        raw_version(&pintle_server::version(EffectiveVersion::of(version)))
     } else if flags.is_set("version") {
-        format!("Kubernetes {}\n", pintle_server::version(EffectiveVersion::default()).str_at(&["gitVersion"]))
+        format!("Kubernetes {}\n", pintle_server::version(EffectiveVersion::of(version)).str_at(&["gitVersion"]))
     } else {
         return match start(&table, &flags) {
             Ok(()) => ExitCode::SUCCESS,
@@ -82,9 +86,9 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The flags of kube-apiserver 1.36.
-pub(super) fn table() -> FlagTable {
-    FlagTable::from_tsv(include_str!("kube-apiserver-flags.tsv"))
+/// The flags of kube-apiserver in a version.
+pub(super) fn table(version: Minor) -> FlagTable {
+    FlagTable::from_tsv(include_str!("kube-apiserver-flags.tsv"), version)
 }
 
 /// The version with all its parts, as Go prints a struct.
@@ -129,6 +133,7 @@ fn start(table: &FlagTable, flags: &FlagValues) -> Result<(), CommandError> {
     arguments.extend(
         missing.filter(|(name, _)| is_default_wanted(flags, name)).map(|(name, value)| format!("--{name}={value}")),
     );
+    arguments.push(format!("--kubernetes-version={}", table.version));
     let serve = Serve::parse_flags(arguments).map_err(|error| message(&error.to_string()))?;
     serve.start_logging();
     for (flag, why) in &flags.ignored {
@@ -329,26 +334,27 @@ mod tests {
     use super::*;
 
     fn parse(command_line: &[&str]) -> FlagValues {
-        table().parse("kube-apiserver", command_line.iter().map(OsString::from)).expect("flags")
+        table(Minor::DEFAULT).parse("kube-apiserver", command_line.iter().map(OsString::from)).expect("flags")
     }
 
     #[test]
     fn every_line_of_the_flags_is_read() {
         let lines = include_str!("kube-apiserver-flags.tsv").lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!(table().len(), lines);
+        assert_eq!(table(Minor::DEFAULT).len(), lines);
     }
 
     #[test]
     fn the_document_lists_all_flags() {
         let document = include_str!("../../../../../docs/flags.md");
         let (_, tables) = document.split_once("\n## ").expect("a section");
-        assert_eq!(format!("\n## {tables}"), table().markdown());
+        assert_eq!(format!("\n## {tables}"), table(Minor::DEFAULT).markdown());
     }
 
     #[test]
     fn help_lists_flags_as_envtest_looks_for_them() {
-        let lists =
-            |flag: &str| help(&table()).lines().any(|line| line.trim_start().starts_with(&format!("--{flag} ")));
+        let lists = |flag: &str| {
+            help(&table(Minor::DEFAULT)).lines().any(|line| line.trim_start().starts_with(&format!("--{flag} ")))
+        };
         assert!(lists("secure-port"));
         assert!(!lists("insecure-port"));
     }
@@ -366,7 +372,7 @@ mod tests {
     fn every_honoured_flag_is_one_of_serve() {
         let serve: Vec<String> = Serve::flag_names();
         let known = |name: &str| OWN_FLAGS.contains(&name) || serve.iter().any(|flag| flag == name);
-        let unknown: Vec<_> = table().honoured().filter(|name| !known(name)).map(str::to_owned).collect();
+        let unknown: Vec<_> = table(Minor::DEFAULT).honoured().filter(|name| !known(name)).map(str::to_owned).collect();
         assert_eq!(unknown, Vec::<String>::new());
     }
 

@@ -1,12 +1,14 @@
 //! The features of kube-apiserver that this server does not have, from the table of kube-apiserver's flags. Help texts,
 //! refusals and README.md quote the table.
 
+use pintle_versions::Minor;
+
 use super::flags::{Effect, FlagTable};
 use super::kube_apiserver::table;
 
 /// Why `pintle serve` refuses a flag of kube-apiserver. `None` if kube-apiserver does not have it either.
 pub(crate) fn refusal_of(flag: &str) -> Option<String> {
-    let table = table();
+    let table = table(Minor::DEFAULT);
     let flag = table.find(flag)?;
     let (name, why) = (flag.name, flag.why);
     Some(match flag.effect {
@@ -32,7 +34,7 @@ fn missing_features(table: &FlagTable) -> Vec<(&'static str, Vec<&'static str>)>
 
 /// The end of the help text of `pintle serve`.
 pub(crate) fn missing_help() -> String {
-    let areas = missing_features(&table()).into_iter();
+    let areas = missing_features(&table(Minor::DEFAULT)).into_iter();
     let areas: Vec<String> = areas.map(|(area, features)| format!("  {area}: {}", features.join(", "))).collect();
     format!("Not supported yet:\n{}\n\nFlags of kube-apiserver that are refused say why.", areas.join("\n"))
 }
@@ -44,7 +46,7 @@ mod tests {
     #[test]
     fn the_readme_names_what_is_missing() {
         let mut expect = "| area | missing |\n|---|---|\n".to_owned();
-        for (area, features) in missing_features(&table()) {
+        for (area, features) in missing_features(&table(Minor::DEFAULT)) {
             expect += &format!("| {area} | {} |\n", features.join(", "));
         }
         let readme = include_str!("../../../../../README.md");
@@ -55,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_flag_without_a_reason_is_not_refused() {
-        let table = table();
+        let table = table(Minor::DEFAULT);
         let is_unexplained = |flag: &&super::super::flags::Flag| flag.effect != Effect::Honoured && flag.why.is_empty();
         assert_eq!(table.flags.iter().filter(is_unexplained).map(|flag| flag.name).collect::<Vec<_>>(), [""; 0]);
         assert_eq!(refusal_of("no-such-flag"), None);

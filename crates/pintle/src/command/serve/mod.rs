@@ -12,6 +12,7 @@ mod flow_control_flags;
 mod kubelet_flags;
 mod service_account_flags;
 mod service_flags;
+mod version_flags;
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -50,6 +51,8 @@ use self::flow_control_flags::FlowControlFlags;
 use self::kubelet_flags::KubeletFlags;
 use self::service_account_flags::ServiceAccountFlags;
 use self::service_flags::ServiceFlags;
+use self::version_flags::VersionFlags;
+pub(crate) use self::version_flags::parse_known_version;
 use super::fail;
 use super::logging::{self, LoggingFormat};
 use crate::command::string_slice::StringSlice;
@@ -197,6 +200,8 @@ pub(crate) struct Serve {
     /// api/alpha (v1alpha1).
     #[arg(long, value_name = "KEY=BOOL,...")]
     runtime_config: Vec<String>,
+    #[command(flatten)]
+    version: VersionFlags,
     /// If true, allow privileged containers. kubeadm sets it as well; the default of kube-apiserver is false.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = true, action = ArgAction::Set)]
@@ -328,7 +333,8 @@ impl ServeCommand {
             Err(error) => return fail(&error),
         };
         let data_dir = serve.data_dir.clone();
-        let announce = |server: &Server| print_banner(server, &engine, &data_dir);
+        let minor = serve.version.kubernetes_version;
+        let announce = |server: &Server| print_banner(server, minor, &engine, &data_dir);
         let options = serve.options().map(|options| Options { flags: Some(values), ..options });
         match options.and_then(|options| run_until_signal(options, announce)) {
             Ok(()) => ExitCode::SUCCESS,
@@ -379,10 +385,10 @@ impl Serve {
         self.etcd.config_of(servers)
     }
 
-    fn gates(&self) -> Result<Gates, CommandError> {
+    fn gates(&self, version: EffectiveVersion) -> Result<Gates, CommandError> {
         let mut flag = FeatureGatesFlag::default();
         self.feature_gates.iter().for_each(|value| flag.add(value));
-        let (gates, warnings) = flag.gates(EffectiveVersion::default())?;
+        let (gates, warnings) = flag.gates(version)?;
         for warning in warnings {
             tracing::warn!(target: "pintle::start", feature_gate = warning.gate.name, value = warning.value, "{warning}");
         }
@@ -402,11 +408,12 @@ impl Serve {
             Some(path) => Some(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?),
             None => None,
         };
-        let (engine, gates) = (self.engine()?, self.gates()?);
+        let (engine, gates) = (self.engine()?, self.gates(self.version.effective_version()?)?);
         let egress = self.egress_selector_config_file.as_deref().map(read_egress_selector).transpose()?;
         let egress = egress.unwrap_or_default();
-        let runtime_config =
-            RuntimeConfig::from_flags(&self.runtime_config).map_err(|why| format!("--runtime-config: {why}"))?;
+        let runtime_config = RuntimeConfig::from_flags(gates.version().binary(), &self.runtime_config);
+        let runtime_config = runtime_config.map_err(|why| format!("--runtime-config: {why}"))?;
+        let runtime_config = self.version.runtime_config(runtime_config);
         if self.accept_data_loss_after.is_some() && engine != Engine::Embedded {
             return Err("--accept-data-loss-after needs --storage-backend embedded".into());
         }
@@ -615,7 +622,7 @@ fn read_snapshot(
 }
 
 /// Prints where the server listens and how to connect to it.
-fn print_banner(server: &Server, engine: &Engine, data_dir: &Path) -> std::io::Result<()> {
+fn print_banner(server: &Server, minor: Minor, engine: &Engine, data_dir: &Path) -> std::io::Result<()> {
     let store = match engine {
         Engine::Embedded => format!("embedded, in {}", data_dir.display()),
         Engine::EmbeddedIn(folder) => format!("embedded, in {}", folder.path.display()),
@@ -624,7 +631,7 @@ fn print_banner(server: &Server, engine: &Engine, data_dir: &Path) -> std::io::R
     };
     let path = server.kubeconfig_path.as_deref().unwrap_or(data_dir).display();
     let mut out = std::io::stdout();
-    writeln!(out, "pintle {} (Kubernetes API v{})", env!("CARGO_PKG_VERSION"), Minor::DEFAULT)?;
+    writeln!(out, "pintle {} (Kubernetes API v{})", env!("CARGO_PKG_VERSION"), minor)?;
     writeln!(out, "store:      {store}")?;
     writeln!(out, "url:        {}", server.url)?;
     if let Some(url) = &server.advertised_url {
