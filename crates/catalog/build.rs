@@ -4,33 +4,67 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The Kubernetes version of the descriptions, as the package names its folder.
-const VERSION: &str = "v1_36";
+/// The known minor versions of Kubernetes. A test of the crate checks that each has descriptions.
+const MINORS: RangeInclusive<u8> = 34..=37;
 
 /// The descriptions of a type (under the empty name) and of its fields.
 type Descriptions = BTreeMap<String, String>;
 
+/// The descriptions of a type in all versions: each text with the first and the last version that has it.
+type VersionedDescriptions = BTreeMap<String, Vec<(String, u8, u8)>>;
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=Cargo.toml");
-    let sources = k8s_openapi_folder().join("src").join(VERSION);
-    let mut models = BTreeMap::new();
-    read_models_of_folder(&sources, &mut models);
-    assert!(models.len() > 600, "{} has {} types, fewer than expected", sources.display(), models.len());
-    models.insert("List".to_owned(), list_descriptions(&sources.join("list.rs"), &models));
+    let folder = k8s_openapi_folder();
+    let mut models: BTreeMap<String, VersionedDescriptions> = BTreeMap::new();
+    for minor in MINORS {
+        for (model, descriptions) in models_of(&folder.join("src").join(format!("v1_{minor}"))) {
+            let model = models.entry(model).or_default();
+            for (name, text) in descriptions {
+                let texts = model.entry(name).or_default();
+                match texts.last_mut().filter(|(known, _, last)| *known == text && last + 1 == minor) {
+                    Some((_, _, last)) => *last = minor,
+                    None => texts.push((text, minor, minor)),
+                }
+            }
+        }
+    }
     let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
     for (model, descriptions) in &models {
         write!(packed, "\x1d{model}").expect("memory");
-        for (name, text) in descriptions {
-            write!(packed, "\x1e{name}\x1f{text}").expect("memory");
+        for (name, texts) in descriptions {
+            for (text, first, last) in texts {
+                write!(packed, "\x1e{name}{}\x1f{text}", range(*first, *last)).expect("memory");
+            }
         }
     }
     let target = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("descriptions.z");
     fs::write(target, packed.finish().expect("memory")).expect("the output folder is writable");
+}
+
+/// The range of versions behind a name; empty for all versions.
+fn range(first: u8, last: u8) -> String {
+    let (oldest, newest) = (*MINORS.start(), *MINORS.end());
+    let bound = |minor: u8, open: u8| if minor == open { String::new() } else { format!("1.{minor}") };
+    match (first, last) {
+        (first, last) if (first, last) == (oldest, newest) => String::new(),
+        (first, last) => format!("\x1c{}..{}", bound(first, oldest), bound(last, newest)),
+    }
+}
+
+/// The descriptions of all types of a version.
+fn models_of(sources: &Path) -> BTreeMap<String, Descriptions> {
+    let mut models = BTreeMap::new();
+    read_models_of_folder(sources, &mut models);
+    assert!(models.len() > 600, "{} has {} types, fewer than expected", sources.display(), models.len());
+    models.insert("List".to_owned(), list_descriptions(&sources.join("list.rs"), &models));
+    models
 }
 
 /// The folder of the package's sources. The feature adds the package to the dependency graph, so that Cargo pins and

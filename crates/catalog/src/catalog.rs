@@ -79,6 +79,7 @@ pub struct Catalog {
     unions: Vec<UnionFacts>,
     gated: Vec<GatedField>,
     publishes_enums: bool,
+    emulation: Minor,
 }
 
 /// A struct of which at most one field may be set (`+union`, published as `x-kubernetes-unions`).
@@ -199,6 +200,7 @@ impl Catalog {
             unions: Vec::new(),
             gated: Vec::new(),
             publishes_enums: true,
+            emulation: minor,
         };
         let gates = GateFacts::parse(gates, minor);
         catalog.add_unions_and_gated_fields(&packages, &gates);
@@ -268,6 +270,18 @@ impl Catalog {
     #[must_use]
     pub fn without_published_enums(self) -> Self {
         Self { publishes_enums: false, ..self }
+    }
+
+    /// The same catalog, except that published documents name the version that the server emulates.
+    #[must_use]
+    pub fn emulating(self, emulation: Minor) -> Self {
+        Self { emulation, ..self }
+    }
+
+    /// The version of Kubernetes that published documents name.
+    #[must_use]
+    pub fn emulation(&self) -> Minor {
+        self.emulation
     }
 
     /// Whether published schemas list the values of enumerations.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use pintle_locks::Mutex;
+use pintle_versions::{Minor, MinorRange};
 
 /// The compressed descriptions.
 const COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions.z"));
@@ -14,31 +15,41 @@ const COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptions
 const TYPE: char = '\x1d';
 /// Starts a field of the preceding type. Its name follows; it is empty for the description of the type itself.
 const FIELD: char = '\x1e';
+/// Starts the versions that have the description, after the name of the field. Without it, all versions have it.
+const VERSIONS: char = '\x1c';
 /// Starts the description of the field.
 const TEXT: char = '\x1f';
 
-/// The decompressed descriptions. They take about 1 MB of memory.
+/// The decompressed descriptions of all versions. They take about 2 MB of memory.
 #[derive(Debug)]
-pub struct Descriptions {
+struct Texts {
     text: String,
     /// The range of each type in the text, sorted by OpenAPI name.
     types: Vec<Range<usize>>,
 }
 
-/// The descriptions of all types. Drop the value when there is nothing more to look up, so that the memory is freed.
-#[must_use]
-pub fn descriptions() -> Arc<Descriptions> {
-    static CACHE: Mutex<Weak<Descriptions>> = Mutex::new(Weak::new());
-    let mut cache = CACHE.lock();
-    if let Some(shared) = cache.upgrade() {
-        return shared;
-    }
-    let decompressed = Arc::new(Descriptions::decompress());
-    *cache = Arc::downgrade(&decompressed);
-    decompressed
+/// The descriptions of a version of Kubernetes. All of them share one copy.
+#[derive(Clone, Debug)]
+pub struct Descriptions {
+    texts: Arc<Texts>,
+    minor: Minor,
 }
 
-impl Descriptions {
+/// The descriptions of all types in a version. Drop the value when there is nothing more to look up, so that the memory
+/// is freed.
+#[must_use]
+pub fn descriptions(minor: Minor) -> Descriptions {
+    static CACHE: Mutex<Weak<Texts>> = Mutex::new(Weak::new());
+    let mut cache = CACHE.lock();
+    let texts = cache.upgrade().unwrap_or_else(|| {
+        let decompressed = Arc::new(Texts::decompress());
+        *cache = Arc::downgrade(&decompressed);
+        decompressed
+    });
+    Descriptions { texts, minor }
+}
+
+impl Texts {
     fn decompress() -> Self {
         let mut text = String::new();
         // The data is compiled in. If it were corrupt, there would be no descriptions.
@@ -51,6 +62,25 @@ impl Descriptions {
         Self { text, types }
     }
 
+    fn find(&self, model: &str, field: &str, minor: Minor) -> Option<&str> {
+        let name = |range: &Range<usize>| self.text[range.clone()].split(FIELD).next().unwrap_or_default();
+        let at = self.types.binary_search_by(|range| name(range).cmp(model)).ok()?;
+        // The text of a version that has been removed is that of the last version with it.
+        let mut last = None;
+        for (head, text) in self.text[self.types[at].clone()].split(FIELD).skip(1).filter_map(|e| e.split_once(TEXT)) {
+            let (name, versions) = head.split_once(VERSIONS).unwrap_or((head, ".."));
+            if name == field {
+                last = Some(text);
+                if versions.parse().is_ok_and(|range: MinorRange| range.contains(minor)) {
+                    break;
+                }
+            }
+        }
+        last
+    }
+}
+
+impl Descriptions {
     /// The description of a type by its OpenAPI name (`io.k8s.api.core.v1.Pod`).
     #[must_use]
     pub fn type_description(&self, model: &str) -> Option<&str> {
@@ -64,25 +94,19 @@ impl Descriptions {
     }
 
     fn find(&self, model: &str, field: &str) -> Option<&str> {
-        let name = |range: &Range<usize>| self.text[range.clone()].split(FIELD).next().unwrap_or_default();
-        let at = self.types.binary_search_by(|range| name(range).cmp(model)).ok()?;
-        self.text[self.types[at].clone()]
-            .split(FIELD)
-            .skip(1)
-            .filter_map(|entry| entry.split_once(TEXT))
-            .find_map(|(name, text)| (name == field).then_some(text))
+        self.texts.find(model, field, self.minor)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::complete;
+    use crate::complete_of;
     use pintle_schema::Type;
 
     #[test]
     fn descriptions_are_found_by_model_and_field() {
-        let texts = descriptions();
+        let texts = descriptions(Minor::DEFAULT);
         let check = |model: &str, field: &str, start: &str| {
             let found = if field.is_empty() { texts.type_description(model) } else { texts.field(model, field) };
             assert!(found.is_some_and(|text| text.starts_with(start)), "{model} {field}: {found:?}");
@@ -100,8 +124,11 @@ mod tests {
     /// All fields of the types of resources have descriptions, except for a few that have none upstream.
     #[test]
     fn fields_of_served_types_have_descriptions() {
-        let catalog = complete();
-        let texts = descriptions();
+        Minor::known().for_each(check_descriptions);
+    }
+
+    fn check_descriptions(minor: Minor) {
+        let (catalog, texts) = (complete_of(minor), descriptions(minor));
         let mut open: Vec<_> =
             catalog.resources().iter().filter_map(|r| catalog.kind_type(r.group, r.version, r.kind)).collect();
         let mut seen = std::collections::BTreeSet::new();
@@ -128,23 +155,22 @@ mod tests {
         }
         assert!(all > 2_000, "{all}");
         without.retain(|field| !field.starts_with("apiextensions/v1.JSONSchemaProps "));
-        without.sort_unstable();
-        assert_eq!(
-            without,
-            [
-                "apiextensions/v1.ExternalDocumentation description",
-                "apiextensions/v1.ExternalDocumentation url",
-                "certificates/v1.CertificateSigningRequest metadata",
-                "meta/v1.GroupResource group",
-                "meta/v1.GroupResource resource",
-                "networking/v1.IngressRule http",
-            ]
-        );
+        // Those have none upstream.
+        let known = [
+            "apiextensions/v1.ExternalDocumentation description",
+            "apiextensions/v1.ExternalDocumentation url",
+            "certificates/v1.CertificateSigningRequest metadata",
+            "meta/v1.GroupResource group",
+            "meta/v1.GroupResource resource",
+            "networking/v1.IngressRule http",
+        ];
+        without.retain(|field| !known.contains(&field.as_str()));
+        assert_eq!(without, Vec::<String>::new(), "in {minor}");
     }
 
     #[test]
     fn concurrent_users_share_one_copy() {
-        let first = descriptions();
-        assert!(Arc::ptr_eq(&first, &descriptions()), "both must be the same copy");
+        let first = descriptions(Minor::OLDEST);
+        assert!(Arc::ptr_eq(&first.texts, &descriptions(Minor::NEWEST).texts), "both must be the same copy");
     }
 }

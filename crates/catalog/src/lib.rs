@@ -9,7 +9,7 @@
 //! let pod = catalog.kind_type("", "v1", "Pod").expect("a built-in kind");
 //! assert_eq!(catalog.types().go_name(pod), "v1.Pod");
 //!
-//! let descriptions = pintle_catalog::descriptions();
+//! let descriptions = pintle_catalog::descriptions(pintle_versions::Minor::DEFAULT);
 //! let text = descriptions.type_description("io.k8s.api.core.v1.Pod").expect("a description");
 //! assert!(text.starts_with("Pod is a collection of containers"));
 //! ```

@@ -44,7 +44,7 @@ const TITLE: &str = "Kubernetes";
 
 /// The title and the version of a document.
 fn info(catalog: &Catalog) -> Value {
-    object! { "title": TITLE, "version": catalog.minor().to_string() }
+    object! { "title": TITLE, "version": catalog.emulation().to_string() }
 }
 
 /// The published authentication methods.

@@ -181,7 +181,7 @@ mod tests {
 
     fn check(options: &str, expect: &str) {
         let catalog = pintle_catalog::shared();
-        let texts = pintle_catalog::descriptions();
+        let texts = pintle_catalog::descriptions(catalog.minor());
         let id = catalog.struct_type(options).expect(options);
         let shared = of_options(catalog, &texts, id);
         let parameters_with_types: Vec<String> = shared.iter().map(|p| format!("{}:{}", p.name, p.ty)).collect();

@@ -31,7 +31,7 @@ pub fn v2_protobuf(registry: &Registry, catalog: &Catalog) -> Vec<u8> {
 /// Returns the document as a tree, into which others can be merged ([`crate::merge_v2`]).
 #[must_use]
 pub fn v2_document(registry: &Registry, catalog: &Catalog) -> Value {
-    let texts = descriptions();
+    let texts = descriptions(catalog.minor());
     let routes = RouteBuilder::new(catalog, &texts).all(registry);
     let mut builder = SwaggerBuilder {
         schemas: Definitions::new(Dialect::V2, catalog, &texts, KindsOfTypes::new(catalog, DocumentScope::All)),

@@ -79,7 +79,7 @@ pub fn v3_cache_key(registry: &Registry, path: &str) -> Option<String> {
 /// Returns the document at a path of the index as JSON, or `None` if there is no such document.
 #[must_use]
 pub fn v3_document(registry: &Registry, catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
-    let texts = descriptions();
+    let texts = descriptions(catalog.minor());
     let shared = RouteBuilder::new(catalog, &texts);
     let parts: Vec<&str> = path.split('/').collect();
     let (routes, group_version) = match parts.as_slice() {

@@ -57,6 +57,10 @@ impl ServedKinds {
             true => catalog,
             false => Arc::new(Catalog::clone(&catalog).without_published_enums()),
         };
+        let catalog = match gates.version().is_emulating() {
+            false => catalog,
+            true => Arc::new(Catalog::clone(&catalog).emulating(gates.version().emulation())),
+        };
         let published = RwLock::new(registry.clone());
         Self { catalog, built_in, registry: RwLock::new(registry), published, changed: watch::Sender::new(()) }
     }

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use pintle_catalog::Descriptions;
 use pintle_locks::Mutex;
 use pintle_registry::Column;
 use pintle_schema::Type;
 use pintle_value::{Object, Str, Value, object};
+use pintle_versions::Minor;
 
 use super::event::INITIAL_EVENTS_END;
 use super::{IncludeObject, ListHead, ResponseFormat, partial};
@@ -42,7 +42,7 @@ impl ResponseFormat {
     }
 
     /// A column definition. `all` keeps the published descriptions from the first column that needs them on.
-    fn column(&self, column: &Column, all: &OnceCell<Arc<Descriptions>>) -> Value {
+    fn column(&self, column: &Column, all: &OnceCell<Descriptions>) -> Value {
         let description = match &column.description {
             Cow::Borrowed(text) => match text.strip_prefix('=') {
                 Some(field_path) => self.published_description(field_path, all),
@@ -62,14 +62,15 @@ impl ResponseFormat {
 
     /// Returns the published description of a field such as `core/v1.PodSpec.nodeName`. It is kept, because the
     /// descriptions of all types would have to be decompressed for each table.
-    fn published_description(&self, field_path: &'static str, all: &OnceCell<Arc<Descriptions>>) -> Str {
-        static KEPT: Mutex<BTreeMap<&'static str, Str>> = Mutex::new(BTreeMap::new());
-        if let Some(description) = KEPT.lock().get(field_path) {
+    fn published_description(&self, field_path: &'static str, all: &OnceCell<Descriptions>) -> Str {
+        static KEPT: Mutex<BTreeMap<(&'static str, Minor), Str>> = Mutex::new(BTreeMap::new());
+        let minor = self.cluster.served.catalog.minor();
+        if let Some(description) = KEPT.lock().get(&(field_path, minor)) {
             return description.clone();
         }
-        let all = all.get_or_init(pintle_catalog::descriptions);
+        let all = all.get_or_init(|| pintle_catalog::descriptions(minor));
         let description = self.find_description(field_path, all).unwrap_or_default();
-        KEPT.lock().insert(field_path, description.clone());
+        KEPT.lock().insert((field_path, minor), description.clone());
         description
     }
 
