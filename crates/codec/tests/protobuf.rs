@@ -19,8 +19,7 @@ fn read(bytes: &[u8], types: &Types, type_id: TypeId) -> Result<Value, protobuf:
 
 #[test]
 fn fixtures_decode_to_their_json_and_are_encoded_byte_for_byte() {
-    let types = pintle_catalog::complete().types();
-    for fixture in support::fixtures() {
+    for (types, fixture) in support::fixtures_of_all_versions() {
         let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);
         let expect = json::decode_typed(&fixture.bytes("json"), types, fixture.type_id).unwrap().value;
         let bytes = fixture.bytes("pb");

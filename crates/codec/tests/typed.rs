@@ -12,8 +12,7 @@ fn text(bytes: Vec<u8>) -> String {
 
 #[test]
 fn fixtures_are_normalised_and_encoded_in_gos_field_order() {
-    let types = pintle_catalog::complete().types();
-    for fixture in support::fixtures() {
+    for (types, fixture) in support::fixtures_of_all_versions() {
         let bytes = fixture.bytes("json");
         let read = json::decode_typed(&bytes, types, fixture.type_id).unwrap();
         let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);

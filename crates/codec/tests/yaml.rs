@@ -147,8 +147,7 @@ fn encoding_matches_go() {
 
 #[test]
 fn fixtures_decode_to_their_json_and_are_encoded_byte_for_byte() {
-    let types = pintle_catalog::complete().types();
-    for fixture in support::fixtures() {
+    for (types, fixture) in support::fixtures_of_all_versions() {
         let name = format!("{}/{} {}", fixture.group, fixture.version, fixture.kind);
         let decoded = yaml::decode(&fixture.bytes("yaml")).unwrap_or_else(|e| panic!("{name}: {e}"));
         let typed = json::decode_typed(&json::encode(&decoded.value), types, fixture.type_id).expect("the kind");

@@ -249,7 +249,7 @@ fn what_other_versions_have_written_is_read() {
     let form = StoredForm::new("/registry", true, &Gates::default()).expect("a form");
     let catalog = pintle_catalog::complete();
     let mut read = BTreeSet::new();
-    let folder = module_folder().join("testdata/HEAD");
+    let folder = module_folder(pintle_versions::Minor::DEFAULT).join("testdata/HEAD");
     for entry in std::fs::read_dir(&folder).expect("fixtures").map(|entry| entry.expect("a fixture").path()) {
         let name = entry.file_stem().and_then(|name| name.to_str()).expect("a name").to_owned();
         let names = name.rsplit_once('.').and_then(|(api, kind)| Some((api.rsplit_once('.')?, kind)));

@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use pintle_schema::TypeId;
+use pintle_schema::{TypeId, Types};
+use pintle_versions::Minor;
 
 /// A kind of the catalog and the path of its fixtures without the extension.
 pub(crate) struct Fixture {
@@ -24,10 +25,24 @@ impl Fixture {
     }
 }
 
-/// The fixtures of all kinds of the catalog for which upstream has fixtures.
+/// The fixtures of all kinds of the default version's catalog for which upstream has fixtures.
 pub(crate) fn fixtures() -> Vec<Fixture> {
-    let folder = module_folder();
-    let catalog = pintle_catalog::complete();
+    fixtures_of(Minor::DEFAULT)
+}
+
+/// The fixtures of all known versions, each with the types of its version.
+#[allow(dead_code, reason = "not every test has all versions")]
+pub(crate) fn fixtures_of_all_versions() -> impl Iterator<Item = (&'static Types, Fixture)> {
+    Minor::known().flat_map(|minor| {
+        let types = &**pintle_catalog::complete_of(minor).types();
+        fixtures_of(minor).into_iter().map(move |fixture| (types, fixture))
+    })
+}
+
+/// The fixtures of all kinds of a version's catalog for which upstream has fixtures.
+pub(crate) fn fixtures_of(minor: Minor) -> Vec<Fixture> {
+    let folder = module_folder(minor);
+    let catalog = pintle_catalog::complete_of(minor);
     // These kinds are in every group. The core group has their fixtures.
     let meta =
         ["APIGroup", "APIVersions", "CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions"]
@@ -53,6 +68,11 @@ pub(crate) fn fixtures() -> Vec<Fixture> {
     let found = |kind: &(&str, &str, &str)| fixtures.iter().any(|f| (f.group, f.version, f.kind) == *kind);
     let kinds = catalog.kinds().map(|(group, version, kind, _)| (group, version, kind));
     let missing: Vec<_> = kinds.filter(|kind| !kind.2.ends_with("List") && !found(kind)).collect();
+    // A version that has been removed has none either.
+    let is_removed = |kind: &(&str, &str, &str)| {
+        catalog.resources().iter().any(|r| (r.group, r.version, r.kind) == *kind && !r.releases.contains(minor))
+    };
+    let missing: Vec<_> = missing.into_iter().filter(|kind| !is_removed(kind)).collect();
     assert_eq!(missing, KINDS_WITHOUT_FIXTURES, "kinds without fixtures in {}", folder.display());
     fixtures
 }
@@ -67,15 +87,12 @@ const KINDS_WITHOUT_FIXTURES: [(&str, &str, &str); 6] = [
     ("meta.k8s.io", "v1", "TableOptions"),
 ];
 
-pub(crate) fn module_folder() -> PathBuf {
+/// The folder of the module `k8s.io/api` in a version.
+pub(crate) fn module_folder(minor: Minor) -> PathBuf {
     let cache = Command::new("go").args(["env", "GOMODCACHE"]).output().expect("the fixtures need Go installed");
     let cache = PathBuf::from(String::from_utf8(cache.stdout).expect("a path").trim());
-    let mut versions: Vec<PathBuf> = std::fs::read_dir(cache.join("k8s.io"))
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("api@v0.36.")))
-        .collect();
-    versions.sort();
-    versions.pop().expect("the module k8s.io/api v0.36 is not in the module cache: go mod download k8s.io/api@v0.36.6")
+    let module = format!("k8s.io/api@v0.{}.{}", minor.number(), minor.patch());
+    let folder = cache.join(&module);
+    assert!(folder.exists(), "{module} is not in the module cache: run cargo xtask fetch-modules");
+    folder
 }
