@@ -17,10 +17,11 @@ const GUARD = readFileSync(new URL('./guard.sh', import.meta.url), 'utf8');
 const LOG_LINES = 2000;
 
 /** @type {typeof import('./index.js').startCluster} */
-export async function startCluster({ args = [], binary, timeout = 30_000 } = {}) {
+export async function startCluster({ args = [], kubernetesVersion, binary, timeout = 30_000 } = {}) {
   const program = findBinary(binary);
   const folder = await mkdtemp(join(tmpdir(), 'pintle-'));
-  const server = new Server(program, folder, args);
+  const version = kubernetesVersion === undefined ? [] : [`--kubernetes-version=${kubernetesVersion}`];
+  const server = new Server(program, folder, [...version, ...args]);
   try {
     await server.waitUntilReady(timeout);
     return new RunningCluster(server, await readFile(server.kubeconfigPath, 'utf8'));

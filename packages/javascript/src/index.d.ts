@@ -4,6 +4,8 @@
 export interface ClusterOptions {
   /** Further arguments of `pintle serve`. */
   args?: readonly string[];
+  /** The minor version of Kubernetes that the cluster is, such as '1.35'. Default: the newest one. */
+  kubernetesVersion?: string;
   /** The path of the server's program. Default: see {@link findBinary}. */
   binary?: string;
   /** How many milliseconds the start may take. Default: 30000. */

@@ -169,3 +169,11 @@ def test_arguments_reach_the_server(tmp_path: pathlib.Path) -> None:
         with client.ApiClient(configuration) as anonymous, pytest.raises(ApiException) as refused:
             client.VersionApi(anonymous).get_code()
         assert refused.value.status == 401
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.35", "1.36", "1.37"])
+def test_a_cluster_is_the_version_of_kubernetes_that_was_asked_for(version: str) -> None:
+    with pintle.Cluster(kubernetes_version=version) as cluster:
+        found = client.VersionApi(cluster.client()).get_code()
+        assert f"{found.major}.{found.minor}" == version
+        assert found.git_version.startswith(f"v{version}.")

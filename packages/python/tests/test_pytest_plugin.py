@@ -39,6 +39,6 @@ def test_options_choose_the_binary_and_its_arguments(pytester: pytest.Pytester, 
     echo.write_text('#!/bin/sh\nprintf "<%s>" "$@"\nexit 7\n')
     echo.chmod(0o755)
     pytester.makepyfile("def test_it(kube_cluster): pass")
-    result = pytester.runpytest_subprocess(f"--pintle-binary={echo}", "--pintle-args=--feature-gates 'A=true, B=false'")
+    result = pytester.runpytest_subprocess(f"--pintle-binary={echo}", "--pintle-args=--feature-gates 'A=true, B=false'", "--pintle-kubernetes-version=1.35")
     result.assert_outcomes(errors=1)
-    result.stdout.re_match_lines([".*ended with status 7 .*", ".*<--feature-gates><A=true, B=false>.*"])
+    result.stdout.re_match_lines([".*ended with status 7 .*", ".*<--kubernetes-version=1.35><--feature-gates><A=true, B=false>.*"])

@@ -7,7 +7,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { PintleError, startCluster, useClusterWith } from 'pintle';
-import { configMapNames, coreApi, createConfigMap } from '../scenario.js';
+import * as k8s from '@kubernetes/client-node';
+import { config, configMapNames, coreApi, createConfigMap } from '../scenario.js';
 
 /** The processes whose arguments name the folder. */
 function processesOf(/** @type {string} */ folder) {
@@ -34,6 +35,13 @@ test('two clusters share nothing', async () => {
   expect(await configMapNames(first.kubeconfig)).toContain('only-in-first');
   expect(await configMapNames(second.kubeconfig)).not.toContain('only-in-first');
   await Promise.all([first.stop(), second.stop()]);
+});
+
+test.each(['1.34', '1.35', '1.36', '1.37'])('a cluster is Kubernetes %s if that was asked for', async (version) => {
+  const cluster = await startCluster({ kubernetesVersion: version });
+  const found = await config(cluster.kubeconfig).makeApiClient(k8s.VersionApi).getCode();
+  expect(`${found.major}.${found.minor}`).toBe(version);
+  await cluster.stop();
 });
 
 test('stop leaves no process and no folder', async () => {

@@ -43,15 +43,18 @@ class Cluster:
         self,
         args: Sequence[str] = (),
         *,
+        kubernetes_version: str | None = None,
         binary: str | PathLike[str] | None = None,
         timeout: float = 30.0,
     ) -> None:
         """Prepares a cluster, without starting it.
 
-        `args` are further arguments of `pintle serve`. `binary` is the path of the server's program;
+        `args` are further arguments of `pintle serve`. `kubernetes_version` is the minor version of Kubernetes that the
+        cluster is, such as "1.35"; the default is the newest one. `binary` is the path of the server's program;
         `find_binary` finds the default. `timeout` is the maximum duration of the start, in seconds.
         """
-        self._args = list(args)
+        version = [] if kubernetes_version is None else [f"--kubernetes-version={kubernetes_version}"]
+        self._args = [*version, *args]
         self._binary = binary
         self._timeout = timeout
         self._running: _Running | None = None

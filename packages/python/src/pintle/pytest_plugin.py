@@ -17,6 +17,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--pintle-args", metavar="ARGS", default="", help="Further arguments of 'pintle serve', quoted as in a shell"
     )
+    group.addoption(
+        "--pintle-kubernetes-version",
+        metavar="MINOR",
+        help="The version of Kubernetes that clusters are, such as 1.35. Default: the newest one",
+    )
 
 
 @pytest.fixture
@@ -34,4 +39,8 @@ def kube_cluster_session(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 
 def _cluster(config: pytest.Config) -> Cluster:
-    return Cluster(shlex.split(config.getoption("--pintle-args")), binary=config.getoption("--pintle-binary"))
+    return Cluster(
+        shlex.split(config.getoption("--pintle-args")),
+        kubernetes_version=config.getoption("--pintle-kubernetes-version"),
+        binary=config.getoption("--pintle-binary"),
+    )

@@ -2,6 +2,7 @@ package pintle.junit;
 
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 
@@ -94,6 +95,7 @@ public final class Cluster implements AutoCloseable {
     /** The options of a cluster. */
     public static final class Builder {
         private List<String> args = List.of();
+        private String kubernetesVersion = "";
         private Path binary;
         private Duration timeout = Duration.ofSeconds(30);
 
@@ -123,6 +125,17 @@ public final class Cluster implements AutoCloseable {
         }
 
         /**
+         * Sets the minor version of Kubernetes that the cluster is, such as 1.35. The default is the newest one.
+         *
+         * @param version the version; the default if it is empty
+         * @return this builder
+         */
+        public Builder kubernetesVersion(String version) {
+            this.kubernetesVersion = Objects.requireNonNull(version);
+            return this;
+        }
+
+        /**
          * Sets how long the start may take. The default is 30 seconds.
          *
          * @param timeout the duration
@@ -140,7 +153,11 @@ public final class Cluster implements AutoCloseable {
          * @throws PintleException if it cannot be started
          */
         public Cluster start() {
-            Server server = Server.start(Binary.find(binary), args);
+            List<String> all = new ArrayList<>(args);
+            if (!kubernetesVersion.isEmpty()) {
+                all.add(0, "--kubernetes-version=" + kubernetesVersion);
+            }
+            Server server = Server.start(Binary.find(binary), all);
             try {
                 server.waitUntilReady(timeout);
                 return new Cluster(server);

@@ -26,6 +26,9 @@ public @interface PintleCluster {
     /** Returns further arguments of {@code pintle serve}. */
     String[] args() default {};
 
+    /** Returns the minor version of Kubernetes that the cluster is, such as 1.35; the newest one if it is empty. */
+    String kubernetesVersion() default "";
+
     /** Returns how many seconds the start may take. */
     int timeoutSeconds() default 30;
 

@@ -41,6 +41,7 @@ public final class PintleExtension implements ParameterResolver {
     private static Cluster start(PintleCluster options) {
         return Cluster.builder()
                 .args(options.args())
+                .kubernetesVersion(options.kubernetesVersion())
                 .timeout(Duration.ofSeconds(options.timeoutSeconds()))
                 .start();
     }

@@ -3,6 +3,7 @@ package pintle.junit;
 import io.kubernetes.client.openapi.ApiClient;
 import io.kubernetes.client.openapi.ApiException;
 import io.kubernetes.client.openapi.apis.CoreV1Api;
+import io.kubernetes.client.openapi.apis.VersionApi;
 import io.kubernetes.client.openapi.models.V1ConfigMap;
 import io.kubernetes.client.openapi.models.V1ObjectMeta;
 import io.kubernetes.client.util.Config;
@@ -21,6 +22,10 @@ final class Clients {
 
     static CoreV1Api core(String kubeconfig) throws IOException {
         return new CoreV1Api(client(kubeconfig));
+    }
+
+    static String gitVersion(String kubeconfig) throws IOException, ApiException {
+        return new VersionApi(client(kubeconfig)).getCode().execute().getGitVersion();
     }
 
     static void createConfigMap(CoreV1Api core, String name) throws ApiException {

@@ -33,6 +33,15 @@ class ClusterTest {
         }
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"1.34", "1.35", "1.36", "1.37"})
+    void aClusterIsTheVersionThatWasAskedFor(String version) throws Exception {
+        try (Cluster cluster = Cluster.builder().kubernetesVersion(version).start()) {
+            String found = Clients.gitVersion(cluster.kubeconfig());
+            assertTrue(found.startsWith("v" + version + "."), found);
+        }
+    }
+
     @Test
     void closeLeavesNoProcessAndNoFolder() throws Exception {
         Cluster cluster = Cluster.start();
