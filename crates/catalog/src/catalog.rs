@@ -135,7 +135,7 @@ pub fn shared() -> &'static Arc<Catalog> {
     shared_of(Minor::DEFAULT)
 }
 
-/// The catalog of a version with the types of all API versions, including those that are off by default. It is loaded
+/// The catalog of a version with the types of all API versions, also of versions that are off by default. It is loaded
 /// on the first call: a server without such versions does not need it. It begins with the types of [`shared_of`].
 ///
 /// # Panics

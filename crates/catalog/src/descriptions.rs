@@ -65,7 +65,7 @@ impl Texts {
     fn find(&self, model: &str, field: &str, minor: Minor) -> Option<&str> {
         let name = |range: &Range<usize>| self.text[range.clone()].split(FIELD).next().unwrap_or_default();
         let at = self.types.binary_search_by(|range| name(range).cmp(model)).ok()?;
-        // The text of a version that has been removed is that of the last version with it.
+        // A model that has been removed keeps the text of the last version with it.
         let mut last = None;
         for (head, text) in self.text[self.types[at].clone()].split(FIELD).skip(1).filter_map(|e| e.split_once(TEXT)) {
             let (name, versions) = head.split_once(VERSIONS).unwrap_or((head, ".."));

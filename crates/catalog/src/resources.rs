@@ -69,7 +69,7 @@ pub struct ResourceFacts {
     pub updates_unconditionally: bool,
     /// The dotted paths of the fields that a write of the object resets (upstream: `GetResetFields`).
     pub resets: Vec<&'static str>,
-    /// The first release that has it; `None` if it is older than the oldest one that counts.
+    /// The first release that has it; `None` if life cycles did not count yet.
     pub introduced: Option<Minor>,
     /// Whether the deprecation names another kind that replaces this version.
     pub is_replaced: bool,

@@ -189,7 +189,7 @@ fn check_deprecations(served: Minor) -> usize {
         let what = format!("{}/{} {}", facts.group, facts.version, facts.kind);
         let removed = found.removed.as_deref().and_then(minor).is_some_and(|removed| removed <= served);
         assert_eq!(facts.releases.contains(served), !removed, "{what} in {served}");
-        // What is older counts as if it had always been there.
+        // Older versions count as if they had always been there.
         let introduced = found.introduced.as_deref().and_then(minor).filter(|minor| *minor >= Minor::new(31));
         assert_eq!(facts.introduced, introduced, "{what} in {served}");
         let deprecated = found.deprecated.filter(|version| minor(version).is_some_and(|minor| minor <= served));

@@ -1,8 +1,8 @@
-//! What changed between the versions of kube-apiserver without a feature gate.
+//! Changes between the versions of kube-apiserver that have no feature gate.
 
 use pintle_versions::{Minor, MinorRange};
 
-/// A change of what clients see that no feature gate controls. The binary version decides.
+/// A change that clients see and that no feature gate controls. The binary version decides.
 ///
 /// Facts about kinds have ranges of versions in their data files. A change is for code that has to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

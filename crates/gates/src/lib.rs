@@ -1,6 +1,6 @@
-//! Feature gates of kube-apiserver: the table of the gates of all known versions, the effect of each gate here, the
-//! flag `--feature-gates`, and the resulting state (upstream: `k8s.io/component-base/featuregate`). What changed between
-//! versions without a gate is a [`Change`]. The callers implement the features and the changes.
+//! Feature gates of kube-apiserver (upstream: `k8s.io/component-base/featuregate`). Here are the table of the gates of
+//! all known versions, the effect of each gate, the flag `--feature-gates`, and the resulting state. A change between
+//! versions that has no gate is a [`Change`]. The callers implement the features and the changes.
 //!
 //! ```
 //! use pintle_gates::{Feature, FeatureGatesFlag, Gates};

@@ -18,7 +18,7 @@ pub struct RuntimeConfig {
     emulation: EmulationOptions,
 }
 
-/// What a server that emulates an older version than its own serves of the versions that came later.
+/// Which of the later versions a server serves that emulates an older version than its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EmulationOptions {
     /// Whether newer versions of the beta and stable resources of the emulated version are served
@@ -156,8 +156,8 @@ impl RuntimeConfig {
         Self { emulation, ..self }
     }
 
-    /// Whether a version of a resource is served: it is enabled, and the emulated version has it, or the options about
-    /// emulation say so (upstream: `shouldServeBasedOnVersionIntroduced`).
+    /// Whether a version of a resource is served (upstream: `shouldServeBasedOnVersionIntroduced`). It must be enabled.
+    /// The emulated version must have it, or the options about emulation ask for it.
     #[must_use]
     pub fn is_served(&self, catalog: &Catalog, facts: &ResourceFacts, emulation: Minor) -> bool {
         if facts.releases.contains(emulation) {
@@ -170,7 +170,7 @@ impl RuntimeConfig {
         (is_named && self.is_enabled(catalog, facts)) || self.is_newer_of_served(catalog, facts, emulation)
     }
 
-    /// Whether the options about emulation ask for newer versions, and an older one that is not alpha is served.
+    /// Whether the options about emulation ask for newer versions, and an older version is served that is not alpha.
     fn is_newer_of_served(&self, catalog: &Catalog, facts: &ResourceFacts, emulation: Minor) -> bool {
         if !self.emulation.forward_compatible || self.names(facts) == Some(false) {
             return false;
@@ -185,7 +185,7 @@ impl RuntimeConfig {
         })
     }
 
-    /// What the configuration says about a resource by the name of its version or its own.
+    /// Whether the configuration enables a resource by the name of its version or its own; `None` without such a name.
     fn names(&self, facts: &ResourceFacts) -> Option<bool> {
         let ResourceFacts { group, version, plural, .. } = facts;
         let resource = self.resources.get(&((*group).into(), (*version).into(), (*plural).into()));

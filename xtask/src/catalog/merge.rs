@@ -90,7 +90,7 @@ fn write_merged(out: &mut String, versions: &[(Minor, Vec<Node>)], parents: &[Mi
     }
 }
 
-/// The lines of all versions in one order: each version's own order is kept. Of lines at the same place, those of older
+/// The lines of all versions in one order: each version's own order is kept. Among lines at the same place, older
 /// versions come first.
 fn align(versions: &[(Minor, Vec<Node>)]) -> Vec<Merged> {
     let mut all: Vec<Merged> = Vec::new();
@@ -119,7 +119,7 @@ fn align(versions: &[(Minor, Vec<Node>)]) -> Vec<Merged> {
 /// The indices of the longest common subsequence of lines.
 fn common(all: &[Merged], nodes: &[Node]) -> Vec<(usize, usize)> {
     let width = nodes.len() + 1;
-    // The length of the longest common subsequence of what begins at each pair of indices.
+    // The length of the longest common subsequence of the two rests, for each pair of indices.
     let mut lengths = vec![0_usize; (all.len() + 1) * width];
     for i in (0..all.len()).rev() {
         for j in (0..nodes.len()).rev() {

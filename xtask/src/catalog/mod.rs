@@ -1,6 +1,6 @@
-//! `cargo xtask import-catalog`: runs the importer (a Go program in `xtask/import` that reads the published API
-//! modules) for each known version of Kubernetes and stores its merged output. `--check` only checks that the stored
-//! files are up to date. `--against VERSION` lists the changes of another version of the modules.
+//! `cargo xtask import-catalog`: runs the importer for each known version of Kubernetes and stores the merged output. The
+//! importer is a Go program in `xtask/import` that reads the published API modules. `--check` only checks that the
+//! stored files are up to date. `--against VERSION` lists the changes of another version of the modules.
 
 mod compare;
 mod differences;
@@ -29,7 +29,7 @@ const RESOURCES: &str = "crates/catalog/data/resources.txt";
 /// A file that the importer writes.
 struct Imported {
     file: &'static str,
-    /// The importer's mode. Modes other than that of `types.txt` read the resources of the version.
+    /// The importer's mode. `None` is the mode of `types.txt`; the other modes read the resources of the version.
     mode: Option<&'static str>,
 }
 

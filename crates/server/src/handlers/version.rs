@@ -25,7 +25,8 @@ pub fn set_build_info(build: BuildInfo) {
     let _ = BUILD.set(build);
 }
 
-/// The version of a server, as `version.Info`. Its patch release is that of the Go modules with which it is compared.
+/// The version of a server, as `version.Info`. Its patch release is the one of the Go modules with which
+/// it is compared.
 #[must_use]
 pub fn version(version: EffectiveVersion) -> Value {
     let unknown = BuildInfo { commit: "unknown", tree_state: "unknown", date: Time::from_seconds(0) };

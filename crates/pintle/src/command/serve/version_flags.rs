@@ -13,7 +13,8 @@ const COMPONENT: &str = "kube";
 /// The flags.
 #[derive(clap::Args)]
 pub(crate) struct VersionFlags {
-    /// The version of Kubernetes that the server is. What a server of another version did not have, does not exist.
+    /// The version of Kubernetes that the server is. Fields, kinds and features of later versions do
+    /// not exist.
     #[arg(long, value_name = "MINOR", default_value_t = Minor::DEFAULT, value_parser = parse_known_version)]
     pub(crate) kubernetes_version: Minor,
     /// The version whose capabilities the server emulates, such as 1.36 or kube=1.36. Default: the version of the
@@ -24,8 +25,8 @@ pub(crate) struct VersionFlags {
     /// emulated version. Default: one minor version before it.
     #[arg(long, value_name = "[kube=]MINOR")]
     min_compatibility_version: Vec<StringSlice>,
-    /// If true, for any beta and stable API that the emulated version serves, also serve its newer versions, even if
-    /// they came after the emulated version. Needs --emulated-version.
+    /// If true, also serve newer versions of the beta and stable APIs that the emulated version serves, even if they
+    /// came after it. Needs --emulated-version.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = false, action = ArgAction::Set)]
     emulation_forward_compatible: bool,
@@ -62,7 +63,7 @@ impl VersionFlags {
         }
     }
 
-    /// The configuration with what the flags add to it.
+    /// The configuration with the options of the flags.
     pub(crate) fn runtime_config(&self, config: RuntimeConfig) -> RuntimeConfig {
         config.emulating(EmulationOptions {
             forward_compatible: self.emulation_forward_compatible,
