@@ -26,6 +26,7 @@ impl Fixture {
 }
 
 /// The fixtures of all kinds of the default version's catalog for which upstream has fixtures.
+#[allow(dead_code, reason = "not every test has the default version alone")]
 pub(crate) fn fixtures() -> Vec<Fixture> {
     fixtures_of(Minor::DEFAULT)
 }
