@@ -9,8 +9,12 @@ use pintle_versions::{Minor, MinorRange};
 pub struct Change(MinorRange);
 
 impl Change {
-    /// The strategic merge key of the claim statuses of pods is the name of the claim.
-    pub const POD_CLAIM_STATUSES_ARE_A_MAP: Change = Change::since(37);
+    /// DeviceTaintRules have a status.
+    pub const DEVICE_TAINT_RULE_STATUS: Change = Change::since(35);
+    /// StorageVersionMigrations have conditions like most kinds, with the times of their last transitions.
+    pub const STORAGE_VERSION_MIGRATION_CONDITIONS: Change = Change::since(35);
+    /// PodCertificateRequests have a PKCS#10 request instead of a public key with a proof of possession.
+    pub const POD_CERTIFICATE_REQUEST_STUBS: Change = Change::since(36);
 
     const fn since(minor: u8) -> Self {
         Self(MinorRange::since(Minor::new(minor)))

@@ -7,6 +7,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, Value};
+use pintle_versions::{EffectiveVersion, Minor};
 
 /// Parses an object from JSON.
 pub(crate) fn object(json: &str) -> Value {
@@ -38,6 +39,11 @@ pub(crate) fn context() -> StrategyContext {
         gates: Default::default(),
         allow_privileged: true,
     }
+}
+
+/// Returns the context of a server of another version.
+pub(crate) fn context_in(minor: Minor) -> StrategyContext {
+    StrategyContext { gates: Arc::new(Gates::of(EffectiveVersion::of(minor))), ..context() }
 }
 
 /// Returns the same context with other states of feature gates.

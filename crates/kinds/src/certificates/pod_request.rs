@@ -3,6 +3,7 @@
 //! kubelet has the private key. The proof is the signature of a PKCS#10 request, or a signature of the pod's uid beside
 //! the public key.
 
+use pintle_gates::Change;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_schema::base64;
 use pintle_value::metadata::IMMUTABLE_TEXT;
@@ -41,7 +42,7 @@ impl Strategy for PodCertificateRequestStrategy {
         reset_status(object, old, Value::object());
     }
 
-    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let (spec, path) = (&object["spec"], FieldPath::new("spec"));
         if let Some(old) = old {
@@ -52,7 +53,7 @@ impl Strategy for PodCertificateRequestStrategy {
         }
         validate_identity(&mut errors, spec, &path);
         if validate_lifetime(&mut errors, spec, &path) {
-            validate_key(&mut errors, spec, &path);
+            validate_key(context, &mut errors, spec, &path);
         }
         errors
     }
@@ -107,14 +108,17 @@ fn bytes(spec: &Value, field: &str) -> Vec<u8> {
 }
 
 /// Validates the public key and the proof that the kubelet has the private key. The spec must have both in exactly one
-/// of two forms.
-fn validate_key(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
+/// of two forms; before the versions with PKCS#10 requests there is one form.
+fn validate_key(context: &StrategyContext, errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) {
     let [stub, key, proof] = [STUB, PUBLIC_KEY, PROOF].map(|field| bytes(spec, field));
     for (field, bytes) in [(STUB, &stub), (PUBLIC_KEY, &key), (PROOF, &proof)] {
         if bytes.len() > MAX_KEY_MATERIAL {
             errors.push(FieldError::too_long(&path.child(field), MAX_KEY_MATERIAL));
             return;
         }
+    }
+    if !context.gates.has(Change::POD_CERTIFICATE_REQUEST_STUBS) {
+        return validate_proof(errors, spec, &key, &proof, path);
     }
     match (stub.is_empty(), key.is_empty() && proof.is_empty()) {
         (false, true) => validate_stub(errors, &stub, spec.str_at(&[STUB]), &path.child(STUB)),
@@ -182,7 +186,8 @@ pub(super) fn requested_key(object: &Value) -> Result<PublicKey, FieldError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{context, context_in, messages, object};
+    use pintle_versions::Minor;
 
     /// A key, a proof for the pod uid `pod-uid-1` and a PKCS#10 request that Go created, in base64.
     pub(crate) fn go_key(name: &str) -> [&'static str; 3] {
@@ -284,6 +289,17 @@ mod tests {
         check(&with_proof(&long, proof), &[&too_long(PUBLIC_KEY)]);
         check(&with_proof(key, &long), &[&too_long(PROOF)]);
         check(&with_stub(&long), &[&too_long(STUB)]);
+    }
+
+    #[test]
+    fn older_versions_have_a_public_key_with_a_proof() {
+        let [key, proof, _] = go_key("p256");
+        let check = |request: &Value, expect: &[&str]| {
+            let context = context_in(Minor::new(35));
+            assert_eq!(messages(&PodCertificateRequestStrategy.validate(&context, request)), expect);
+        };
+        check(&with_proof(key, proof), &[]);
+        check(&request(), &["spec.pkixPublicKey: Invalid value: \"\": must be a valid PKIX-serialized public key"]);
     }
 
     #[test]

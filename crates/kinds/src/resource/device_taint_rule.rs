@@ -1,6 +1,7 @@
 //! The strategy for DeviceTaintRule, which taints the devices that it selects (upstream:
 //! `pkg/apis/resource/validation`, `pkg/registry/resource/devicetaintrule`).
 
+use pintle_gates::Change;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata};
 
@@ -33,7 +34,9 @@ static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
 impl Strategy for DeviceTaintRuleStrategy {
     fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         set_default_time(context, object);
-        reset_status(object, old, Value::object());
+        if context.gates.has(Change::DEVICE_TAINT_RULE_STATUS) {
+            reset_status(object, old, Value::object());
+        }
         // The time says when the effect was set, unless the client has set another time.
         if old.is_some_and(|old| !same_at(object, old, &EFFECT) && same_at(object, old, &TIME)) {
             object.set_at(&TIME, context.now);
@@ -69,7 +72,8 @@ fn set_default_time(context: &StrategyContext, object: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check_validation, context, messages, object};
+    use crate::testing::{check_validation, context, context_in, messages, object};
+    use pintle_versions::Minor;
 
     fn rule(spec: &str) -> String {
         format!(r#"{{"metadata":{{"generation":1}},"spec":{spec}}}"#)
@@ -123,6 +127,15 @@ mod tests {
             new.set_at(&TIME, sent);
             DeviceTaintRuleStrategy.prepare_for_update(&context(), &mut new, &old);
             assert_eq!((time(&new).as_str(), new.generation()), (expect, generation), "{effect} {sent}");
+        }
+    }
+
+    #[test]
+    fn older_versions_have_no_status() {
+        for (minor, expect) in [(34, Value::Null), (35, Value::object())] {
+            let mut new = object(&rule(r#"{"taint":{"key":"k","effect":"None"}}"#));
+            DeviceTaintRuleStrategy.prepare_for_create(&context_in(Minor::new(minor)), &mut new);
+            assert_eq!(new["status"], expect, "{minor}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The strategy for StorageVersionMigration, a request to write all objects of a resource again (upstream:
 //! `pkg/apis/storagemigration/validation`, `pkg/registry/storagemigration/storagemigration`).
 
+use pintle_gates::Change;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::{self, IMMUTABLE_TEXT};
 use pintle_value::{Errors, FieldPath, Value, names, object};
@@ -65,7 +66,7 @@ fn is_true(object: &Value, condition: &str) -> bool {
     found.next().is_some_and(|found| found.str_at(&["status"]) == "True")
 }
 
-fn validate_status(_: &StrategyContext, object: &Value, old: &Value) -> Errors {
+fn validate_status(context: &StrategyContext, object: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     let (new_version, old_version) =
@@ -80,7 +81,9 @@ fn validate_status(_: &StrategyContext, object: &Value, old: &Value) -> Errors {
     }
     let conditions_path = path.child("conditions");
     let conditions = &object["status"]["conditions"];
-    errors.append(metadata::validate_conditions(conditions, &conditions_path));
+    if context.gates.has(Change::STORAGE_VERSION_MIGRATION_CONDITIONS) {
+        errors.append(metadata::validate_conditions(conditions, &conditions_path));
+    }
     if !old_version.is_empty() && old_version != new_version {
         errors.invalid(&version_path, new_version, IMMUTABLE_TEXT);
     }
@@ -103,7 +106,8 @@ fn validate_status(_: &StrategyContext, object: &Value, old: &Value) -> Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{check_validation, context, messages, object};
+    use crate::testing::{check_validation, context, context_in, messages, object};
+    use pintle_versions::Minor;
 
     #[test]
     fn the_resource_is_named_and_immutable() {
@@ -180,6 +184,15 @@ mod tests {
                 "status.conditions: Failed condition cannot be set to false once it is true",
             ],
         );
+    }
+
+    #[test]
+    fn older_versions_have_conditions_without_times() {
+        let new = object(r#"{"status":{"resourceVersion":"5","conditions":[{"type":"Running","status":"True"}]}}"#);
+        for (minor, expect) in [(34, 0), (35, 2)] {
+            let errors = messages(&validate_status(&context_in(Minor::new(minor)), &new, &status("", "")));
+            assert_eq!(errors.len(), expect, "{minor}: {errors:?}");
+        }
     }
 
     #[test]
