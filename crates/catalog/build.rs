@@ -4,31 +4,29 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The known minor versions of Kubernetes. A test of the crate checks that each has descriptions.
-const MINORS: RangeInclusive<u8> = 34..=37;
+use pintle_versions::{Minor, MinorRange};
 
 /// The descriptions of a type (under the empty name) and of its fields.
 type Descriptions = BTreeMap<String, String>;
 
 /// The descriptions of a type in all versions: each text with the first and the last version that has it.
-type VersionedDescriptions = BTreeMap<String, Vec<(String, u8, u8)>>;
+type VersionedDescriptions = BTreeMap<String, Vec<(String, Minor, Minor)>>;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=Cargo.toml");
     let folder = k8s_openapi_folder();
     let mut models: BTreeMap<String, VersionedDescriptions> = BTreeMap::new();
-    for minor in MINORS {
-        for (model, descriptions) in models_of(&folder.join("src").join(format!("v1_{minor}"))) {
+    for minor in Minor::known() {
+        for (model, descriptions) in models_of(&folder.join("src").join(format!("v1_{}", minor.number()))) {
             let model = models.entry(model).or_default();
             for (name, text) in descriptions {
                 let texts = model.entry(name).or_default();
-                match texts.last_mut().filter(|(known, _, last)| *known == text && last + 1 == minor) {
+                match texts.last_mut().filter(|(known, _, last)| *known == text && last.next() == minor) {
                     Some((_, _, last)) => *last = minor,
                     None => texts.push((text, minor, minor)),
                 }
@@ -49,13 +47,9 @@ fn main() {
 }
 
 /// The range of versions behind a name; empty for all versions.
-fn range(first: u8, last: u8) -> String {
-    let (oldest, newest) = (*MINORS.start(), *MINORS.end());
-    let bound = |minor: u8, open: u8| if minor == open { String::new() } else { format!("1.{minor}") };
-    match (first, last) {
-        (first, last) if (first, last) == (oldest, newest) => String::new(),
-        (first, last) => format!("\x1c{}..{}", bound(first, oldest), bound(last, newest)),
-    }
+fn range(first: Minor, last: Minor) -> String {
+    let range = MinorRange::of_known(first, last);
+    if range == MinorRange::ALL { String::new() } else { format!("\x1c{range}") }
 }
 
 /// The descriptions of all types of a version.

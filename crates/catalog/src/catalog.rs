@@ -122,6 +122,13 @@ pub fn load(minor: Minor) -> Catalog {
     Catalog::parse(TYPES, RESOURCES, GATES, minor).expect("valid catalog data")
 }
 
+/// The facts about the resources of a version, without the types, which are most of a catalog.
+#[must_use]
+pub fn resources_of(minor: Minor) -> Vec<ResourceFacts> {
+    #[expect(clippy::expect_used, reason = "the data files are compiled in, and tests load them in every version")]
+    resources::parse(RESOURCES, minor).expect("valid catalog data").1
+}
+
 /// The catalog of a version, loaded once.
 #[must_use]
 pub fn shared_of(minor: Minor) -> &'static Arc<Catalog> {

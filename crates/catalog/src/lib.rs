@@ -21,7 +21,9 @@ pub mod facts;
 mod resources;
 pub mod rules;
 
-pub use catalog::{Catalog, GatedField, StoredTypes, UnionFacts, complete, complete_of, load, shared, shared_of};
+pub use catalog::{
+    Catalog, GatedField, StoredTypes, UnionFacts, complete, complete_of, load, resources_of, shared, shared_of,
+};
 pub use descriptions::{Descriptions, descriptions};
 pub use resources::{
     BackingFacts, GroupFacts, RegisteredGroup, ResourceFacts, ScaleFacts, StorageFacts, SubresourceFacts, VersionFacts,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::CustomResourceExt;
 use pintle::{AccessOptions, AuthorizationMode, Options, Server, ServiceAccountOptions, Snapshot, TokenCacheTtl};
 use pintle_gates::{FeatureGatesFlag, Gates};
-use pintle_versions::{EffectiveVersion, Minor, ParseMinorError};
+use pintle_versions::{EffectiveVersion, Minor};
 
 use crate::access::Access;
 use crate::clock::Clock;
@@ -60,8 +60,8 @@ enum Prepared {
 }
 
 impl TestClusterBuilder {
-    /// The minor version of Kubernetes that the cluster is, such as `1.35`: its API, defaults and features. The default
-    /// is the newest one. Clusters of several versions can run in one test.
+    /// The minor version of Kubernetes that the cluster is, such as `1.35`: its API, defaults and features. The
+    /// default is the one of `pintle serve`. Clusters of several versions can run in one test.
     pub fn kubernetes_version(mut self, version: impl Into<String>) -> Self {
         self.kubernetes_version = Some(version.into());
         self
@@ -225,12 +225,7 @@ impl TestClusterBuilder {
 
 /// The gates of a version with the values of `--feature-gates`.
 fn gates(version: Option<&str>, values: &[String]) -> Result<Gates, Error> {
-    let minor = version.map_or(Ok(Minor::DEFAULT), |text| {
-        let minor: Minor = text.parse().map_err(|why: ParseMinorError| Error::Start(why.to_string()))?;
-        let (oldest, newest) = (Minor::OLDEST, Minor::NEWEST);
-        let known = minor.is_known().then_some(minor);
-        known.ok_or_else(|| Error::Start(format!("{minor} is not a version from {oldest} to {newest}")))
-    })?;
+    let minor = version.map_or(Ok(Minor::DEFAULT), Minor::parse_known).map_err(|why| Error::Start(why.to_string()))?;
     let mut flag = FeatureGatesFlag::default();
     values.iter().for_each(|value| flag.add(value));
     // The warnings are about gates that will be removed.

@@ -20,6 +20,6 @@ mod range;
 
 pub use data::{DataLine, lines_of, nested_lines, split_range};
 pub use effective::{EffectiveVersion, EmulationError};
-pub use minor::{Minor, ParseMinorError};
+pub use minor::{Minor, ParseMinorError, UnknownMinorError};
 pub use per_version::PerVersion;
 pub use range::{MinorRange, ParseRangeError};

@@ -12,6 +12,17 @@ pub struct Minor(u8);
 #[error("{0:?} is not a minor version of Kubernetes such as 1.36")]
 pub struct ParseMinorError(pub(crate) String);
 
+/// A text that is not a version whose facts are known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownMinorError {
+    /// The text is no minor version.
+    #[error(transparent)]
+    Malformed(#[from] ParseMinorError),
+    /// The version is too old or too new.
+    #[error("this program can be Kubernetes {oldest} to {newest}, not {0}", oldest = Minor::OLDEST, newest = Minor::NEWEST)]
+    Unknown(Minor),
+}
+
 impl Minor {
     /// The oldest version whose facts are known.
     pub const OLDEST: Minor = Minor(34);
@@ -53,6 +64,15 @@ impl Minor {
     #[must_use]
     pub const fn is_known(self) -> bool {
         Self::OLDEST.0 <= self.0 && self.0 <= Self::NEWEST.0
+    }
+
+    /// Parses a version whose facts are known.
+    ///
+    /// # Errors
+    /// The text is no minor version, or its facts are not known.
+    pub fn parse_known(text: &str) -> Result<Self, UnknownMinorError> {
+        let minor: Self = text.parse::<Self>()?;
+        if minor.is_known() { Ok(minor) } else { Err(UnknownMinorError::Unknown(minor)) }
     }
 
     /// The newest patch of the version that the facts are of. Its Go modules are `v0.MINOR.PATCH`.
@@ -105,6 +125,18 @@ mod tests {
             check(text, None);
         }
         assert_eq!(Minor::new(36).to_string(), "1.36");
+    }
+
+    #[test]
+    fn only_known_versions_can_be_chosen() {
+        let check = |text: &str, expect: Result<u8, &str>| {
+            let found = Minor::parse_known(text).map(Minor::number).map_err(|why| why.to_string());
+            assert_eq!(found, expect.map_err(str::to_owned));
+        };
+        check("1.34", Ok(34));
+        check("1.37", Ok(37));
+        check("1.33", Err("this program can be Kubernetes 1.34 to 1.37, not 1.33"));
+        check("36", Err("\"36\" is not a minor version of Kubernetes such as 1.36"));
     }
 
     #[test]

@@ -34,9 +34,12 @@ impl MinorRange {
         Self { first: Self::ALL.first, last }
     }
 
-    /// The versions from one to another, both included.
+    /// The known versions from one to another, both included. It is open where it reaches the oldest or the newest known
+    /// version.
     #[must_use]
-    pub const fn between(first: Minor, last: Minor) -> Self {
+    pub fn of_known(first: Minor, last: Minor) -> Self {
+        let first = if first == Minor::OLDEST { Self::ALL.first } else { first };
+        let last = if last == Minor::NEWEST { Self::ALL.last } else { last };
         Self { first, last }
     }
 
@@ -102,6 +105,18 @@ impl FromStr for MinorRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_known_versions_are_open_at_the_ends() {
+        let check = |first: Minor, last: Minor, expect: &str| {
+            assert_eq!(MinorRange::of_known(first, last).to_string(), expect);
+        };
+        let (second, last_but_one) = (Minor::OLDEST.next(), Minor::NEWEST.previous());
+        check(Minor::OLDEST, Minor::NEWEST, "..");
+        check(Minor::OLDEST, last_but_one, &format!("..{last_but_one}"));
+        check(second, Minor::NEWEST, &format!("{second}.."));
+        check(second, second, &second.to_string());
+    }
 
     #[test]
     fn ranges_are_read_and_written() {

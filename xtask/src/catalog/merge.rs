@@ -80,8 +80,8 @@ fn write_merged(out: &mut String, versions: &[(Minor, Vec<Node>)], parents: &[Mi
                 out.push('\n');
             }
             out.push_str(&merged.line);
-            if run != parents {
-                let _ = write!(out, " in={}", range(&run));
+            if let (true, Some(&first), Some(&last)) = (run != parents, run.first(), run.last()) {
+                let _ = write!(out, " in={}", MinorRange::of_known(first, last));
             }
             out.push('\n');
             let children: Vec<_> = merged.children.iter().filter(|(minor, _)| run.contains(minor)).cloned().collect();
@@ -154,16 +154,6 @@ fn runs(versions: &BTreeSet<Minor>) -> Vec<Vec<Minor>> {
         }
     }
     runs
-}
-
-/// The range of a run. It is open where the run reaches the oldest or newest known version.
-fn range(run: &[Minor]) -> MinorRange {
-    match (run.first(), run.last()) {
-        (Some(&first), Some(&last)) if first == Minor::OLDEST => MinorRange::until(last),
-        (Some(&first), Some(&last)) if last == Minor::NEWEST => MinorRange::since(first),
-        (Some(&first), Some(&last)) => MinorRange::between(first, last),
-        _ => MinorRange::ALL,
-    }
 }
 
 #[cfg(test)]

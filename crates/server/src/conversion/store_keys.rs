@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use pintle_registry::GroupResource;
+use pintle_versions::Minor;
 
 use crate::cluster::{RANGES_PREFIX, SERVER_ADDRESSES_PREFIX};
 
@@ -49,9 +50,9 @@ pub(crate) struct StoredResources(ByCollection<GroupResource>);
 impl StoredResources {
     /// The resources below a prefix of keys.
     pub(crate) fn new(key_prefix: &str) -> Self {
-        // A resource has the same prefix in all versions.
-        let facts = pintle_catalog::complete_of(pintle_versions::Minor::NEWEST).resources().iter();
-        let stored = facts.filter_map(|facts| Some((facts.storage()?, facts.plural)));
+        // Values of every version may be there. A resource has the same prefix in all versions that have it.
+        let facts: Vec<_> = Minor::known().flat_map(pintle_catalog::resources_of).collect();
+        let stored = facts.iter().filter_map(|facts| Some((facts.storage()?, facts.plural)));
         let stored = stored.map(|(storage, plural)| (storage.prefix, GroupResource::new(storage.hub_group, plural)));
         let records = RECORDS.map(|(prefix, resource)| (prefix, GroupResource::new("", resource)));
         Self(ByCollection::new(key_prefix, stored.chain(records).collect()))

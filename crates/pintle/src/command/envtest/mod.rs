@@ -20,7 +20,6 @@ use sha2::{Digest, Sha256};
 pub(crate) use self::etcd::run as etcd;
 pub(crate) use self::kube_apiserver::run as kube_apiserver;
 pub(crate) use self::unsupported::{missing_help, refusal_of};
-use crate::command::serve::parse_known_version;
 
 /// The names of the programs in the folder.
 pub(crate) const KUBE_APISERVER: &str = "kube-apiserver";
@@ -34,7 +33,7 @@ pub(crate) struct EnvtestCommand {
     #[arg(long, value_name = "DIR")]
     assets_dir: Option<PathBuf>,
     /// The version of Kubernetes that the server of the directory is.
-    #[arg(long, value_name = "MINOR", default_value_t = Minor::DEFAULT, value_parser = parse_known_version)]
+    #[arg(long, value_name = "MINOR", default_value_t = Minor::DEFAULT, value_parser = Minor::parse_known)]
     kubernetes_version: Minor,
 }
 
@@ -51,7 +50,7 @@ fn version_of(program: &Path) -> Result<Minor, String> {
     };
     let file = folder.join(VERSION_FILE);
     match fs::read_to_string(&file) {
-        Ok(text) => parse_known_version(text.trim()).map_err(|why| format!("{}: {why}", file.display())),
+        Ok(text) => Minor::parse_known(text.trim()).map_err(|why| format!("{}: {why}", file.display())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Minor::DEFAULT),
         Err(error) => Err(format!("{}: {error}", file.display())),
     }

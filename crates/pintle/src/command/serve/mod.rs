@@ -52,7 +52,6 @@ use self::kubelet_flags::KubeletFlags;
 use self::service_account_flags::ServiceAccountFlags;
 use self::service_flags::ServiceFlags;
 use self::version_flags::VersionFlags;
-pub(crate) use self::version_flags::parse_known_version;
 use super::fail;
 use super::logging::{self, LoggingFormat};
 use crate::command::string_slice::StringSlice;

@@ -3,7 +3,7 @@
 
 use clap::ArgAction;
 use pintle::{EmulationOptions, RuntimeConfig};
-use pintle_versions::{EffectiveVersion, Minor};
+use pintle_versions::{EffectiveVersion, Minor, ParseMinorError};
 
 use crate::command::string_slice::StringSlice;
 
@@ -15,7 +15,7 @@ const COMPONENT: &str = "kube";
 pub(crate) struct VersionFlags {
     /// The version of Kubernetes that the server is. Fields, kinds and features of later versions do
     /// not exist.
-    #[arg(long, value_name = "MINOR", default_value_t = Minor::DEFAULT, value_parser = parse_known_version)]
+    #[arg(long, value_name = "MINOR", default_value_t = Minor::DEFAULT, value_parser = Minor::parse_known)]
     pub(crate) kubernetes_version: Minor,
     /// The version whose capabilities the server emulates, such as 1.36 or kube=1.36. Default: the version of the
     /// server. It can be three minor versions older.
@@ -72,13 +72,6 @@ impl VersionFlags {
     }
 }
 
-/// Parses a version whose facts are known.
-pub(crate) fn parse_known_version(text: &str) -> Result<Minor, String> {
-    let minor: Minor = text.parse().map_err(|why: pintle_versions::ParseMinorError| why.to_string())?;
-    let (oldest, newest) = (Minor::OLDEST, Minor::NEWEST);
-    if minor.is_known() { Ok(minor) } else { Err(format!("this program can be Kubernetes {oldest} to {newest}")) }
-}
-
 /// The version of the component `kube` in the values of a flag.
 fn version_of(flag: &str, values: &[StringSlice]) -> Result<Option<Minor>, String> {
     let mut found: Option<Minor> = None;
@@ -94,7 +87,7 @@ fn version_of(flag: &str, values: &[StringSlice]) -> Result<Option<Minor>, Strin
             }
             _ => text.parse(),
         };
-        let minor: Minor = minor.map_err(|why: pintle_versions::ParseMinorError| format!("{flag}: {why}"))?;
+        let minor: Minor = minor.map_err(|why: ParseMinorError| format!("{flag}: {why}"))?;
         if component != COMPONENT {
             return Err(format!("component not registered: {component}"));
         }
