@@ -38,7 +38,7 @@ var plainTags = map[string]bool{
 	"customUnique": true, "customValidation": true, "dependentForbidden": true, "dependentRequired": true,
 	"discriminator": true, "enum": true, "forbidden": true, "format": true, "immutable": true,
 	"isSubresource": true, "listMapKey": true, "listType": true, "maxBytes": true, "maxItems": true, "maxLength": true,
-	"maximum": true, "minItems": true, "minLength": true, "minimum": true, "neq": true, "optional": true, "required": true,
+	"maxProperties": true, "maximum": true, "minItems": true, "minLength": true, "minProperties": true, "minimum": true, "monotonic": true, "neq": true, "optional": true, "required": true,
 	"supportsSubresource": true, "unionDiscriminator": true, "unionMember": true, "unique": true, "update": true,
 	"zeroOrOneOfMember": true,
 }

@@ -8,7 +8,7 @@ mod functions;
 mod program;
 mod run;
 
-use pintle_catalog::rules::{IMPORTED, parse_package};
+use pintle_catalog::rules::IMPORTED;
 use pintle_gates::Gates;
 use pintle_value::{Errors, FieldPath, Value};
 use pintle_versions::{Minor, PerVersion};
@@ -73,7 +73,7 @@ impl Rules {
         new: &Value,
         old: Option<&Value>,
     ) {
-        let run = Run { program, has_option, is_update: old.is_some(), ratchets: self.ratchets };
+        let run = Run { program, has_option, is_update: old.is_some(), ratchets: self.ratchets, with_beta: true };
         let pair = Pair { shape: Shape::Struct, new: Some(new), old, has_old_owner: old.is_some() };
         run.validate(0, pair, path, errors);
     }
@@ -84,8 +84,8 @@ impl Rules {
     }
 
     fn compile(&self, minor: Minor) -> Result<Program, String> {
-        let package = parse_package(self.text, self.package, minor).map_err(|error| error.to_string())?;
-        Compiler::new(package.into_iter().collect(), false).compile(self.name)
+        let program = Compiler::new(self.text, minor, false).compile(self.package, self.name)?;
+        if program.types.is_empty() { Err(format!("no type {}", self.name)) } else { Ok(program) }
     }
 }
 
