@@ -56,9 +56,9 @@ pub(super) fn custom(package: &str, owner: &str, field: &str) -> Option<Function
 /// Whether the domain of a label key belongs to Kubernetes.
 fn is_reserved_for_kubernetes(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain).trim().trim_end_matches('.').to_lowercase();
-    ["k8s.io", "kubernetes.io"].iter().any(|reserved| {
-        domain.strip_suffix(reserved).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
-    })
+    ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|reserved| domain.strip_suffix(reserved).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.')))
 }
 
 fn check_sign(errors: &mut Errors, value: &Value, path: &FieldPath<'_>, is_valid: fn(i32) -> bool, detail: &str) {

@@ -119,7 +119,9 @@ fn change(tree: &mut Value, case: &Value) {
     }
     let repeat = case.int_at(&["repeat"]).unwrap_or_default();
     match (owner, case.get("value")) {
-        (Value::Array(items), value) => items[last.parse::<usize>().expect("an index")] = value.expect("a value").clone(),
+        (Value::Array(items), value) => {
+            items[last.parse::<usize>().expect("an index")] = value.expect("a value").clone()
+        }
         (owner, Some(value)) => owner.set(*last, value.clone()),
         (owner, None) if repeat > 0 => {
             let items = owner.items_at(&[last]);

@@ -4,6 +4,7 @@
 
 mod allocation;
 mod cluster_validation;
+mod declarative;
 mod deletion;
 mod objects;
 mod subresource;
@@ -22,6 +23,7 @@ pub use allocation::{AllocationHooks, AllocationProblem, AllocationRepair, Write
 pub use cluster_validation::{
     ClusterValidation, EscalationCheck, RequiredAccess, ValidatedWrite, VirtualAccess, WriteAccess,
 };
+pub use declarative::{DeclarativeValidation, DeclarativeWrite};
 pub use deletion::{GarbageCollectionPolicy, GracefulDeletion, TwoPhaseDeletion};
 pub use objects::{ObjectClient, StoredObject, StoredObjects};
 pub use subresource::SubresourceStrategy;
@@ -181,6 +183,18 @@ pub trait Strategy: Send + Sync {
     /// [`Strategy::validate_write`] of an update.
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         self.validate_write(context, object, Some(old))
+    }
+
+    /// Whether an option that the kind's declarative rules name is enabled for a write: a feature gate, or a field of
+    /// the old object that depends on it.
+    fn has_option(&self, gates: &Gates, option: &str, _old: Option<&Value>) -> bool {
+        gates.is_enabled_by_name(option)
+    }
+
+    /// The fields of objects at the hub version whose members belong to the owner of the field at other versions, such
+    /// as `exactly` in `requests[0].exactly.count`. Paths of errors differ by them.
+    fn inlined_fields(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Runs the expensive validations (CEL rules), after all other validations. `errors` contains all earlier errors,
