@@ -51,6 +51,7 @@ pub use strategy::{
     DeclarativeValidation, DeclarativeWrite, DefaultStrategy, EscalationCheck, GarbageCollectionPolicy,
     GracefulDeletion, ObjectClient, RequiredAccess, StoredObject, StoredObjects, Strategy, StrategyContext,
     SubresourceStrategy, TwoPhaseDeletion, UnservedVersion, ValidatedWrite, VirtualAccess, WriteAccess, WriteOperation,
+    missing_fields,
 };
 pub use table::{Column, DefaultTable, TableConvertor};
 pub use versions::{Conversion, MultiVersion};

@@ -14,7 +14,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use pintle_gates::Gates;
+use pintle_gates::{Change, Gates};
+use pintle_value::metadata::MissingFields;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
 use pintle_versions::Minor;
@@ -60,12 +61,24 @@ impl StrategyContext {
         self.gates.version().binary()
     }
 
+    /// The form of errors about missing fields of metadata and conditions.
+    #[must_use]
+    pub fn missing_fields(&self) -> MissingFields {
+        missing_fields(&self.gates)
+    }
+
     /// The context of a request by a user with this name and without groups.
     #[must_use]
     pub fn for_user(user: impl Into<Str>, now: Time) -> Self {
         let (uid, groups, extra, gates) = Default::default();
         Self { now, user: user.into(), uid, groups, extra, dry_run: false, gates, allow_privileged: true }
     }
+}
+
+/// The form of errors about missing fields of metadata and conditions, in the version of these gates.
+#[must_use]
+pub fn missing_fields(gates: &Gates) -> MissingFields {
+    if gates.has(Change::PRECISE_METADATA_ERRORS) { MissingFields::Required } else { MissingFields::Invalid }
 }
 
 /// The maximum cost of a validation with CEL rules.

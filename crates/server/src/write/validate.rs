@@ -133,7 +133,8 @@ fn validate(
             errors
         }
         Some(old) => {
-            let mut errors = metadata::validate_update(object, old, hub, strategy.has_valid_type(object));
+            let mut errors =
+                metadata::validate_update(&context.gates, object, old, hub, strategy.has_valid_type(object));
             let mut spec_errors = match rules.subresource {
                 Some(subresource) => subresource.validate_update(context, object, old),
                 None => strategy.validate_update(context, object, old),
