@@ -15,8 +15,8 @@ pub(crate) fn same_at(a: &Value, b: &Value, path: &[&str]) -> bool {
     same(a.at(path), b.at(path))
 }
 
-/// Whether an option of declarative validation is enabled: by its feature gate or, if it is the named option, because
-/// the old object has the field at this path.
+/// Whether the feature gate of an option of declarative validation is enabled. The named option is also enabled if the
+/// old object has the field at this path.
 pub(crate) fn is_enabled_or_used(
     gates: &Gates,
     option: &str,

@@ -26,9 +26,9 @@ pub(crate) struct Rules {
     package: &'static str,
     name: &'static str,
     text: &'static str,
-    /// Whether the rules are those of tags. Then values that an update does not change are valid.
+    /// Whether the rules are tags. Then values that an update does not change are valid.
     is_imported: bool,
-    programs: PerVersion<Program>,
+    programs: PerVersion<Box<Program>>,
 }
 
 impl Rules {
@@ -73,7 +73,7 @@ impl Rules {
 
     fn program(&self, minor: Minor) -> &Program {
         #[expect(clippy::expect_used, reason = "the data files are compiled in, and a test compiles all rules")]
-        self.programs.get_or_init(minor, |minor| self.compile(minor).expect("valid rules"))
+        self.programs.get_or_init(minor, |minor| Box::new(self.compile(minor).expect("valid rules")))
     }
 
     fn compile(&self, minor: Minor) -> Result<Program, String> {
@@ -82,7 +82,7 @@ impl Rules {
     }
 }
 
-/// What decides which rules of a program apply.
+/// The conditions under which rules of a program apply.
 struct Conditions<'c> {
     has_option: &'c dyn Fn(&str) -> bool,
     ratchets: bool,

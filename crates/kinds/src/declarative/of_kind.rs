@@ -35,7 +35,7 @@ static ALL: LazyLock<HashMap<String, Arc<KindRules>>> = LazyLock::new(|| {
 struct KindRules {
     package: &'static str,
     name: &'static str,
-    programs: PerVersion<Program>,
+    programs: PerVersion<Box<Program>>,
 }
 
 /// Returns the declarative validation of a kind with this type. `None` if there are no tags, or if strategies call it.
@@ -49,7 +49,7 @@ impl KindRules {
     fn program(&self, minor: Minor) -> &Program {
         #[expect(clippy::expect_used, reason = "the data file is compiled in, and a test compiles all rules")]
         self.programs.get_or_init(minor, |minor| {
-            Compiler::new(IMPORTED, minor, false).compile(self.package, self.name).expect("valid rules")
+            Box::new(Compiler::new(IMPORTED, minor, false).compile(self.package, self.name).expect("valid rules"))
         })
     }
 }
@@ -57,8 +57,8 @@ impl KindRules {
 impl DeclarativeValidation for KindRules {
     fn applies(&self, gates: &Gates, subresource: &str) -> bool {
         let program = self.program(gates.version().binary());
-        let supports = |path: &&str| path.strip_prefix('/') == Some(subresource);
-        !program.is_empty() && (subresource.is_empty() || program.subresources.iter().any(|path| supports(&path)))
+        let supports = |path: &&'static str| path.strip_prefix('/') == Some(subresource);
+        !program.is_empty() && (subresource.is_empty() || program.subresources.iter().any(supports))
     }
 
     fn validate(&self, write: &DeclarativeWrite<'_>) -> Errors {

@@ -58,6 +58,59 @@ fn errors_are_those_of_upstream() {
     assert!(count > 2000, "{count} cases");
 }
 
+/// A new item counts as an update of its values up to 1.36.
+#[test]
+fn values_of_new_items_are_no_updates_since_1_37() {
+    const TEXT: &str = "package p\nstruct T\n  f []item listType=map listMapKey=name\nstruct item\n  name string\n  kind string update=NoSet\n";
+    let new = object(r#"{"f":[{"name":"a","kind":"x"},{"name":"b","kind":"y"}]}"#);
+    let old = object(r#"{"f":[{"name":"a","kind":""}]}"#);
+    let error = |i: usize| format!("f[{i}].kind: Invalid value: null: field cannot be set once created");
+    for (minor, expect) in [(36, vec![error(0), error(1)]), (37, vec![error(0)])] {
+        let program = Compiler::new(TEXT, Minor::new(minor), false).compile("p", "T").expect("valid rules");
+        let conditions = Conditions { has_option: &|_| false, ratchets: true, with_beta: true };
+        let mut errors = Errors::new();
+        super::run(&program, &mut errors, conditions, &FieldPath::root(), &new, Some(&old));
+        assert_eq!(messages(&errors), expect, "1.{minor}");
+    }
+}
+
+/// Types without rules that clients can see cost nothing.
+#[test]
+fn only_kinds_with_visible_rules_are_validated() {
+    use pintle_registry::DeclarativeWrite;
+    use pintle_versions::EffectiveVersion;
+
+    let gates = |minor| Gates::of(EffectiveVersion::of(Minor::new(minor)));
+    let rules = |gates: &Gates, group: &str, version: &str, kind: &str| {
+        let catalog = pintle_catalog::complete_of(gates.version().binary());
+        of_kind(catalog.kind_schema(group, version, kind).expect("a kind").root(), gates)
+    };
+    let new = gates(37);
+    let applies = |group, version, kind, subresource: &str| {
+        rules(&new, group, version, kind).is_some_and(|rules| rules.applies(&new, subresource))
+    };
+    assert!(applies("", "v1", "Pod", "") && applies("", "v1", "Pod", "status"));
+    assert!(
+        applies("apps", "v1", "Deployment", "scale") && applies("autoscaling", "v1", "HorizontalPodAutoscaler", "")
+    );
+    // Their rules are in alpha, or there are none.
+    assert!(!applies("", "v1", "Secret", "") && !applies("", "v1", "ConfigMap", ""));
+    assert!(!applies("resource.k8s.io", "v1", "DeviceClass", "nope"));
+    assert!(rules(&gates(36), "resource.k8s.io", "v1", "DeviceClass").is_none());
+
+    let class = object(r#"{"metadata":{"name":"A"},"spec":{"extendedResourceName":"x"}}"#);
+    let validate = |gates: &Gates| {
+        let rules = rules(gates, "resource.k8s.io", "v1", "DeviceClass").expect("rules");
+        let write = DeclarativeWrite { gates, has_option: &|_| false, object: &class, old: None };
+        rules.validate(&write).iter().map(|error| (error.field.clone(), error.is_beta)).collect::<Vec<_>>()
+    };
+    let expect = [("metadata.name".to_owned(), true), ("spec.extendedResourceName".to_owned(), true)];
+    assert_eq!(validate(&new), expect);
+    let overrides = [("DeclarativeValidationBeta".to_owned(), false)].into();
+    let (stable, _) = new.overridden(&overrides).expect("a gate");
+    assert!(validate(&stable).is_empty());
+}
+
 /// Recorded by `tools/declarative`: the errors of upstream's generated code.
 const OBJECTS: &str = include_str!("upstream/objects-1.37.jsonl");
 
@@ -122,11 +175,11 @@ fn change(tree: &mut Value, case: &Value) {
         (Value::Array(items), value) => {
             items[last.parse::<usize>().expect("an index")] = value.expect("a value").clone()
         }
-        (owner, Some(value)) => owner.set(*last, value.clone()),
+        (owner, Some(value)) => owner.set(last, value.clone()),
         (owner, None) if repeat > 0 => {
             let items = owner.items_at(&[last]);
             let repeated: Vec<Value> = (0..repeat).flat_map(|_| items.iter().cloned()).collect();
-            owner.set(*last, repeated);
+            owner.set(last, repeated);
         }
         (owner, None) => {
             owner.remove_at(&[last]);

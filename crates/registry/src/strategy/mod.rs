@@ -198,8 +198,8 @@ pub trait Strategy: Send + Sync {
         self.validate_write(context, object, Some(old))
     }
 
-    /// Whether an option that the kind's declarative rules name is enabled for a write: a feature gate, or a field of
-    /// the old object that depends on it.
+    /// Whether an option that the kind's declarative rules name is enabled for a write. An option is a feature gate. It
+    /// may also be enabled for old objects with a field that depends on it.
     fn has_option(&self, gates: &Gates, option: &str, _old: Option<&Value>) -> bool {
         gates.is_enabled_by_name(option)
     }
