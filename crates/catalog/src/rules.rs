@@ -68,7 +68,7 @@ const OUTER: [&str; 9] =
     ["alpha", "beta", "eachKey", "eachVal", "ifDisabled", "ifEnabled", "item", "member", "subfield"];
 
 /// The rules with a value.
-const WITH_VALUE: [&str; 19] = [
+const WITH_VALUE: [&str; 21] = [
     "check",
     "enum",
     "format",
@@ -79,9 +79,11 @@ const WITH_VALUE: [&str; 19] = [
     "maxBytes",
     "maxItems",
     "maxLength",
+    "maxProperties",
     "maximum",
     "minItems",
     "minLength",
+    "minProperties",
     "minimum",
     "neq",
     "oneOf",
@@ -91,7 +93,7 @@ const WITH_VALUE: [&str; 19] = [
 ];
 
 /// The rules without a value.
-const WITHOUT_VALUE: [&str; 15] = [
+const WITHOUT_VALUE: [&str; 16] = [
     "customUnique",
     "customValidation",
     "dependentForbidden",
@@ -99,6 +101,7 @@ const WITHOUT_VALUE: [&str; 15] = [
     "discriminator",
     "forbidden",
     "immutable",
+    "monotonic",
     "nonEmpty",
     "optional",
     "port",

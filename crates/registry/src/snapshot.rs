@@ -341,6 +341,7 @@ mod tests {
             deprecation: None,
             removed_release: Str::default(),
             strategy: Arc::new(DefaultStrategy),
+            declarative: None,
             versions: None,
             table: Arc::new(DefaultTable),
         })

@@ -5,6 +5,7 @@ mod components;
 mod concurrent_writes;
 mod converted;
 mod create_on_update;
+mod declarative_validation;
 mod deletion;
 mod dry_run;
 mod every_kind;

@@ -82,7 +82,7 @@ fn validate_status(context: &StrategyContext, object: &Value, old: &Value) -> Er
     let conditions_path = path.child("conditions");
     let conditions = &object["status"]["conditions"];
     if context.gates.has(Change::STORAGE_VERSION_MIGRATION_CONDITIONS) {
-        errors.append(metadata::validate_conditions(conditions, &conditions_path));
+        errors.append(metadata::validate_conditions(conditions, context.missing_fields(), &conditions_path));
     }
     if !old_version.is_empty() && old_version != new_version {
         errors.invalid(&version_path, new_version, IMMUTABLE_TEXT);
