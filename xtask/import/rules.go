@@ -18,7 +18,7 @@ const rulesLegend = `# The validation rules that the types of the built-in API s
 // foreignTags are the tags of other generators. Names that end with a dash or colon are prefixes.
 var foreignTags = []string{
 	"conversion-gen", "deepcopy-gen", "defaulter-gen", "deprecated", "openapi-gen", "openapi-model-package", "prerelease-lifecycle-gen:",
-	"protobuf-gen",
+	"protobuf-gen", "validation-gen-nolint",
 }
 
 // renamedTags are tags under their newer name, with the older one.
@@ -38,8 +38,8 @@ var plainTags = map[string]bool{
 	"customUnique": true, "customValidation": true, "dependentForbidden": true, "dependentRequired": true,
 	"discriminator": true, "enum": true, "forbidden": true, "format": true, "immutable": true,
 	"isSubresource": true, "listMapKey": true, "listType": true, "maxBytes": true, "maxItems": true, "maxLength": true,
-	"maximum": true, "minItems": true, "minLength": true, "minimum": true, "neq": true, "optional": true, "required": true,
-	"supportsSubresource": true, "unionDiscriminator": true, "unionMember": true, "unique": true, "update": true,
+	"maximum": true, "minItems": true, "minLength": true, "minimum": true, "monotonic": true, "neq": true, "optional": true,
+	"required": true, "supportsSubresource": true, "unionDiscriminator": true, "unionMember": true, "unique": true, "update": true,
 	"zeroOrOneOfMember": true,
 }
 

@@ -105,6 +105,8 @@ pub(super) enum Check {
     Format(Format),
     Enum(Vec<&'static str>),
     Immutable,
+    /// A number that an update may not lower.
+    Monotonic,
     NoSet,
     NoUnset,
     NoModify,
@@ -444,6 +446,7 @@ impl Compiler {
                 return Ok(vec![Step::new(detailed(rule, Check::Forbidden), true), Step::new(Check::Optional, true)]);
             }
             "immutable" => Check::Immutable,
+            "monotonic" => Check::Monotonic,
             "maxItems" => Check::MaxItems(number(text)?),
             "nonEmpty" => Check::Required,
             "port" => Check::Port,

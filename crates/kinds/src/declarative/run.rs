@@ -259,6 +259,14 @@ impl Run<'_> {
             Check::Immutable if self.is_update && !(pair.has_old_owner && pair.is_unchanged()) => {
                 invalid_update(errors, path, IMMUTABLE_TEXT);
             }
+            Check::Monotonic if self.is_update => {
+                let old = pair.old.and_then(Value::as_int);
+                if let (Some(new), Some(old)) = (pair.number(), old)
+                    && new < old
+                {
+                    errors.invalid(path, new, format!("may not be decreased from {old}"));
+                }
+            }
             Check::NoSet | Check::NoUnset | Check::NoModify if self.is_update => {
                 reject_update(check, pair, path, errors);
             }
