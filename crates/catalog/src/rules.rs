@@ -83,6 +83,7 @@ const WITH_VALUE: [&str; 19] = [
     "minItems",
     "minLength",
     "minimum",
+    "monotonic",
     "neq",
     "oneOf",
     "supportsSubresource",

@@ -83,7 +83,10 @@ pub(crate) fn strategy_in(
         ("batch", "jobs") => Arc::new(batch::job::JobStrategy),
         ("certificates.k8s.io", "certificatesigningrequests") => Arc::new(CertificateSigningRequestStrategy),
         ("certificates.k8s.io", "clustertrustbundles") => Arc::new(ClusterTrustBundleStrategy),
-        ("certificates.k8s.io", "podcertificaterequests") => Arc::new(PodCertificateRequestStrategy),
+        ("certificates.k8s.io", "podcertificaterequests") if version == "v1" => {
+            Arc::new(PodCertificateRequestStrategy::V1)
+        }
+        ("certificates.k8s.io", "podcertificaterequests") => Arc::new(PodCertificateRequestStrategy::V1BETA1),
         ("coordination.k8s.io", "leasecandidates") => Arc::new(coordination::lease_candidate::LeaseCandidateStrategy),
         ("coordination.k8s.io", "leases") => Arc::new(coordination::lease::LeaseStrategy),
         ("discovery.k8s.io", "endpointslices") => Arc::new(discovery::endpointslice::EndpointSliceStrategy),
