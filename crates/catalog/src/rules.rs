@@ -83,7 +83,6 @@ const WITH_VALUE: [&str; 19] = [
     "minItems",
     "minLength",
     "minimum",
-    "monotonic",
     "neq",
     "oneOf",
     "supportsSubresource",
@@ -92,7 +91,7 @@ const WITH_VALUE: [&str; 19] = [
 ];
 
 /// The rules without a value.
-const WITHOUT_VALUE: [&str; 15] = [
+const WITHOUT_VALUE: [&str; 16] = [
     "customUnique",
     "customValidation",
     "dependentForbidden",
@@ -100,6 +99,7 @@ const WITHOUT_VALUE: [&str; 15] = [
     "discriminator",
     "forbidden",
     "immutable",
+    "monotonic",
     "nonEmpty",
     "optional",
     "port",
