@@ -12,6 +12,13 @@ impl Change {
     /// The strategic merge key of the claim statuses of pods is the name of the claim.
     pub const POD_CLAIM_STATUSES_ARE_A_MAP: Change = Change::since(37);
 
+    /// ResourceSlices are selected by `spec.pool.name`, too.
+    pub const SLICES_ARE_SELECTED_BY_POOL: Change = Change::since(37);
+    /// An update of a ResourceSlice does not validate the capacity of a device that it does not change.
+    pub const UNCHANGED_CAPACITY_IS_VALID: Change = Change::since(37);
+    /// The values of a range of capacity are limited before steps are counted, and errors about the default name it.
+    pub const CAPACITY_RANGES_HAVE_LIMITS: Change = Change::since(37);
+
     const fn since(minor: u8) -> Self {
         Self(MinorRange::since(Minor::new(minor)))
     }

@@ -68,6 +68,8 @@ impl Feature {
     pub const WORKLOAD_AWARE_PREEMPTION: Feature = Feature("WorkloadAwarePreemption");
     /// Devices that stand for allocatable resources of their node (KEP-5517).
     pub const DRA_NODE_ALLOCATABLE_RESOURCES: Feature = Feature("DRANodeAllocatableResources");
+    /// Ranges of capacity whose values are fractions (KEP-5075).
+    pub const DRA_FRACTIONAL_CAPACITY_RANGE: Feature = Feature("DRAFractionalCapacityRange");
     /// Devices that share counters, or that are on different nodes (KEP-4815).
     pub const DRA_PARTITIONABLE_DEVICES: Feature = Feature("DRAPartitionableDevices");
     /// Requests for devices with alternatives (KEP-4816).

@@ -115,7 +115,7 @@ pub(crate) fn strategy_in(
         }
         ("resource.k8s.io", "resourcepoolstatusrequests") => Arc::new(ResourcePoolStatusRequestStrategy),
         ("resource.k8s.io", "resourceslices") => {
-            Arc::new(ResourceSliceStrategy { version: ApiVersion::named(version) })
+            Arc::new(ResourceSliceStrategy::new(ApiVersion::named(version), gates))
         }
         ("scheduling.k8s.io", "podgroups") => Arc::new(scheduling::pod_group::PodGroupStrategy),
         ("scheduling.k8s.io", "priorityclasses") => Arc::new(scheduling::priorityclass::PriorityClassStrategy),

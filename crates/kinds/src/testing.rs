@@ -7,6 +7,7 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, Value};
+use pintle_versions::{EffectiveVersion, Minor};
 
 /// Parses an object from JSON.
 pub(crate) fn object(json: &str) -> Value {
@@ -44,6 +45,14 @@ pub(crate) fn context() -> StrategyContext {
 pub(crate) fn gated_context(gates: &[(&str, bool)]) -> StrategyContext {
     let overrides = gates.iter().map(|(name, enabled)| ((*name).to_owned(), *enabled)).collect();
     let (gates, _) = Gates::with_overrides(&overrides).expect("settable feature gates");
+    StrategyContext { gates: Arc::new(gates), ..context() }
+}
+
+/// Returns the same context on a server of another version, with other states of feature gates.
+pub(crate) fn context_of(minor: u8, gates: &[(&str, bool)]) -> StrategyContext {
+    let overrides = gates.iter().map(|(name, enabled)| ((*name).to_owned(), *enabled)).collect();
+    let defaults = Gates::of(EffectiveVersion::of(Minor::new(minor)));
+    let (gates, _) = defaults.overridden(&overrides).expect("settable feature gates");
     StrategyContext { gates: Arc::new(gates), ..context() }
 }
 

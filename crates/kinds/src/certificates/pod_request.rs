@@ -8,9 +8,9 @@ use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names, same};
 use pintle_x509::{Curve, PublicKey};
 
+use super::pkcs10;
 use super::pod_request_keys::{self as keys, PROOF, PUBLIC_KEY};
 use super::pod_request_status::STATUS;
-use super::pkcs10;
 use crate::generic::reset_status;
 use crate::go_json::{self, GoType};
 use crate::validation::{invalid_each, is_kubernetes_signer, validate_signer_name, validate_user_annotations};

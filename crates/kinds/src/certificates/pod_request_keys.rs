@@ -99,7 +99,10 @@ mod tests {
     #[test]
     fn the_value_is_in_one_of_two_places() {
         for text in [FIELDS, ANNOTATIONS] {
-            assert_eq!([PUBLIC_KEY, PROOF, "podName"].map(|field| value(&object(text), field).to_owned()), ["YQ==", "Yg==", "p"]);
+            assert_eq!(
+                [PUBLIC_KEY, PROOF, "podName"].map(|field| value(&object(text), field).to_owned()),
+                ["YQ==", "Yg==", "p"]
+            );
         }
         assert_eq!(value(&object("{}"), PUBLIC_KEY), "");
     }

@@ -382,7 +382,9 @@ fn roles_follow_the_version() {
     };
     check(
         "system:aggregate-to-view",
-        &["get,list,watch bindings,events,limitranges,namespaces/status,pods/log,pods/status,replicationcontrollers/status,resourcequotas,resourcequotas/status in "],
+        &[
+            "get,list,watch bindings,events,limitranges,namespaces/status,pods/log,pods/status,replicationcontrollers/status,resourcequotas,resourcequotas/status in ",
+        ],
         &[
             "get,list,watch bindings,limitranges,namespaces/status,pods/log,pods/status,replicationcontrollers/status,resourcequotas,resourcequotas/status in ",
             "get,list,watch events in ,events.k8s.io",
