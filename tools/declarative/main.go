@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -103,7 +104,7 @@ func field1[T any](typeText string, values []T, more string, steps ...step[T]) {
 	for _, enabled := range options {
 		t := table{Rules: rules, Options: enabled}
 		for _, value := range values {
-			op := operation.Operation{Type: operation.Create, Options: enabled}
+			op := operation.Operation{Type: operation.Create, Options: map[string]bool{"G": enabled != nil}}
 			var none T
 			t.add(caseOf{value, nil, false, nil}, run(op, root.Child("f"), steps, value, none, false))
 			op.Type = operation.Update
@@ -272,18 +273,18 @@ func lists() {
 	long, short := "long", "s"
 	a, b, bad, none := item{"a", &short}, item{"b", nil}, item{"a", &long}, item{"", nil}
 	values := [][]item{nil, {a}, {b, a}, {bad, b}, {a, bad}, {b, none, none, a}}
-	sameName := func(x, y item) bool { return x.Name == y.Name }
-	each := func(match, equiv validate.MatchFunc[item]) step[[]item] {
+	sameName := func(x, y *item) bool { return x.Name == y.Name }
+	each := func(match, equiv validate.MatchFunc[*item]) step[[]item] {
 		return step[[]item]{call: func(ctx context.Context, op operation.Operation, path *field.Path, value, old []item) field.ErrorList {
-			return validate.EachSliceVal(ctx, op, path, value, old, match, equiv, validateItem)
+			return validate.EachValSliceVal(ctx, op, path, value, old, match, equiv, validateItem)
 		}}
 	}
 	maxItems := gate("maxItems=2", with(validate.MaxItems[item], 2))
 	optional, required := silent("optional", validate.OptionalSlice[item]), gate("required", validate.RequiredSlice[item])
-	unique := func(rule string, match validate.MatchFunc[item]) step[[]item] {
-		return plain(rule, with(validate.Unique[item], match))
+	unique := func(rule string, match validate.MatchFunc[*item]) step[[]item] {
+		return plain(rule, with(validate.ValSliceUnique[item], match))
 	}
-	same := validate.SemanticDeepEqual[item]
+	same := validate.SemanticDeepEqual[*item]
 	field1("[]item", values, itemRules, each(nil, nil))
 	field1("[]item", values, itemRules, maxItems, optional, each(nil, nil))
 	field1("[]item", values, itemRules, plain("minItems=2", with(validate.MinItems[item], 2)), each(nil, nil))
@@ -294,17 +295,17 @@ func lists() {
 	isA := func(value *item) bool { return value.Name == "a" }
 	field1("[]item", values, itemRules, unique("listType=map listMapKey=name", sameName), step[[]item]{rule: "item(name:a)=immutable",
 		call: func(ctx context.Context, op operation.Operation, path *field.Path, value, old []item) field.ErrorList {
-			return validate.SliceItem(ctx, op, path, value, old, isA, same, validate.Immutable[*item])
+			return validate.ValSliceItem(ctx, op, path, value, old, isA, same, validate.Immutable[*item])
 		}}, each(sameName, same))
 	words := [][]string{nil, {}, {"a"}, {"a", "b"}, {"b", "abc", "b"}, {"abc", "abcd"}}
 	direct := validate.DirectEqual[string]
-	eachWord := func(match validate.MatchFunc[string]) check[[]string] {
+	eachWord := func(match validate.MatchFunc[*string]) check[[]string] {
 		return func(ctx context.Context, op operation.Operation, path *field.Path, value, old []string) field.ErrorList {
-			return validate.EachSliceVal(ctx, op, path, value, old, match, nil, with(validate.MaxBytes[string], 2))
+			return validate.EachValSliceVal(ctx, op, path, value, old, match, nil, with(validate.MaxBytes[string], 2))
 		}
 	}
 	field1("[]string", words, "", plain("eachVal=maxBytes=2", eachWord(nil)))
-	field1("[]string", words, "", plain("listType=set eachVal=maxBytes=2", eachWord(direct)), step[[]string]{call: with(validate.Unique[string], direct)})
+	field1("[]string", words, "", plain("listType=set eachVal=maxBytes=2", eachWord(direct)), step[[]string]{call: with(validate.ValSliceUnique[string], direct)})
 	field1("[]string", words, "", gate("forbidden", validate.ForbiddenSlice[string]))
 }
 
@@ -379,14 +380,25 @@ func unions() {
 	field1("*choice", choices(), rules, optional,
 		step[*choice]{call: func(ctx context.Context, op operation.Operation, path *field.Path, value, old *choice) field.ErrorList {
 			return validate.Discriminated(ctx, op, path, value, old, "a", func(c *choice) *string { return c.A },
-				func(c *choice) string { return c.Kind }, validate.DirectEqualPtr[string], validate.ForbiddenPointer[string],
+				func(c *choice) string { return c.Kind }, validate.DirectEqual[string], validate.ForbiddenPointer[string],
 				[]validate.DiscriminatedRule[*string, string]{{Value: "A", Validation: validate.RequiredPointer[string]}, {Value: "B"}})
 		}})
 	field1("*choice", choices(), "struct choice\n", optional, plain("subfield(kind)=maxBytes=0",
 		func(ctx context.Context, op operation.Operation, path *field.Path, value, old *choice) field.ErrorList {
 			return validate.Subfield(ctx, op, path, value, old, "kind", func(c *choice) *string { return &c.Kind },
-				validate.DirectEqualPtr[string], with(validate.MaxBytes[string], 0))
+				validate.DirectEqual[string], with(validate.MaxBytes[string], 0))
 		}))
+}
+
+// rows records the tables that a function writes in a file.
+func rows(folder, name string, record func()) error {
+	file, err := os.Create(filepath.Join(folder, name))
+	if err != nil {
+		return err
+	}
+	out = bufio.NewWriter(file)
+	record()
+	return errors.Join(out.Flush(), file.Close())
 }
 
 func main() {
@@ -394,18 +406,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: declarative FOLDER")
 		os.Exit(2)
 	}
-	file, err := os.Create(filepath.Join(os.Args[1], "rows.jsonl"))
+	err := errors.Join(rows(os.Args[1], "rows.jsonl", func() {
+		strings1()
+		numbers()
+		lists()
+		maps()
+		unions()
+	}), rows(os.Args[1], "rows-1.37.jsonl", since137), rows(os.Args[1], "objects-1.37.jsonl", objects))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	out = bufio.NewWriter(file)
-	strings1()
-	numbers()
-	lists()
-	maps()
-	unions()
-	if err := out.Flush(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/types"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -38,8 +39,8 @@ var plainTags = map[string]bool{
 	"customUnique": true, "customValidation": true, "dependentForbidden": true, "dependentRequired": true,
 	"discriminator": true, "enum": true, "forbidden": true, "format": true, "immutable": true,
 	"isSubresource": true, "listMapKey": true, "listType": true, "maxBytes": true, "maxItems": true, "maxLength": true,
-	"maximum": true, "minItems": true, "minLength": true, "minimum": true, "monotonic": true, "neq": true, "optional": true,
-	"required": true, "supportsSubresource": true, "unionDiscriminator": true, "unionMember": true, "unique": true, "update": true,
+	"maxProperties": true, "maximum": true, "minItems": true, "minLength": true, "minProperties": true, "minimum": true, "monotonic": true, "neq": true, "optional": true, "required": true,
+	"supportsSubresource": true, "unionDiscriminator": true, "unionMember": true, "unique": true, "update": true,
 	"zeroOrOneOfMember": true,
 }
 
@@ -52,9 +53,10 @@ type ruled struct {
 }
 
 type ruledField struct {
-	name  string
-	field *types.Var
-	rules []string
+	name   string
+	field  *types.Var
+	rules  []string
+	opaque bool
 }
 
 // writeRules prints the rules of all declared types.
@@ -69,7 +71,7 @@ func (e *extractor) writeRules(out *bufio.Writer, versions []string, declared ma
 			}
 		}
 	}
-	kept := reachRules(all)
+	kept, visible := reachRules(all)
 	if len(e.problems) > 0 {
 		return fmt.Errorf("the importer does not support some tags:\n  %s", strings.Join(e.problems, "\n  "))
 	}
@@ -79,34 +81,57 @@ func (e *extractor) writeRules(out *bufio.Writer, versions []string, declared ma
 	}
 	sort.Slice(paths, func(i, j int) bool { return shortName(paths[i]) < shortName(paths[j]) })
 	for _, path := range paths {
-		e.writePackageRules(out, path, kept)
+		e.writePackageRules(out, path, kept, visible)
 	}
 	return nil
 }
 
-// reachRules returns the types that have rules, or fields of such types in their package.
-func reachRules(all map[*types.TypeName]*ruled) map[*types.TypeName]*ruled {
-	kept := map[*types.TypeName]*ruled{}
+// A reach has the types that lead to rules.
+type reach map[*types.TypeName]*ruled
+
+// reachRules returns the types that have rules, or fields that lead to rules.
+func reachRules(all map[*types.TypeName]*ruled) (kept, visible reach) {
+	kept, visible = reach{}, reach{}
 	for changed := true; changed; {
 		changed = false
 		for obj, ruled := range all {
-			if kept[obj] != nil {
-				continue
+			if visible[obj] == nil && (isVisible(ruled.rules) || slices.ContainsFunc(ruled.fields, func(f ruledField) bool {
+				return isVisible(f.rules) || !f.opaque && visible[elementType(f.field.Type())] != nil
+			})) {
+				visible[obj], changed = ruled, true
 			}
-			wanted := len(ruled.rules) > 0
-			for _, field := range ruled.fields {
-				named := elementType(field.field.Type())
-				wanted = wanted || len(field.rules) > 0 || named != nil && named.Pkg() == obj.Pkg() && kept[named] != nil
-			}
-			if wanted {
+			if kept[obj] == nil && (len(ruled.rules) > 0 || slices.ContainsFunc(ruled.fields, func(f ruledField) bool {
+				return len(f.rules) > 0 || f.leadsToRules(obj.Pkg(), kept, visible)
+			})) {
 				kept[obj], changed = ruled, true
 			}
 		}
 	}
-	return kept
+	return kept, visible
 }
 
-func (e *extractor) writePackageRules(out *bufio.Writer, path string, kept map[*types.TypeName]*ruled) {
+// isVisible returns whether clients can see errors of some of the rules.
+func isVisible(rules []string) bool {
+	return slices.ContainsFunc(rules, func(rule string) bool {
+		return !strings.HasPrefix(rule, "alpha=") && !strings.HasPrefix(rule, "supportsSubresource") && !strings.HasPrefix(rule, "isSubresource")
+	})
+}
+
+// leadsToRules returns whether the type of a field has rules. Of the types of other packages only those count whose
+// errors clients can see.
+func (f ruledField) leadsToRules(pkg *types.Package, kept, visible reach) bool {
+	named := elementType(f.field.Type())
+	if named == nil || f.opaque {
+		return false
+	}
+	if named.Pkg() == pkg {
+		return kept[named] != nil
+	}
+	_, isStruct := named.Type().Underlying().(*types.Struct)
+	return isStruct && visible[named] != nil
+}
+
+func (e *extractor) writePackageRules(out *bufio.Writer, path string, kept, visible reach) {
 	var list []*ruled
 	for obj, ruled := range kept {
 		if obj.Pkg().Path() == path {
@@ -126,8 +151,7 @@ func (e *extractor) writePackageRules(out *bufio.Writer, path string, kept map[*
 	for _, ruled := range list {
 		fmt.Fprintln(out, strings.Join(append([]string{ruled.head}, ruled.rules...), " "))
 		for _, field := range ruled.fields {
-			named := elementType(field.field.Type())
-			if len(field.rules) > 0 || named != nil && named.Pkg().Path() == path && kept[named] != nil {
+			if len(field.rules) > 0 || field.leadsToRules(ruled.obj.Pkg(), kept, visible) {
 				words := append([]string{field.name, e.ruleType(path, field.field.Type(), kept)}, field.rules...)
 				fmt.Fprintln(out, "  "+strings.Join(words, " "))
 			}
@@ -208,7 +232,12 @@ func (e *extractor) ruledField(src *source, where string, field *types.Var, tag 
 			set = "set"
 		}
 	}
-	return &ruledField{name, field, e.rules(where+"."+name, "", set, syntax.Doc)}
+	return &ruledField{name, field, e.rules(where+"."+name, "", set, syntax.Doc), isOpaque(syntax.Doc)}
+}
+
+// isOpaque returns whether the values of a field are not validated by the rules of their type.
+func isOpaque(doc *ast.CommentGroup) bool {
+	return slices.ContainsFunc(commentLines(doc), func(line string) bool { return strings.HasSuffix(line, "opaqueType") })
 }
 
 func jsonName(tag string) string {
@@ -229,7 +258,7 @@ func (e *extractor) rules(where, values, set string, groups ...*ast.CommentGroup
 	for _, group := range groups {
 		for _, line := range commentLines(group) {
 			text, ok := strings.CutPrefix(line, "+k8s:")
-			// The fields of an opaque type are not validated. None of these types has rules.
+			// isOpaque reads this tag.
 			if !ok || isForeign(text) || strings.HasSuffix(text, "opaqueType") {
 				continue
 			}

@@ -68,7 +68,7 @@ const OUTER: [&str; 9] =
     ["alpha", "beta", "eachKey", "eachVal", "ifDisabled", "ifEnabled", "item", "member", "subfield"];
 
 /// The rules with a value.
-const WITH_VALUE: [&str; 19] = [
+const WITH_VALUE: [&str; 21] = [
     "check",
     "enum",
     "format",
@@ -79,9 +79,11 @@ const WITH_VALUE: [&str; 19] = [
     "maxBytes",
     "maxItems",
     "maxLength",
+    "maxProperties",
     "maximum",
     "minItems",
     "minLength",
+    "minProperties",
     "minimum",
     "neq",
     "oneOf",

@@ -118,6 +118,7 @@ fn build_resource(
         deprecation: deprecation(crd, version, &kind),
         removed_release: Str::default(),
         strategy: Arc::new(strategy),
+        declarative: None,
         versions: Some(crd_versions.clone()),
         table: PrinterColumns::of(version).into(),
         kind: kind.kind,

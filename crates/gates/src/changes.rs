@@ -19,6 +19,14 @@ impl Change {
     /// The values of a range of capacity are limited before steps are counted, and errors about the default name it.
     pub const CAPACITY_RANGES_HAVE_LIMITS: Change = Change::since(37);
 
+    /// Declarative validation runs for every kind, after the validation by code.
+    pub const DECLARATIVE_VALIDATION_FOR_EVERY_KIND: Change = Change::since(37);
+    /// Errors about owner references have their indices, and missing fields of owner references, managed fields and
+    /// conditions are required values.
+    pub const PRECISE_METADATA_ERRORS: Change = Change::since(37);
+    /// The deletion of an object that cannot be decoded can be a dry run.
+    pub const DRY_RUN_OF_UNSAFE_DELETION: Change = Change::since(37);
+
     const fn since(minor: u8) -> Self {
         Self(MinorRange::since(Minor::new(minor)))
     }

@@ -24,6 +24,8 @@ impl Feature {
     pub const COMPONENT_FLAGZ: Feature = Feature("ComponentFlagz");
     /// The description of the process at `/statusz` (KEP-4827).
     pub const COMPONENT_STATUSZ: Feature = Feature("ComponentStatusz");
+    /// Errors of validation rules in beta replace the errors of code (KEP-5073).
+    pub const DECLARATIVE_VALIDATION_BETA: Feature = Feature("DeclarativeValidationBeta");
     /// Deletion of objects that cannot be decoded (KEP-3926).
     pub const ALLOW_UNSAFE_MALFORMED_OBJECT_DELETION: Feature = Feature("AllowUnsafeMalformedObjectDeletion");
     /// Nodes may request certificates with any subject.

@@ -103,6 +103,7 @@ fn build_resource(
     };
     let subresources: Vec<Subresource> = facts.subresources.iter().filter(|s| s.served).map(subresource).collect();
     let strategy = crate::strategies::strategy_in(facts.group, facts.version, facts.plural, gates, network);
+    let declarative = crate::declarative::of_kind(schema.root(), gates);
     let is_deprecated = facts.deprecated_since.is_some_and(|since| since <= gates.version().emulation());
     let hub_group = facts.storage().map_or(facts.group, |s| s.hub_group);
     Some(Resource {
@@ -135,6 +136,7 @@ fn build_resource(
         deprecation: facts.deprecation.as_deref().filter(|_| is_deprecated).map(Str::from),
         removed_release: if is_deprecated { facts.removed_release.into() } else { Str::default() },
         strategy,
+        declarative,
         versions: None,
         table: tables::table_in(hub_group, facts.plural, gates.version().binary()),
     })

@@ -1,6 +1,7 @@
 //! Building blocks of strategies that most kinds share: fields that an update keeps, generations, and the strategy for
 //! a `status` subresource (upstream: `pkg/registry/*/*/strategy.go`).
 
+use pintle_gates::Gates;
 use pintle_registry::{ClusterValidation, StrategyContext, SubresourceStrategy};
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::{Errors, FieldPath, Value};
@@ -12,6 +13,18 @@ use crate::gated::{Part, drop_disabled};
 /// Returns true if the values at a path of two objects are the [`same`].
 pub(crate) fn same_at(a: &Value, b: &Value, path: &[&str]) -> bool {
     same(a.at(path), b.at(path))
+}
+
+/// Whether an option of declarative validation is enabled: by its feature gate or, if it is the named option, because
+/// the old object has the field at this path.
+pub(crate) fn is_enabled_or_used(
+    gates: &Gates,
+    option: &str,
+    old: Option<&Value>,
+    (name, path): (&str, &[&str]),
+) -> bool {
+    let is_used = || old.and_then(|old| old.at(path)).is_some_and(|value| !value.is_null());
+    gates.is_enabled_by_name(option) || (option == name && is_used())
 }
 
 /// Restores the value of the old object at a path, or its absence.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pintle_registry::{ApiError, Column, ScalePaths, ScaleSelector, TableConvertor};
 use pintle_selector::LabelSelector;
-use pintle_value::metadata::validate_object_meta;
+use pintle_value::metadata::{MissingFields, validate_object_meta};
 use pintle_value::time::{Time, age};
 use pintle_value::{Errors, FieldPath, Str, Value, names, object};
 
@@ -154,10 +154,10 @@ fn selector_text(object: &Value, selector: &ScaleSelector) -> Result<String, Sca
 
 /// Applies a scale to its object: the number of replicas and the resourceVersion precondition. Returns errors about a
 /// `Scale` of the group `autoscaling` with the object's name, and then changes nothing.
-pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths) -> Errors {
+pub fn apply_scale(object: &mut Value, scale: &Value, paths: &ScalePaths, missing: MissingFields) -> Errors {
     let replicas = scale.int_at(&["spec", "replicas"]).unwrap_or(0);
     if paths.built_in {
-        let mut errors = validate_object_meta(scale, true, &names::dns1123_subdomain_name);
+        let mut errors = validate_object_meta(scale, true, &names::dns1123_subdomain_name, missing);
         let spec = FieldPath::new("spec");
         reject_negative(&mut errors, &spec.child("replicas"), replicas);
         if !errors.is_empty() {
@@ -259,7 +259,7 @@ mod tests {
         );
         check(r#"{"spec":{}}"#, Err("the spec replicas field \".spec.size\" does not exist"));
         let mut custom = object(r#"{"metadata":{"resourceVersion":"1"},"spec":{}}"#);
-        let errors = apply_scale(&mut custom, &object(r#"{"spec":{"replicas":4}}"#), &paths);
+        let errors = apply_scale(&mut custom, &object(r#"{"spec":{"replicas":4}}"#), &paths, MissingFields::Invalid);
         assert!(errors.is_empty());
         assert_eq!(custom, object(r#"{"metadata":{"resourceVersion":"1"},"spec":{"size":4}}"#));
     }
@@ -269,7 +269,7 @@ mod tests {
         let paths = built_in("apps", "deployments").expect("scalable");
         let mut deployment = deployment();
         let check = |deployment: &mut Value, scale: &str, expect: &[&str], replicas: i64| {
-            assert_eq!(messages(&apply_scale(deployment, &object(scale), &paths)), expect);
+            assert_eq!(messages(&apply_scale(deployment, &object(scale), &paths, MissingFields::Invalid)), expect);
             assert_eq!(deployment.int_at(&["spec", "replicas"]), Some(replicas));
         };
         check(

@@ -47,10 +47,11 @@ pub use resource::{Resource, Scope, SelectableField, Subresource, SubresourceRol
 pub use scale::{ScalePaths, ScaleSelector, field_path};
 pub use snapshot::{Group, Registry};
 pub use strategy::{
-    AllocationHooks, AllocationProblem, AllocationRepair, BoxFuture, ClusterValidation, CostBudget, DefaultStrategy,
-    EscalationCheck, GarbageCollectionPolicy, GracefulDeletion, ObjectClient, RequiredAccess, StoredObject,
-    StoredObjects, Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion, UnservedVersion, ValidatedWrite,
-    VirtualAccess, WriteAccess, WriteOperation,
+    AllocationHooks, AllocationProblem, AllocationRepair, BoxFuture, ClusterValidation, CostBudget,
+    DeclarativeValidation, DeclarativeWrite, DefaultStrategy, EscalationCheck, GarbageCollectionPolicy,
+    GracefulDeletion, ObjectClient, RequiredAccess, StoredObject, StoredObjects, Strategy, StrategyContext,
+    SubresourceStrategy, TwoPhaseDeletion, UnservedVersion, ValidatedWrite, VirtualAccess, WriteAccess, WriteOperation,
+    missing_fields,
 };
 pub use table::{Column, DefaultTable, TableConvertor};
 pub use versions::{Conversion, MultiVersion};

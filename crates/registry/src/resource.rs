@@ -8,8 +8,8 @@ use pintle_schema::LazySchema;
 use pintle_value::Str;
 
 use crate::{
-    Action, Backing, Collection, Connector, CrdSource, GroupResource, GroupVersion, GroupVersionKind,
-    GroupVersionResource, MultiVersion, ScalePaths, Strategy, TableConvertor,
+    Action, Backing, Collection, Connector, CrdSource, DeclarativeValidation, GroupResource, GroupVersion,
+    GroupVersionKind, GroupVersionResource, MultiVersion, ScalePaths, Strategy, TableConvertor,
 };
 
 /// The scope of the objects of a resource.
@@ -154,6 +154,8 @@ pub struct Resource {
     pub removed_release: Str,
     /// The rules of the kind.
     pub strategy: Arc<dyn Strategy>,
+    /// The declarative validation of the kind, if it runs for every write.
+    pub declarative: Option<Arc<dyn DeclarativeValidation>>,
     /// The versions of a custom resource, each of which is its own hub; `None` for built-in kinds.
     pub versions: Option<Arc<dyn MultiVersion>>,
     /// Converts objects to table rows.

@@ -176,12 +176,15 @@ pub struct FieldError {
     /// The text to print in place of `value`, where upstream prints something other than the JSON of the tree (its
     /// internal structs, in field order). If empty, no value is printed.
     pub shown: Option<String>,
+    /// True if a validation rule in beta found the error, which replaces the same error of code (upstream:
+    /// `declarativeValidationStabilityLevel`).
+    pub is_beta: bool,
 }
 
 impl FieldError {
     /// Creates an error of any type.
     pub fn new(kind: ErrorKind, path: &FieldPath<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
-        Self { kind, field: path.to_string(), value: value.into(), detail: detail.into(), shown: None }
+        Self { kind, field: path.to_string(), value: value.into(), detail: detail.into(), shown: None, is_beta: false }
     }
 
     /// Replaces the printed value by this text.

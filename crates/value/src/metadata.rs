@@ -46,15 +46,29 @@ pub const POD_GROUP_PROTECTION: &str = "scheduling.k8s.io/podgroup-protection";
 /// The error detail for an immutable field.
 pub const IMMUTABLE_TEXT: &str = "field is immutable";
 
+/// The form of errors about missing fields of owner references, managed fields and conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingFields {
+    /// They are invalid, and errors about an owner reference have the path of the list (up to 1.36).
+    Invalid,
+    /// They are required values at the path of the item (since 1.37).
+    Required,
+}
+
 /// Validates a name and returns the error messages (`ValidateNameFunc`). The flag is set if the name is the prefix of a
 /// generated name.
 pub type ValidateNameFn<'a> = &'a dyn Fn(&str, bool) -> Vec<String>;
 
 /// Validates `metadata` of a new object (`ValidateObjectMeta`).
 #[must_use]
-pub fn validate_object_meta(object: &Value, namespaced: bool, validate_name: ValidateNameFn<'_>) -> Errors {
+pub fn validate_object_meta(
+    object: &Value,
+    namespaced: bool,
+    validate_name: ValidateNameFn<'_>,
+    missing: MissingFields,
+) -> Errors {
     let path = FieldPath::new("metadata");
-    validate_object_meta_at(&object["metadata"], namespaced, validate_name, &path)
+    validate_object_meta_at(&object["metadata"], namespaced, validate_name, missing, &path)
 }
 
 /// The same for metadata at another path, such as the metadata of a template.
@@ -63,6 +77,7 @@ pub fn validate_object_meta_at(
     metadata: &Value,
     namespaced: bool,
     validate_name: ValidateNameFn<'_>,
+    missing: MissingFields,
     path: &FieldPath<'_>,
 ) -> Errors {
     let mut errors = Errors::new();
@@ -94,25 +109,31 @@ pub fn validate_object_meta_at(
     }
     let generation = metadata.int_at(&["generation"]).unwrap_or(0);
     errors.append(validate_nonnegative(generation, &path.child("generation")));
-    validate_common(&mut errors, metadata, path, true);
+    validate_common(&mut errors, metadata, missing, path, true);
     errors
 }
 
 /// Checks that create and update share.
-fn validate_common(errors: &mut Errors, metadata: &Value, path: &FieldPath<'_>, finalizers: bool) {
+fn validate_common(
+    errors: &mut Errors,
+    metadata: &Value,
+    missing: MissingFields,
+    path: &FieldPath<'_>,
+    finalizers: bool,
+) {
     errors.append(validate_labels(&metadata["labels"], &path.child("labels")));
     errors.append(validate_annotations(&metadata["annotations"], &path.child("annotations")));
-    errors.append(validate_owner_references(&metadata["ownerReferences"], &path.child("ownerReferences")));
+    errors.append(validate_owner_references(&metadata["ownerReferences"], missing, &path.child("ownerReferences")));
     if finalizers {
         errors.append(validate_finalizers(&metadata["finalizers"], &path.child("finalizers")));
     }
-    errors.append(validate_managed_fields(&metadata["managedFields"], &path.child("managedFields")));
+    errors.append(validate_managed_fields(&metadata["managedFields"], missing, &path.child("managedFields")));
 }
 
 /// Validates an update of `metadata` (`ValidateObjectMetaUpdate`). The caller has already copied from the old object
 /// the fields that an update may leave out: uid, creation and deletion timestamps, generation.
 #[must_use]
-pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
+pub fn validate_object_meta_update(new: &Value, old: &Value, missing: MissingFields) -> Errors {
     let path = FieldPath::new("metadata");
     let (new, old) = (&new["metadata"], &old["metadata"]);
     let mut errors = Errors::new();
@@ -124,6 +145,9 @@ pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
         errors.invalid(&path.child("resourceVersion"), revision, "must be specified for an update");
     }
     let generation = |m: &Value| m.int_at(&["generation"]).unwrap_or(0);
+    if missing == MissingFields::Required {
+        errors.append(validate_nonnegative(generation(new), &path.child("generation")));
+    }
     if generation(new) < generation(old) {
         errors.invalid(&path.child("generation"), generation(new), "must not be decremented");
     }
@@ -146,7 +170,7 @@ pub fn validate_object_meta_update(new: &Value, old: &Value) -> Errors {
     }
     let grace = "deletionGracePeriodSeconds";
     errors.append(validate_immutable_field(&new[grace], &old[grace], &path.child(grace)));
-    validate_common(&mut errors, new, &path, false);
+    validate_common(&mut errors, new, missing, &path, false);
     errors
 }
 
@@ -226,11 +250,13 @@ fn print_owner_reference(reference: &Value) -> String {
 
 /// Validates owner references: all required fields are set, events are not owners, and at most one is the controller.
 #[must_use]
-pub fn validate_owner_references(references: &Value, path: &FieldPath<'_>) -> Errors {
+pub fn validate_owner_references(references: &Value, missing: MissingFields, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
     let mut first_controller: Option<String> = None;
     let list = references.items_at(&[]);
-    for reference in list {
+    for (i, reference) in list.iter().enumerate() {
+        let indexed = path.index(i);
+        let item_path = if missing == MissingFields::Required { &indexed } else { path };
         let text = |field| reference.str_at(&[field]);
         let api_version = text("apiVersion");
         // An apiVersion with more than one slash is not a group and version, so its version is empty.
@@ -239,17 +265,26 @@ pub fn validate_owner_references(references: &Value, path: &FieldPath<'_>) -> Er
             Some((_, version)) => version,
             None => api_version,
         };
-        if version.is_empty() {
-            errors.invalid(&path.child("apiVersion"), api_version, "version must not be empty");
+        let version_path = item_path.child("apiVersion");
+        match missing {
+            MissingFields::Invalid if version.is_empty() => {
+                errors.invalid(&version_path, api_version, "version must not be empty");
+            }
+            MissingFields::Required if api_version.is_empty() => errors.required(&version_path, "must not be empty"),
+            MissingFields::Required if version.is_empty() => {
+                errors.invalid(&version_path, api_version, "must be <group>/<version> or <version>");
+            }
+            _ => {}
         }
-        for field in ["kind", "name", "uid"] {
-            if text(field).is_empty() {
-                errors.invalid(&path.child(field), text(field), "must not be empty");
+        for field in ["kind", "name", "uid"].into_iter().filter(|field| text(field).is_empty()) {
+            match missing {
+                MissingFields::Invalid => errors.invalid(&item_path.child(field), "", "must not be empty"),
+                MissingFields::Required => errors.required(&item_path.child(field), "must not be empty"),
             }
         }
         if text("kind") == "Event" && (api_version == "v1" || api_version == "/v1") {
-            let error =
-                FieldError::invalid(path, reference.clone(), "/v1, Kind=Event is disallowed from being an owner");
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            let error = FieldError::invalid(item_path, reference.clone(), detail);
             errors.push(error.showing(print_owner_reference(reference)));
         }
         if reference.bool_at(&["controller"]) {
@@ -330,13 +365,19 @@ pub fn validate_field_manager(manager: &str, path: &FieldPath<'_>) -> Errors {
 
 /// Validates the entries of `managedFields`. Their field sets are not checked.
 #[must_use]
-pub fn validate_managed_fields(entries: &Value, path: &FieldPath<'_>) -> Errors {
+pub fn validate_managed_fields(entries: &Value, missing: MissingFields, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
     for (i, entry) in entries.items_at(&[]).iter().enumerate() {
         let path = path.index(i);
         let operation = entry.str_at(&["operation"]);
-        if !matches!(operation, "Apply" | "Update") {
-            errors.invalid(&path.child("operation"), operation, "must be `Apply` or `Update`");
+        let operation_path = path.child("operation");
+        match (operation, missing) {
+            ("Apply" | "Update", _) => {}
+            (_, MissingFields::Invalid) => {
+                errors.invalid(&operation_path, operation, "must be `Apply` or `Update`");
+            }
+            ("", MissingFields::Required) => errors.required(&operation_path, "must not be empty"),
+            (_, MissingFields::Required) => errors.not_supported(&operation_path, operation, &["Apply", "Update"]),
         }
         let fields_type = entry.str_at(&["fieldsType"]);
         if !matches!(fields_type, "" | "FieldsV1") {
@@ -413,30 +454,38 @@ pub fn validate_label_requirement(requirement: &Value, options: LabelSelectorOpt
 
 /// Validates a list of `metav1.Condition`.
 #[must_use]
-pub fn validate_conditions(conditions: &Value, path: &FieldPath<'_>) -> Errors {
+pub fn validate_conditions(conditions: &Value, missing: MissingFields, path: &FieldPath<'_>) -> Errors {
     let mut errors = Errors::new();
     let mut types = std::collections::HashSet::new();
     for (i, condition) in conditions.items_at(&[]).iter().enumerate() {
         let path = path.index(i);
         let name = condition.str_at(&["type"]);
         if !types.insert(name) {
-            errors.duplicate(&path.child("type"), name);
+            match missing {
+                MissingFields::Invalid => errors.duplicate(&path.child("type"), name),
+                MissingFields::Required => errors.duplicate(&path, name),
+            }
         }
-        errors.append(validate_condition(condition, &path));
+        errors.append(validate_condition(condition, missing, &path));
     }
     errors
 }
 
 /// Validates a `metav1.Condition`.
 #[must_use]
-pub fn validate_condition(condition: &Value, path: &FieldPath<'_>) -> Errors {
+pub fn validate_condition(condition: &Value, missing: MissingFields, path: &FieldPath<'_>) -> Errors {
     const REASON_MAX: usize = 1024;
     const MESSAGE_MAX: usize = 32 * 1024;
-    let mut errors = validate_label_name(condition.str_at(&["type"]), &path.child("type"));
-    let status = condition.str_at(&["status"]);
+    let mut errors = Errors::new();
+    match (condition.str_at(&["type"]), missing) {
+        ("", MissingFields::Required) => errors.required(&path.child("type"), "is required"),
+        (name, _) => errors.append(validate_label_name(name, &path.child("type"))),
+    }
     let statuses = ["False", "True", "Unknown"];
-    if !statuses.contains(&status) {
-        errors.not_supported(&path.child("status"), status, &statuses);
+    match (condition.str_at(&["status"]), missing) {
+        ("", MissingFields::Required) => errors.required(&path.child("status"), ""),
+        (status, _) if statuses.contains(&status) => {}
+        (status, _) => errors.not_supported(&path.child("status"), status, &statuses),
     }
     let generation = condition.int_at(&["observedGeneration"]).unwrap_or(0);
     if generation < 0 {

@@ -3,7 +3,7 @@
 
 use pintle_catalog::shared;
 use pintle_schema::{Problems, normalise};
-use pintle_value::metadata::validate_object_meta_at;
+use pintle_value::metadata::{MissingFields, validate_object_meta_at};
 use pintle_value::print::go_type;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -317,5 +317,6 @@ fn validate_metadata(given: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
         metadata.set("name", "fakename");
     }
     let namespaced = !metadata.str_at(&["namespace"]).is_empty();
-    errors.append(validate_object_meta_at(&metadata, namespaced, &names::path_segment_name, path));
+    let missing = MissingFields::Invalid;
+    errors.append(validate_object_meta_at(&metadata, namespaced, &names::path_segment_name, missing, path));
 }

@@ -21,7 +21,7 @@ fn set_policy_defaults(object: &mut Value) {
 /// The strategy for ValidatingAdmissionPolicy.
 pub(crate) struct ValidatingAdmissionPolicyStrategy;
 
-static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
+static STATUS: StatusStrategy = StatusStrategy::new(|context, object, _| {
     let mut errors = Errors::new();
     let status = FieldPath::new("status");
     let types = status.child("typeChecking");
@@ -39,7 +39,11 @@ static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
         }
     }
     let conditions = &object["status"]["conditions"];
-    errors.append(pintle_value::metadata::validate_conditions(conditions, &status.child("conditions")));
+    errors.append(pintle_value::metadata::validate_conditions(
+        conditions,
+        context.missing_fields(),
+        &status.child("conditions"),
+    ));
     errors
 })
 .preserving(SPEC_AND_METADATA);

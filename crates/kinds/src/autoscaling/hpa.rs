@@ -1,6 +1,7 @@
 //! The strategy for HorizontalPodAutoscaler, which is stored as `autoscaling/v2` and converted for `v1` (upstream:
 //! `pkg/apis/autoscaling/v1` and `v2`, `pkg/registry/autoscaling/horizontalpodautoscaler`).
 
+use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value, object};
 
@@ -69,6 +70,12 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         hpa_validation::validate(context, object, old)
+    }
+
+    fn has_option(&self, gates: &Gates, option: &str, old: Option<&Value>) -> bool {
+        // Autoscalers that scale to zero may keep it.
+        let is_used = || old.is_some_and(|old| old.int_at(&["spec", "minReplicas"]) == Some(0));
+        gates.is_enabled_by_name(option) || (option == "HPAScaleToZero" && is_used())
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {

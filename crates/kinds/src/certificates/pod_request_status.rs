@@ -93,7 +93,7 @@ fn invalid_status(detail: &str) -> Errors {
 
 /// Validates an update of the status.
 fn validate(context: &StrategyContext, object: &Value, old: &Value) -> Result<(), Errors> {
-    let errors = validate_conditions(object);
+    let errors = validate_conditions(context, object);
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -117,7 +117,7 @@ fn validate(context: &StrategyContext, object: &Value, old: &Value) -> Result<()
 }
 
 /// Requires at most one condition, with the status `True`. Upstream's paths have a dot before the index.
-fn validate_conditions(object: &Value) -> Errors {
+fn validate_conditions(context: &StrategyContext, object: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status.conditions");
     let mut known = 0;
@@ -139,7 +139,7 @@ fn validate_conditions(object: &Value) -> Errors {
             errors.not_supported(&path.child("status"), status, &["True"]);
         }
     }
-    errors.append(metadata::validate_conditions(&object["status"]["conditions"], &path));
+    errors.append(metadata::validate_conditions(&object["status"]["conditions"], context.missing_fields(), &path));
     errors
 }
 

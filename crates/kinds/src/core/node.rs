@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use pintle_codec::json;
+use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Str, Value, names};
 
@@ -11,7 +12,7 @@ use crate::core::pod::defaults::round_resource_list;
 use crate::core::pod::resources::{quantity, validate_quantity};
 use crate::declarative::Rules;
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{keep_old, same_at};
+use crate::generic::{is_enabled_or_used, keep_old, same_at};
 use crate::go_json::{self, GoType};
 use crate::networking::address::{AddressRules, add_cidr_warnings};
 use crate::validation::invalid_each;
@@ -48,6 +49,11 @@ impl Strategy for NodeStrategy {
         if old.at(&["spec", "configSource"]).is_none() {
             object.remove_at(&["spec", "configSource"]);
         }
+    }
+
+    fn has_option(&self, gates: &Gates, option: &str, old: Option<&Value>) -> bool {
+        const FEATURE: &str = "InPlacePodVerticalScalingSchedulerPreemption";
+        is_enabled_or_used(gates, option, old, (FEATURE, &["spec", "podPreemptionPolicy"]))
     }
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {

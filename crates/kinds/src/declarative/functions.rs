@@ -30,6 +30,37 @@ pub(super) fn of(name: &str) -> Option<Function> {
     })
 }
 
+/// The function for `customValidation` of a field of a type. The values are set, because the fields are required.
+pub(super) fn custom(package: &str, owner: &str, field: &str) -> Option<Function> {
+    Some(match (package, owner, field) {
+        ("core/v1", "EvictionResponder", "name") => |errors, value, path| {
+            let name = value.as_str().unwrap_or_default();
+            if is_reserved_for_kubernetes(name) {
+                errors.invalid(path, name, "domain names *.k8s.io, *.kubernetes.io are reserved");
+            }
+        },
+        ("core/v1", "EvictionResponder", "priority") => |errors, value, path| {
+            if let Some(priority) = value.as_int().filter(|priority| (0..1000).contains(priority)) {
+                errors.invalid(path, priority, "priorities 0-999 are reserved for responders with *.k8s.io suffix");
+            }
+        },
+        ("meta/v1", "Condition", "lastTransitionTime") => |errors, value, path| {
+            if value.is_null() {
+                errors.required(path, "");
+            }
+        },
+        _ => return None,
+    })
+}
+
+/// Whether the domain of a label key belongs to Kubernetes.
+fn is_reserved_for_kubernetes(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain).trim().trim_end_matches('.').to_lowercase();
+    ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|reserved| domain.strip_suffix(reserved).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.')))
+}
+
 fn check_sign(errors: &mut Errors, value: &Value, path: &FieldPath<'_>, is_valid: fn(i32) -> bool, detail: &str) {
     if let Ok(quantity) = Quantity::from_value(value)
         && !is_valid(quantity.sign())

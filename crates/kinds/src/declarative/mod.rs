@@ -5,14 +5,16 @@
 mod arguments;
 mod formats;
 mod functions;
+mod of_kind;
 mod program;
 mod run;
 
-use pintle_catalog::rules::{IMPORTED, parse_package};
-use pintle_gates::Gates;
+use pintle_catalog::rules::IMPORTED;
+use pintle_gates::{Change, Gates};
 use pintle_value::{Errors, FieldPath, Value};
 use pintle_versions::{Minor, PerVersion};
 
+pub(crate) use self::of_kind::of_kind;
 use self::program::{Compiler, Program, Shape};
 use self::run::{Pair, Run};
 
@@ -24,20 +26,21 @@ pub(crate) struct Rules {
     package: &'static str,
     name: &'static str,
     text: &'static str,
-    /// Whether values that an update does not change are valid.
-    ratchets: bool,
+    /// Whether the rules are those of tags. Then values that an update does not change are valid.
+    is_imported: bool,
     programs: PerVersion<Program>,
 }
 
 impl Rules {
-    /// The rules that upstream enforces for a type of a package.
+    /// The rules of a type of a package that a strategy enforces. They have no errors in versions in which declarative
+    /// validation runs for every kind.
     pub(crate) const fn enforced(package: &'static str, name: &'static str) -> Self {
-        Self { package, name, text: IMPORTED, ratchets: true, programs: PerVersion::new() }
+        Self { package, name, text: IMPORTED, is_imported: true, programs: PerVersion::new() }
     }
 
     /// The rules in `data/rules.txt` for a type of a package. All values are validated, as upstream's code does.
     pub(crate) const fn own(package: &'static str, name: &'static str) -> Self {
-        Self { package, name, text: OWN, ratchets: false, programs: PerVersion::new() }
+        Self { package, name, text: OWN, is_imported: false, programs: PerVersion::new() }
     }
 
     /// Validates a new object, or an update of an old one. The options are the feature gates.
@@ -54,28 +57,18 @@ impl Rules {
         old: Option<&Value>,
     ) -> Errors {
         let mut errors = Errors::new();
-        let program = self.program(gates.version().binary());
-        self.run(program, &mut errors, has_option, &FieldPath::root(), new, old);
+        if self.is_imported && gates.has(Change::DECLARATIVE_VALIDATION_FOR_EVERY_KIND) {
+            return errors;
+        }
+        let conditions = Conditions { has_option, ratchets: self.is_imported, with_beta: true };
+        run(self.program(gates.version().binary()), &mut errors, conditions, &FieldPath::root(), new, old);
         errors
     }
 
     /// Adds the errors of a part of an object, by rules that are the same in all versions.
     pub(crate) fn validate_part(&self, errors: &mut Errors, part: &Value, path: &FieldPath<'_>) {
-        self.run(self.program(Minor::NEWEST), errors, &|_| false, path, part, None);
-    }
-
-    fn run(
-        &self,
-        program: &Program,
-        errors: &mut Errors,
-        has_option: &dyn Fn(&str) -> bool,
-        path: &FieldPath<'_>,
-        new: &Value,
-        old: Option<&Value>,
-    ) {
-        let run = Run { program, has_option, is_update: old.is_some(), ratchets: self.ratchets };
-        let pair = Pair { shape: Shape::Struct, new: Some(new), old, has_old_owner: old.is_some() };
-        run.validate(0, pair, path, errors);
+        let conditions = Conditions { has_option: &|_| false, ratchets: self.is_imported, with_beta: true };
+        run(self.program(Minor::NEWEST), errors, conditions, path, part, None);
     }
 
     fn program(&self, minor: Minor) -> &Program {
@@ -84,9 +77,31 @@ impl Rules {
     }
 
     fn compile(&self, minor: Minor) -> Result<Program, String> {
-        let package = parse_package(self.text, self.package, minor).map_err(|error| error.to_string())?;
-        Compiler::new(package.into_iter().collect(), false).compile(self.name)
+        let program = Compiler::new(self.text, minor, false).compile(self.package, self.name)?;
+        if program.types.is_empty() { Err(format!("no type {}", self.name)) } else { Ok(program) }
     }
+}
+
+/// What decides which rules of a program apply.
+struct Conditions<'c> {
+    has_option: &'c dyn Fn(&str) -> bool,
+    ratchets: bool,
+    with_beta: bool,
+}
+
+/// Adds the errors of an object at a path, or of an update of an old one.
+fn run(
+    program: &Program,
+    errors: &mut Errors,
+    conditions: Conditions<'_>,
+    path: &FieldPath<'_>,
+    new: &Value,
+    old: Option<&Value>,
+) {
+    let Conditions { has_option, ratchets, with_beta } = conditions;
+    let run = Run { program, has_option, is_update: old.is_some(), ratchets, with_beta };
+    let pair = Pair { shape: Shape::Struct, new: Some(new), old, has_old_owner: old.is_some() };
+    run.validate(0, pair, path, errors);
 }
 
 #[cfg(test)]

@@ -1,17 +1,32 @@
 //! Rules of types in the form that the interpreter runs, compiled from their lines
 //! ([`pintle_catalog::rules`]).
 
-use pintle_catalog::rules::{FieldRules, PackageRules, Rule, RuleValue, TypeRules};
+use pintle_catalog::rules::{FieldRules, PackageRules, Rule, RuleValue, TypeRules, parse_package};
+use pintle_versions::{Minor, MinorRange};
 
 use super::arguments::{GATES, argument, named_arguments, number};
 use super::formats::{self, Format};
 use super::functions::{self, Function};
+
+/// The versions in which the value of a new item or of a new struct has no update to check.
+const NEW_VALUES_ARE_NOT_UPDATED: MinorRange = MinorRange::since(Minor::new(37));
 
 /// The compiled rules of a type and of the types that its fields lead to.
 #[derive(Debug)]
 pub(super) struct Program {
     /// The types. The first one is the type that was asked for.
     pub(super) types: Vec<Type>,
+    /// The subresources through which objects of the type are written: `/status`.
+    pub(super) subresources: Vec<&'static str>,
+    /// Whether constraints of updates apply to values without an old owner.
+    pub(super) updates_new_values: bool,
+}
+
+impl Program {
+    /// Whether no object can have an error.
+    pub(super) fn is_empty(&self) -> bool {
+        self.types.first().is_none_or(|ty| ty.steps.is_empty() && ty.next.is_none() && ty.fields.is_empty())
+    }
 }
 
 /// A type with rules.
@@ -85,6 +100,10 @@ pub(super) struct Cohort {
 pub(super) enum Check {
     /// Another check, whose errors have this detail.
     Detailed(&'static str, Box<Check>),
+    /// A check in beta, whose errors replace the errors of code.
+    Beta(Box<Check>),
+    /// A gate in alpha, whose errors nobody sees.
+    Hidden(Box<Check>),
     /// A rule that only code can express.
     Code(Function),
     Port,
@@ -98,6 +117,9 @@ pub(super) enum Check {
     MaxBytes(usize),
     MaxItems(usize),
     MinItems(usize),
+    MaxProperties(usize),
+    MinProperties(usize),
+    Monotonic,
     Minimum(i64),
     Maximum(i64),
     GreaterThan(i64),
@@ -105,8 +127,6 @@ pub(super) enum Check {
     Format(Format),
     Enum(Vec<&'static str>),
     Immutable,
-    /// A number that an update may not lower.
-    Monotonic,
     NoSet,
     NoUnset,
     NoModify,
@@ -154,7 +174,7 @@ pub(super) struct Union {
     pub(super) members: Vec<Member>,
     pub(super) discriminator: Option<&'static str>,
     pub(super) may_be_empty: bool,
-    applies: bool,
+    level: Level,
 }
 
 /// A member of a union.
@@ -181,6 +201,21 @@ pub(super) struct Discriminated {
     pub(super) field: &'static str,
     pub(super) shape: Shape,
     pub(super) cases: Vec<(&'static str, Cohort)>,
+}
+
+/// How stable a rule is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Level {
+    Alpha,
+    Beta,
+    #[default]
+    Stable,
+}
+
+impl Level {
+    fn wrap(self, check: Check) -> Check {
+        if self == Level::Beta { Check::Beta(Box::new(check)) } else { check }
+    }
 }
 
 impl Shape {
@@ -222,6 +257,26 @@ impl Steps {
     fn is_empty(&self) -> bool {
         self.cohorts.is_empty()
     }
+
+    /// Whether the steps have no errors of their own. They may still stop the checks that follow them.
+    fn is_silent(&self) -> bool {
+        self.cohorts.iter().all(|cohort| cohort.rest.is_empty() && cohort.gates.iter().all(Check::is_silent))
+    }
+}
+
+impl Check {
+    fn is_silent(&self) -> bool {
+        match self {
+            Check::Hidden(_) | Check::Optional => true,
+            Check::Beta(check)
+            | Check::If { check, .. }
+            | Check::EachKey(check)
+            | Check::EachVal { check, .. }
+            | Check::Item { check, .. }
+            | Check::Subfield { check, .. } => check.is_silent(),
+            _ => false,
+        }
+    }
 }
 
 /// A check with its place among the others.
@@ -254,48 +309,73 @@ struct Place<'c> {
 #[derive(Debug)]
 struct ListFacts {
     identity: Identity,
-    is_unique: bool,
+    /// The level of the rule that items are unique.
+    unique: Option<Level>,
 }
 
 /// Compiles the rules of a type and of the types of its fields.
 pub(super) struct Compiler {
-    packages: Vec<PackageRules<'static>>,
+    text: &'static str,
+    minor: Minor,
     with_alpha: bool,
-    names: Vec<&'static str>,
+    /// The packages that were needed so far.
+    packages: Vec<PackageRules<'static>>,
+    /// The package of the type that is being compiled.
+    package: &'static str,
+    /// The name of the type that is being compiled.
+    owner: &'static str,
+    /// The packages and names of the types.
+    names: Vec<(&'static str, &'static str)>,
     types: Vec<Type>,
 }
 
 impl Compiler {
-    /// A compiler of the types of packages. A type of an earlier package hides a later type of the same name.
-    pub(super) fn new(packages: Vec<PackageRules<'static>>, with_alpha: bool) -> Self {
-        Self { packages, with_alpha, names: Vec::new(), types: Vec::new() }
+    /// A compiler of the rules of a file in a version.
+    pub(super) fn new(text: &'static str, minor: Minor, with_alpha: bool) -> Self {
+        let (packages, names, types) = Default::default();
+        Self { text, minor, with_alpha, packages, package: "", owner: "", names, types }
     }
 
-    /// Compiles a type.
+    /// Compiles a type of a package. The program is empty if there are no rules of the type in the version.
     ///
     /// # Errors
     /// Returns a description of the first rule that cannot be compiled.
-    pub(super) fn compile(mut self, name: &'static str) -> Result<Program, String> {
-        self.type_index(name)?.ok_or_else(|| format!("no type {name}"))?;
-        Ok(Program { types: self.types })
+    pub(super) fn compile(mut self, package: &'static str, name: &'static str) -> Result<Program, String> {
+        self.package = package;
+        self.type_index(name)?;
+        let subresources = self.find(name)?.map(|rules| supported_subresources(&rules.rules)).unwrap_or_default();
+        drop_silent(&mut self.types);
+        let updates_new_values = !NEW_VALUES_ARE_NOT_UPDATED.contains(self.minor);
+        Ok(Program { types: self.types, subresources, updates_new_values })
     }
 
-    fn find(&self, name: &str) -> Option<TypeRules<'static>> {
-        self.packages.iter().flat_map(|package| &package.types).find(|ty| ty.name == name).cloned()
+    /// The rules of a type of the current package, or of another one (`core/v1.PodSpec`).
+    fn find(&mut self, name: &'static str) -> Result<Option<TypeRules<'static>>, String> {
+        let (package, name) = name.rsplit_once('.').unwrap_or((self.package, name));
+        if !self.packages.iter().any(|known| known.name == package) {
+            let found = parse_package(self.text, package, self.minor).map_err(|error| error.to_string())?;
+            self.packages.push(found.unwrap_or(PackageRules { name: package, types: Vec::new() }));
+        }
+        let mut packages = self.packages.iter().filter(|known| known.name == package);
+        Ok(packages.find_map(|package| package.types.iter().find(|ty| ty.name == name)).cloned())
     }
 
     /// The index of a type, which is compiled if it is not yet. `None` if it has no rules.
     fn type_index(&mut self, name: &'static str) -> Result<Option<usize>, String> {
-        if let Some(index) = self.names.iter().position(|known| *known == name) {
+        let key = name.rsplit_once('.').unwrap_or((self.package, name));
+        if let Some(index) = self.names.iter().position(|known| *known == key) {
             return Ok(Some(index));
         }
-        let Some(rules) = self.find(name) else { return Ok(None) };
+        let Some(rules) = self.find(name)? else { return Ok(None) };
         let index = self.types.len();
-        self.names.push(name);
+        self.names.push(key);
         self.types.push(Type::default());
-        let compiled = self.compile_type(&rules).map_err(|problem| format!("{name}: {problem}"))?;
+        let outer = (self.package, self.owner);
+        (self.package, self.owner) = key;
+        let compiled = self.compile_type(&rules).map_err(|problem| format!("{name}: {problem}"));
+        (self.package, self.owner) = outer;
         if let Some(ty) = self.types.get_mut(index) {
-            *ty = compiled;
+            *ty = compiled?;
         }
         Ok(Some(index))
     }
@@ -310,10 +390,10 @@ impl Compiler {
             steps.push(Step::new(check, false));
         }
         for union in self.unions(&ty.fields)? {
-            steps.push(Step::new(Check::Union(union), false));
+            steps.push(Step::new(union.level.wrap(Check::Union(union)), false));
         }
-        for dependent in self.dependents(&ty.fields)? {
-            steps.push(Step::new(Check::Dependent(dependent), false));
+        for check in self.dependents(&ty.fields)? {
+            steps.push(Step::new(check, false));
         }
         let next = self.next(underlying, &list)?;
         let mut fields = Vec::new();
@@ -328,49 +408,56 @@ impl Compiler {
 
     fn compile_field(&mut self, field: &FieldRules<'static>) -> Result<Field, String> {
         let list = self.list_facts(&field.rules)?;
-        let shape = self.shape(field.ty);
+        let shape = self.shape(field.ty)?;
         let steps = self.steps(&field.rules, Place { name: field.name, ty: field.ty, shape, list: &list })?;
         let next = self.next(field.ty, &list)?;
         Ok(Field { name: field.name, shape, steps, next })
     }
 
     /// The shape of a type, which may be a name of a type that is not a struct.
-    fn shape(&self, ty: &'static str) -> Shape {
-        match self.find(ty).and_then(|found| found.underlying) {
+    fn shape(&mut self, ty: &'static str) -> Result<Shape, String> {
+        Ok(match self.find(ty)?.and_then(|found| found.underlying) {
             Some(underlying) => Shape::of(underlying),
             None => Shape::of(ty),
-        }
+        })
     }
 
     fn next(&mut self, ty: &'static str, list: &ListFacts) -> Result<Option<Next>, String> {
         if let Some(item) = ty.strip_prefix("[]") {
-            let shape = self.shape(item);
+            let shape = self.shape(item)?;
             let index = self.type_index(item.trim_start_matches('*'))?;
             return Ok(index.map(|ty| Next::Items { ty, shape, identity: list.identity.clone() }));
         }
         if let Some((_, value)) = ty.strip_prefix("map[").and_then(|rest| rest.split_once(']')) {
-            let shape = self.shape(value);
+            let shape = self.shape(value)?;
             return Ok(self.type_index(value.trim_start_matches('*'))?.map(|ty| Next::Values { ty, shape }));
         }
         Ok(self.type_index(ty.trim_start_matches('*'))?.map(Next::Type))
     }
 
-    /// The rule inside of its level, and whether the level applies.
-    fn of_level<'r>(&self, rule: &'r Rule<'static>) -> (&'r Rule<'static>, bool) {
+    /// The rule inside of its level, and the level.
+    fn of_level<'r>(rule: &'r Rule<'static>) -> (&'r Rule<'static>, Level) {
         match (&rule.value, rule.name) {
-            (RuleValue::Rule(inner), "alpha") => (inner, self.with_alpha),
-            (RuleValue::Rule(inner), "beta") => (inner, true),
-            _ => (rule, true),
+            (RuleValue::Rule(inner), "alpha") => (inner, Level::Alpha),
+            (RuleValue::Rule(inner), "beta") => (inner, Level::Beta),
+            _ => (rule, Level::Stable),
         }
     }
 
+    /// Whether clients can see the errors of a level.
+    fn applies(&self, level: Level) -> bool {
+        level != Level::Alpha || self.with_alpha
+    }
+
     fn list_facts(&self, rules: &[Rule<'static>]) -> Result<ListFacts, String> {
-        let (mut semantic, mut keys, mut is_unique, mut is_custom) = ("", Vec::new(), false, false);
-        for (rule, applies) in rules.iter().map(|rule| self.of_level(rule)) {
+        let (mut semantic, mut keys, mut unique, mut is_custom) = ("", Vec::new(), None, false);
+        for (rule, level) in rules.iter().map(Self::of_level) {
             match (rule.name, &rule.value) {
                 // The uniqueness of an atomic list is said by another rule.
                 ("listType", RuleValue::Text("atomic")) => {}
-                ("listType" | "unique", RuleValue::Text(text)) => (semantic, is_unique) = (*text, applies),
+                ("listType" | "unique", RuleValue::Text(text)) => {
+                    (semantic, unique) = (*text, self.applies(level).then_some(level));
+                }
                 ("listMapKey", RuleValue::Text(key)) => keys.push(*key),
                 ("customUnique", _) => is_custom = true,
                 _ => {}
@@ -382,39 +469,48 @@ impl Compiler {
             "map" if !keys.is_empty() => Identity::Keys(keys),
             _ => return Err(format!("cannot compare items of a {semantic}")),
         };
-        Ok(ListFacts { identity, is_unique: is_unique && !is_custom })
+        Ok(ListFacts { identity, unique: unique.filter(|_| !is_custom) })
     }
 
     /// The steps of the rules of a field or type.
     fn steps(&self, rules: &[Rule<'static>], place: Place<'_>) -> Result<Steps, String> {
         let mut steps = Steps::default();
-        for (rule, _) in rules.iter().map(|rule| self.of_level(rule)).filter(|(_, applies)| *applies) {
+        for (rule, level) in rules.iter().map(Self::of_level) {
             // The type that has the field applies these.
             if rule.name == "member" {
                 continue;
             }
+            if rule.name == "customValidation" && self.applies(level) {
+                let function = functions::custom(self.package, self.owner, place.name);
+                let function = function.ok_or("there is no function for customValidation")?;
+                steps.push(Step::new(level.wrap(Check::Code(function)), false));
+            }
             for step in Self::compile_rule(rule, place)? {
-                steps.push(step);
+                if self.applies(level) {
+                    steps.push(step.wrapped(|check| level.wrap(*check)));
+                } else if step.gate {
+                    steps.push(step.wrapped(Check::Hidden));
+                }
             }
         }
-        if place.list.is_unique {
-            steps.push(Step::new(Check::Unique(place.list.identity.clone()), false));
+        if let Some(level) = place.list.unique {
+            steps.push(Step::new(level.wrap(Check::Unique(place.list.identity.clone())), false));
         }
         for union in self.item_unions(rules, place)? {
-            steps.push(Step::new(Check::Union(union), false));
+            steps.push(Step::new(union.level.wrap(Check::Union(union)), false));
         }
-        let mut updates: Vec<&str> = rules
+        let mut updates: Vec<(&str, Level)> = rules
             .iter()
-            .map(|rule| self.of_level(rule))
-            .filter_map(|(rule, applies)| match (rule.name, &rule.value) {
-                ("update", RuleValue::Text(text)) if applies => Some(*text),
+            .map(Self::of_level)
+            .filter_map(|(rule, level)| match (rule.name, &rule.value) {
+                ("update", RuleValue::Text(text)) => Some((*text, level)),
                 _ => None,
             })
             .collect();
         // Upstream's order of the constraints.
         let order = ["NoSet", "NoUnset", "NoModify", "NoAddItem", "NoRemoveItem"];
-        updates.sort_by_key(|text| order.iter().position(|known| known == text));
-        for text in updates {
+        updates.sort_by_key(|(text, _)| order.iter().position(|known| known == text));
+        for (text, level) in updates {
             let check = match text {
                 "NoSet" => Check::NoSet,
                 "NoUnset" => Check::NoUnset,
@@ -423,6 +519,7 @@ impl Compiler {
                 "NoRemoveItem" => Check::NoRemoveItem(place.list.identity.clone()),
                 _ => return Err(format!("unknown constraint of updates {text}")),
             };
+            let check = if self.applies(level) { level.wrap(check) } else { Check::Hidden(Box::new(check)) };
             steps.push(Step::new(check, true));
         }
         Ok(steps)
@@ -446,13 +543,15 @@ impl Compiler {
                 return Ok(vec![Step::new(detailed(rule, Check::Forbidden), true), Step::new(Check::Optional, true)]);
             }
             "immutable" => Check::Immutable,
-            "monotonic" => Check::Monotonic,
             "maxItems" => Check::MaxItems(number(text)?),
             "nonEmpty" => Check::Required,
             "port" => Check::Port,
             "wildcardAlone" => Check::WildcardAlone,
             "check" => Check::Code(functions::of(text).ok_or_else(|| format!("unknown function {text}"))?),
             "minItems" => Check::MinItems(number(text)?),
+            "maxProperties" => Check::MaxProperties(number(text)?),
+            "minProperties" => Check::MinProperties(number(text)?),
+            "monotonic" => Check::Monotonic,
             "maxLength" => Check::MaxLength(number(text)?),
             "minLength" => Check::MinLength(number(text)?),
             "maxBytes" => Check::MaxBytes(number(text)?),
@@ -519,10 +618,10 @@ impl Compiler {
     }
 
     /// The unions of the fields of a struct, sorted by name.
-    fn unions(&self, fields: &[FieldRules<'static>]) -> Result<Vec<Union>, String> {
+    fn unions(&mut self, fields: &[FieldRules<'static>]) -> Result<Vec<Union>, String> {
         let mut unions: Vec<Union> = Vec::new();
         for field in fields {
-            for (rule, applies) in field.rules.iter().map(|rule| self.of_level(rule)) {
+            for (rule, level) in field.rules.iter().map(Self::of_level) {
                 let (is_discriminator, may_be_empty) = match rule.name {
                     "unionMember" => (false, false),
                     "zeroOrOneOfMember" => (false, true),
@@ -530,11 +629,11 @@ impl Compiler {
                     _ => continue,
                 };
                 let union = union_of(&mut unions, argument(rule, "union"), may_be_empty);
-                union.applies = applies;
+                union.level = level;
                 if is_discriminator {
                     union.discriminator = Some(field.name);
                 } else {
-                    let of = MemberOf::Field(field.name, self.shape(field.ty));
+                    let of = MemberOf::Field(field.name, self.shape(field.ty)?);
                     let value = argument(rule, "memberName");
                     union.members.push(Member { name: field.name.to_owned(), value, of });
                 }
@@ -544,7 +643,7 @@ impl Compiler {
         {
             return Err("a member of a union with discriminator needs a memberName".to_owned());
         }
-        unions.retain(|union| union.applies);
+        unions.retain(|union| self.applies(union.level));
         unions.sort_by_key(|union| (union.may_be_empty, union.name));
         Ok(unions)
     }
@@ -552,7 +651,7 @@ impl Compiler {
     /// The unions of the items of a list.
     fn item_unions(&self, rules: &[Rule<'static>], place: Place<'_>) -> Result<Vec<Union>, String> {
         let mut unions: Vec<Union> = Vec::new();
-        for (rule, applies) in rules.iter().map(|rule| self.of_level(rule)) {
+        for (rule, level) in rules.iter().map(Self::of_level) {
             let ("item", RuleValue::Rule(inner)) = (rule.name, &rule.value) else { continue };
             let may_be_empty = match inner.name {
                 "unionMember" => false,
@@ -563,18 +662,18 @@ impl Compiler {
             let shown: Vec<String> = keys.iter().map(|(key, value)| format!("\"{key}\": \"{value}\"")).collect();
             let name = format!("{}[{{{}}}]", place.name, shown.join(", "));
             let union = union_of(&mut unions, argument(inner, "union"), may_be_empty);
-            union.applies = applies;
+            union.level = level;
             union.members.push(Member { name, value: argument(inner, "memberName"), of: MemberOf::Item(keys) });
         }
-        unions.retain(|union| union.applies);
+        unions.retain(|union| self.applies(union.level));
         Ok(unions)
     }
 
     /// The fields that depend on whether another one is set.
-    fn dependents(&self, fields: &[FieldRules<'static>]) -> Result<Vec<Dependent>, String> {
+    fn dependents(&mut self, fields: &[FieldRules<'static>]) -> Result<Vec<Check>, String> {
         let mut found = Vec::new();
         for field in fields {
-            for (rule, applies) in field.rules.iter().map(|rule| self.of_level(rule)) {
+            for (rule, level) in field.rules.iter().map(Self::of_level) {
                 let is_required = match rule.name {
                     "dependentRequired" => true,
                     "dependentForbidden" => false,
@@ -582,10 +681,11 @@ impl Compiler {
                 };
                 let other = fields.iter().find(|other| other.name == rule.arguments);
                 // Only fields with rules of their own are listed. The others of upstream's tags are pointers or lists.
-                let shape = other.map_or(Shape::Pointer, |other| self.shape(other.ty));
-                if applies {
-                    let other = (rule.arguments, shape);
-                    found.push(Dependent { field: (field.name, self.shape(field.ty)), other, is_required });
+                let shape = other.map_or(Ok(Shape::Pointer), |other| self.shape(other.ty))?;
+                if self.applies(level) {
+                    let field = (field.name, self.shape(field.ty)?);
+                    let dependent = Dependent { field, other: (rule.arguments, shape), is_required };
+                    found.push(level.wrap(Check::Dependent(dependent)));
                 }
             }
         }
@@ -593,17 +693,21 @@ impl Compiler {
     }
 
     /// The checks of fields that depend on a discriminator, sorted by the name of the field.
-    fn discriminated(&self, fields: &[FieldRules<'static>]) -> Result<Vec<Check>, String> {
+    fn discriminated(&mut self, fields: &[FieldRules<'static>]) -> Result<Vec<Check>, String> {
         let discriminator =
-            fields.iter().find(|field| field.rules.iter().any(|rule| self.of_level(rule).0.name == "discriminator"));
+            fields.iter().find(|field| field.rules.iter().any(|rule| Self::of_level(rule).0.name == "discriminator"));
         let mut found = Vec::new();
         for field in fields {
-            let shape = self.shape(field.ty);
+            let shape = self.shape(field.ty)?;
             let list = self.list_facts(&field.rules)?;
             let place = Place { name: field.name, ty: field.ty, shape, list: &list };
             let mut cases: Vec<(&'static str, Cohort)> = Vec::new();
-            for (rule, applies) in field.rules.iter().map(|rule| self.of_level(rule)) {
-                let ("member", RuleValue::Rule(inner), true) = (rule.name, &rule.value, applies) else { continue };
+            let mut level = Level::Stable;
+            for (rule, found) in field.rules.iter().map(Self::of_level) {
+                let ("member", RuleValue::Rule(inner), true) = (rule.name, &rule.value, self.applies(found)) else {
+                    continue;
+                };
+                level = found;
                 let value = rule.arguments;
                 for step in Self::compile_rule(inner, place)? {
                     match cases.iter_mut().find(|(known, _)| *known == value) {
@@ -618,11 +722,52 @@ impl Compiler {
             }
             if !cases.is_empty() {
                 let discriminator = discriminator.ok_or("a member without a discriminator")?.name;
-                found.push((field.name, Discriminated { discriminator, field: field.name, shape, cases }));
+                let check = Check::Discriminated(Discriminated { discriminator, field: field.name, shape, cases });
+                found.push((field.name, level.wrap(check)));
             }
         }
         found.sort_by_key(|(name, _)| *name);
-        Ok(found.into_iter().map(|(_, check)| Check::Discriminated(check)).collect())
+        Ok(found.into_iter().map(|(_, check)| check).collect())
+    }
+}
+
+/// The subresources that a type supports.
+fn supported_subresources(rules: &[Rule<'static>]) -> Vec<&'static str> {
+    let subresource = |rule: &Rule<'static>| match (rule.name, &rule.value) {
+        ("supportsSubresource", RuleValue::Text(path)) => Some(*path),
+        _ => None,
+    };
+    rules.iter().filter_map(subresource).collect()
+}
+
+/// Drops fields and references that cannot lead to an error.
+fn drop_silent(types: &mut [Type]) {
+    let index = |next: &Next| match next {
+        Next::Type(ty) | Next::Items { ty, .. } | Next::Values { ty, .. } => *ty,
+    };
+    let mut speaks = vec![false; types.len()];
+    loop {
+        let leads = |next: &Option<Next>| next.as_ref().is_some_and(|next| speaks.get(index(next)) == Some(&true));
+        let field_speaks = |field: &Field| !field.steps.is_silent() || leads(&field.next);
+        let type_speaks = |ty: &Type| !ty.steps.is_silent() || leads(&ty.next) || ty.fields.iter().any(field_speaks);
+        let found: Vec<bool> = types.iter().map(type_speaks).collect();
+        if found == speaks {
+            break;
+        }
+        speaks = found;
+    }
+    let drop_next = |next: &mut Option<Next>| {
+        if next.as_ref().is_some_and(|next| speaks.get(index(next)) != Some(&true)) {
+            *next = None;
+        }
+    };
+    for ty in types {
+        drop_next(&mut ty.next);
+        ty.fields.iter_mut().for_each(|field| drop_next(&mut field.next));
+        ty.fields.retain(|field| !field.steps.is_silent() || field.next.is_some());
+        if ty.steps.is_silent() && ty.next.is_none() && ty.fields.is_empty() {
+            ty.steps = Steps::default();
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Run<'r> {
     pub(super) is_update: bool,
     /// Whether values that an update does not change are valid.
     pub(super) ratchets: bool,
+    /// Whether rules in beta have errors.
+    pub(super) with_beta: bool,
 }
 
 /// A value, and the old value that it replaces.
@@ -66,6 +68,22 @@ impl<'v> Pair<'v> {
 
     fn items(&self) -> &'v [Value] {
         items(self.new)
+    }
+
+    /// The entries of a map whose keys the old map lacks.
+    fn added_entries(&self) -> impl Iterator<Item = (&'v str, &'v Value)> {
+        let old = self.old;
+        let entries = self.new.map(|map| map.entries_at(&[])).into_iter().flatten();
+        entries.filter(move |(key, _)| old.is_none_or(|old| old.get(key).is_none()))
+    }
+}
+
+/// The number of items of a list or of entries of a map.
+fn length(value: Option<&Value>) -> usize {
+    match value {
+        Some(Value::Array(items)) => items.len(),
+        Some(Value::Object(entries)) => entries.len(),
+        _ => 0,
     }
 }
 
@@ -141,6 +159,12 @@ impl Run<'_> {
         self.is_update && self.ratchets && pair.has_old_owner && pair.is_unchanged()
     }
 
+    /// Whether constraints of updates apply to a value. A value that can be absent is unset without an old owner.
+    fn is_updated(&self, pair: Pair<'_>) -> bool {
+        let can_be_absent = matches!(pair.shape, Shape::Pointer | Shape::List | Shape::Map);
+        can_be_absent || pair.has_old_owner || self.program.updates_new_values
+    }
+
     /// Applies the rules of the types that a value leads to.
     fn follow(&self, next: Option<&Next>, pair: Pair<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
         match next {
@@ -183,9 +207,9 @@ impl Run<'_> {
     }
 
     /// Runs one check. Returns whether it fails.
-    fn fails(&self, check: &Check, pair: Pair<'_>, path: &FieldPath<'_>, errors: &mut Errors) -> bool {
+    fn fails(&self, whole: &Check, pair: Pair<'_>, path: &FieldPath<'_>, errors: &mut Errors) -> bool {
         let before = errors.count();
-        match check {
+        match whole {
             Check::Detailed(detail, check) => {
                 let mut found = Errors::new();
                 let failed = self.fails(check, pair, path, &mut found);
@@ -197,6 +221,15 @@ impl Run<'_> {
                     }
                 }
                 errors.append(found);
+                return failed;
+            }
+            Check::Beta(check) | Check::Hidden(check) => {
+                let mut found = Errors::new();
+                let failed = self.fails(check, pair, path, &mut found);
+                if self.with_beta && matches!(whole, Check::Beta(_)) {
+                    found.iter_mut().for_each(|error| error.is_beta = true);
+                    errors.append(found);
+                }
                 return failed;
             }
             Check::Code(function) => function(errors, pair.new.unwrap_or(&NULL), path),
@@ -222,13 +255,19 @@ impl Run<'_> {
             Check::MaxBytes(max) if pair.text().is_some_and(|text| text.len() > *max) => {
                 errors.push(FieldError::too_long(path, *max));
             }
-            Check::MaxItems(max) if pair.items().len() > *max => {
-                errors.push(FieldError::too_many(path, pair.items().len(), *max));
+            Check::MaxItems(max) | Check::MaxProperties(max) if length(pair.new) > *max => {
+                errors.push(FieldError::too_many(path, length(pair.new), *max));
             }
-            Check::MinItems(min) if pair.items().len() < *min => {
+            Check::MinItems(min) | Check::MinProperties(min) if length(pair.new) < *min => {
                 let unit = if *min == 1 { "item" } else { "items" };
                 let detail = format!("must have at least {min} {unit}");
-                errors.push(FieldError::new(ErrorKind::TooFew, path, pair.items().len() as i64, detail));
+                errors.push(FieldError::new(ErrorKind::TooFew, path, length(pair.new) as i64, detail));
+            }
+            Check::Monotonic if self.is_update && pair.has_old_owner => {
+                let numbers = pair.number().zip(Pair { new: pair.old, ..pair }.number());
+                if let Some((new, old)) = numbers.filter(|(new, old)| new < old) {
+                    errors.invalid(path, new, format!("may not be decreased from {old}"));
+                }
             }
             Check::Minimum(min) => {
                 if let Some(number) = pair.number().filter(|number| number < min) {
@@ -259,16 +298,18 @@ impl Run<'_> {
             Check::Immutable if self.is_update && !(pair.has_old_owner && pair.is_unchanged()) => {
                 invalid_update(errors, path, IMMUTABLE_TEXT);
             }
-            Check::Monotonic if self.is_update => {
-                let old = pair.old.and_then(Value::as_int);
-                if let (Some(new), Some(old)) = (pair.number(), old)
-                    && new < old
-                {
-                    errors.invalid(path, new, format!("may not be decreased from {old}"));
+            Check::NoSet | Check::NoUnset | Check::NoModify if self.is_update && self.is_updated(pair) => {
+                reject_update(whole, pair, path, errors);
+            }
+            Check::NoAddItem(_) if self.is_update && pair.shape == Shape::Map => {
+                for (key, _) in pair.added_entries() {
+                    errors.push(FieldError::forbidden(&path.key(key), "item may not be added"));
                 }
             }
-            Check::NoSet | Check::NoUnset | Check::NoModify if self.is_update => {
-                reject_update(check, pair, path, errors);
+            Check::NoRemoveItem(_) if self.is_update && pair.shape == Shape::Map => {
+                for (key, _) in (Pair { new: pair.old, old: pair.new, ..pair }).added_entries() {
+                    errors.push(FieldError::forbidden(&path.key(key), "item may not be removed"));
+                }
             }
             Check::NoAddItem(identity) if self.is_update => {
                 let old: HashSet<_> = items(pair.old).iter().map(|item| key_of(item, identity)).collect();

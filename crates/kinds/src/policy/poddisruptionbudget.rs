@@ -113,10 +113,14 @@ fn validate_spec(spec: &Value, any_selector_value: bool) -> Errors {
     errors
 }
 
-fn validate_status(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
+fn validate_status(context: &StrategyContext, object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
-    errors.append(validate_conditions(&object["status"]["conditions"], &path.child("conditions")));
+    errors.append(validate_conditions(
+        &object["status"]["conditions"],
+        context.missing_fields(),
+        &path.child("conditions"),
+    ));
     STATUS_RULES.validate_part(&mut errors, &object["status"], &path);
     errors
 }

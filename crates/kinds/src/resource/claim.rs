@@ -55,6 +55,10 @@ impl Strategy for ResourceClaimStrategy {
         errors
     }
 
+    fn inlined_fields(&self) -> &'static [&'static str] {
+        v1beta1::INLINED
+    }
+
     fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
         const ADMIN_ACCESS: AdminAccess = AdminAccess { requests: &["spec", "devices", "requests"] };
         Some(&ADMIN_ACCESS)
@@ -103,6 +107,10 @@ impl Strategy for ResourceClaimTemplateStrategy {
         validate_template_metadata(&mut errors, &object["spec"]["metadata"], &path.child("metadata"));
         validate_claim_spec(&mut errors, &context.gates, &object["spec"]["spec"], &path.child("spec"));
         errors
+    }
+
+    fn inlined_fields(&self) -> &'static [&'static str] {
+        v1beta1::INLINED
     }
 
     fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use pintle_gates::Feature;
 use pintle_registry::{ClusterValidation, StrategyContext, SubresourceStrategy};
 use pintle_value::ip::valid_interface_address;
+use pintle_value::metadata::MissingFields;
 use pintle_value::print::{json, quote};
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, object};
 
@@ -50,8 +51,8 @@ impl SubresourceStrategy for ClaimStatusStrategy {
         drop_deallocated_devices(object, old);
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
-        validate_status(object, old)
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
+        validate_status(object, old, context.missing_fields())
     }
 
     fn cluster_validation(&self) -> Option<&dyn ClusterValidation> {
@@ -137,7 +138,7 @@ fn drop_deallocated_devices(claim: &mut Value, old: &Value) {
     }
 }
 
-fn validate_status(claim: &Value, old: &Value) -> Errors {
+fn validate_status(claim: &Value, old: &Value, missing: MissingFields) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     let status = &claim["status"];
@@ -152,7 +153,7 @@ fn validate_status(claim: &Value, old: &Value) -> Errors {
         status.items_at(&["devices"]),
         usize::MAX,
         &path.child("devices"),
-        |errors, device, path| validate_device_status(errors, device, &allocated, path),
+        |errors, device, path| validate_device_status(errors, device, &allocated, missing, path),
         |device| DeviceId::of(device).print(),
     );
     let allocation = status.get("allocation");
@@ -224,6 +225,7 @@ fn validate_device_status(
     errors: &mut Errors,
     device: &Value,
     allocated: &BTreeSet<DeviceId<'_>>,
+    missing: MissingFields,
     path: &FieldPath<'_>,
 ) {
     DEVICE.validate_part(errors, device, path);
@@ -238,7 +240,7 @@ fn validate_device_status(
     if conditions > MAX_CONDITIONS {
         errors.push(FieldError::too_many(&conditions_path, conditions, MAX_CONDITIONS));
     }
-    errors.append(metadata::validate_conditions(&device["conditions"], &conditions_path));
+    errors.append(metadata::validate_conditions(&device["conditions"], missing, &conditions_path));
     if let Some(data) = device.get("data").filter(|data| !data.is_null()) {
         validate_raw(errors, Some(data), MAX_DATA, &path.child("data"));
     }

@@ -18,10 +18,10 @@ const TIME: [&str; 3] = ["spec", "taint", "timeAdded"];
 /// The strategy for DeviceTaintRule.
 pub(crate) struct DeviceTaintRuleStrategy;
 
-static STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| {
+static STATUS: StatusStrategy = StatusStrategy::new(|context, object, _| {
     let path = FieldPath::new("status.conditions");
     let conditions = &object["status"]["conditions"];
-    let mut errors = metadata::validate_conditions(conditions, &path);
+    let mut errors = metadata::validate_conditions(conditions, context.missing_fields(), &path);
     let count = conditions.items_at(&[]).len();
     if count > MAX_CONDITIONS {
         errors.push(FieldError::too_many(&path, count, MAX_CONDITIONS));

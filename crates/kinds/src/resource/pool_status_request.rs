@@ -34,7 +34,11 @@ static STATUS: StatusStrategy = StatusStrategy::new(|context, object, old| {
     if let Some(answered) = old.get("status").filter(|status| !status.is_null()) {
         validate_immutable(&mut errors, object.get("status"), Some(answered), &path);
     } else {
-        errors.append(metadata::validate_conditions(&object["status"]["conditions"], &path.child("conditions")));
+        errors.append(metadata::validate_conditions(
+            &object["status"]["conditions"],
+            context.missing_fields(),
+            &path.child("conditions"),
+        ));
     }
     errors.append(RULES.validate(&context.gates, object, Some(old)));
     errors

@@ -44,6 +44,10 @@ impl Strategy for ResourceSliceStrategy {
         }
     }
 
+    fn inlined_fields(&self) -> &'static [&'static str] {
+        v1beta1::INLINED
+    }
+
     fn convert_from_hub(&self, object: &mut Value) {
         if self.version == ApiVersion::V1Beta1 {
             v1beta1::slice_from_v1(object);

@@ -33,6 +33,9 @@ const EXACT_FIELDS: [&str; 8] = [
     "derivedAttributes",
 ];
 
+/// The fields of only one of the versions whose members the other version has in the owner of the field.
+pub(super) const INLINED: &[&str] = &["exactly", "basic"];
+
 /// The fields of a slice that are no pointers in v1beta1.
 const NODE_FIELDS: [&str; 2] = ["nodeName", "allNodes"];
 

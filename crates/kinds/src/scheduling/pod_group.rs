@@ -1,13 +1,14 @@
 //! The strategy for PodGroup, an instance of a workload's template (KEP-4671; upstream:
 //! `pkg/registry/scheduling/podgroup` and the markers of its types).
 
+use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value};
 
 use super::TOPOLOGY_FEATURE;
 use crate::declarative::Rules;
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{SPEC_AND_METADATA, StatusStrategy, reset_status};
+use crate::generic::{SPEC_AND_METADATA, StatusStrategy, is_enabled_or_used, reset_status};
 
 static RULES: Rules = Rules::enforced("scheduling/v1alpha2", "PodGroup");
 
@@ -26,16 +27,22 @@ impl Strategy for PodGroupStrategy {
         validate(context, object, old)
     }
 
+    fn has_option(&self, gates: &Gates, option: &str, old: Option<&Value>) -> bool {
+        has_option(gates, option, old)
+    }
+
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
         (name == "status").then_some(&STATUS as &dyn SubresourceStrategy)
     }
 }
 
+/// The option of a field is also enabled if the old object has the field.
+fn has_option(gates: &Gates, option: &str, old: Option<&Value>) -> bool {
+    is_enabled_or_used(gates, option, old, (TOPOLOGY_FEATURE, &["spec", "schedulingConstraints"]))
+}
+
 fn validate(context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
-    let is_used =
-        old.is_some_and(|old| old.at(&["spec", "schedulingConstraints"]).is_some_and(|value| !value.is_null()));
-    let has_option = |option: &str| context.gates.is_enabled_by_name(option) || (option == TOPOLOGY_FEATURE && is_used);
-    RULES.validate_with(&context.gates, &has_option, object, old)
+    RULES.validate_with(&context.gates, &|option| has_option(&context.gates, option, old), object, old)
 }
 
 static STATUS: StatusStrategy = StatusStrategy::new(|context, object, old| validate(context, object, Some(old)))

@@ -1,6 +1,7 @@
 //! The strategy for Workload, which has templates of pod groups (KEP-4671; upstream: `pkg/registry/scheduling/workload`
 //! and the markers of its types).
 
+use pintle_gates::Gates;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::{Errors, Value};
 
@@ -21,12 +22,15 @@ impl Strategy for WorkloadStrategy {
     }
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        let has_option = |option: &str| self.has_option(&context.gates, option, old);
+        RULES.validate_with(&context.gates, &has_option, object, old)
+    }
+
+    fn has_option(&self, gates: &Gates, option: &str, old: Option<&Value>) -> bool {
         let constrained =
             |template: &Value| template.get("schedulingConstraints").is_some_and(|value| !value.is_null());
-        let is_used = old.is_some_and(|old| old.items_at(&["spec", TEMPLATES]).iter().any(constrained));
-        let has_option =
-            |option: &str| context.gates.is_enabled_by_name(option) || (option == TOPOLOGY_FEATURE && is_used);
-        RULES.validate_with(&context.gates, &has_option, object, old)
+        let is_used = || old.is_some_and(|old| old.items_at(&["spec", TEMPLATES]).iter().any(constrained));
+        gates.is_enabled_by_name(option) || (option == TOPOLOGY_FEATURE && is_used())
     }
 }
 

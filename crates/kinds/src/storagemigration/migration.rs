@@ -65,7 +65,7 @@ fn is_true(object: &Value, condition: &str) -> bool {
     found.next().is_some_and(|found| found.str_at(&["status"]) == "True")
 }
 
-fn validate_status(_: &StrategyContext, object: &Value, old: &Value) -> Errors {
+fn validate_status(context: &StrategyContext, object: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("status");
     let (new_version, old_version) =
@@ -80,7 +80,7 @@ fn validate_status(_: &StrategyContext, object: &Value, old: &Value) -> Errors {
     }
     let conditions_path = path.child("conditions");
     let conditions = &object["status"]["conditions"];
-    errors.append(metadata::validate_conditions(conditions, &conditions_path));
+    errors.append(metadata::validate_conditions(conditions, context.missing_fields(), &conditions_path));
     if !old_version.is_empty() && old_version != new_version {
         errors.invalid(&version_path, new_version, IMMUTABLE_TEXT);
     }

@@ -9,6 +9,7 @@ mod workloads;
 use pintle_kinds::scale::{apply_scale, scale_of};
 use pintle_kinds::{resources, strategy, table};
 use pintle_registry::{Strategy, StrategyContext, SubresourceRole};
+use pintle_value::metadata::MissingFields;
 use pintle_value::time::Time;
 use pintle_value::{Object, Value};
 
@@ -134,7 +135,7 @@ fn no_malformed_workload_makes_a_strategy_panic() {
             run_strategy_both_ways(strategy.as_ref(), &malformed, &sample);
             if let Some(SubresourceRole::Scale(paths)) = scale {
                 let _ = scale_of(&malformed, paths);
-                let _ = apply_scale(&mut malformed.clone(), &malformed, paths);
+                let _ = apply_scale(&mut malformed.clone(), &malformed, paths, MissingFields::Required);
             }
         });
     }

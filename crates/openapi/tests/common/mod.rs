@@ -67,6 +67,7 @@ fn record(facts: &ResourceFacts, all: bool) -> Resource {
         deprecation: None,
         removed_release: Str::default(),
         strategy: Arc::new(DefaultStrategy),
+        declarative: None,
         versions: None,
         table: Arc::new(DefaultTable),
     }
@@ -139,6 +140,7 @@ pub(crate) fn widgets(schema: Value) -> Arc<Resource> {
         deprecation: None,
         removed_release: Str::default(),
         strategy: Arc::new(DefaultStrategy),
+        declarative: None,
         versions: None,
         table: Arc::new(DefaultTable),
     })

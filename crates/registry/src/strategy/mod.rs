@@ -4,6 +4,7 @@
 
 mod allocation;
 mod cluster_validation;
+mod declarative;
 mod deletion;
 mod objects;
 mod subresource;
@@ -13,7 +14,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use pintle_gates::Gates;
+use pintle_gates::{Change, Gates};
+use pintle_value::metadata::MissingFields;
 use pintle_value::time::Time;
 use pintle_value::{Errors, Str, Value};
 use pintle_versions::Minor;
@@ -22,6 +24,7 @@ pub use allocation::{AllocationHooks, AllocationProblem, AllocationRepair, Write
 pub use cluster_validation::{
     ClusterValidation, EscalationCheck, RequiredAccess, ValidatedWrite, VirtualAccess, WriteAccess,
 };
+pub use declarative::{DeclarativeValidation, DeclarativeWrite};
 pub use deletion::{GarbageCollectionPolicy, GracefulDeletion, TwoPhaseDeletion};
 pub use objects::{ObjectClient, StoredObject, StoredObjects};
 pub use subresource::SubresourceStrategy;
@@ -58,12 +61,24 @@ impl StrategyContext {
         self.gates.version().binary()
     }
 
+    /// The form of errors about missing fields of metadata and conditions.
+    #[must_use]
+    pub fn missing_fields(&self) -> MissingFields {
+        missing_fields(&self.gates)
+    }
+
     /// The context of a request by a user with this name and without groups.
     #[must_use]
     pub fn for_user(user: impl Into<Str>, now: Time) -> Self {
         let (uid, groups, extra, gates) = Default::default();
         Self { now, user: user.into(), uid, groups, extra, dry_run: false, gates, allow_privileged: true }
     }
+}
+
+/// The form of errors about missing fields of metadata and conditions, in the version of these gates.
+#[must_use]
+pub fn missing_fields(gates: &Gates) -> MissingFields {
+    if gates.has(Change::PRECISE_METADATA_ERRORS) { MissingFields::Required } else { MissingFields::Invalid }
 }
 
 /// The maximum cost of a validation with CEL rules.
@@ -181,6 +196,18 @@ pub trait Strategy: Send + Sync {
     /// [`Strategy::validate_write`] of an update.
     fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         self.validate_write(context, object, Some(old))
+    }
+
+    /// Whether an option that the kind's declarative rules name is enabled for a write: a feature gate, or a field of
+    /// the old object that depends on it.
+    fn has_option(&self, gates: &Gates, option: &str, _old: Option<&Value>) -> bool {
+        gates.is_enabled_by_name(option)
+    }
+
+    /// The fields of objects at the hub version whose members belong to the owner of the field at other versions, such
+    /// as `exactly` in `requests[0].exactly.count`. Paths of errors differ by them.
+    fn inlined_fields(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Runs the expensive validations (CEL rules), after all other validations. `errors` contains all earlier errors,

@@ -173,7 +173,14 @@ impl CreateAttempt<'_> {
             namespace: if resource.is_namespaces() { given_name } else { namespace },
             ..writer.attributes(AdmissionOperation::Create, resource, ("", namespace, &name), None, client)
         };
-        let rules = ApplicableRules { resource, hub, subresource: None, view: None };
+        let rules = ApplicableRules {
+            resource,
+            hub,
+            subresource_name: "",
+            subresource: None,
+            view: None,
+            old_at_version: None,
+        };
         validate_and_admit(writer, &rules, &attributes, &mut object, None).await?;
         set_stored_defaults(resource, hub, &mut object);
         check_budget(writer)?;

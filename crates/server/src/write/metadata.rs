@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pintle_gates::Gates;
-use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource, Scope, StrategyContext};
+use pintle_registry::{ApiError, GroupVersion, GroupVersionKind, Resource, Scope, StrategyContext, missing_fields};
 use pintle_value::metadata::is_standard_or_qualified_finalizer;
 use pintle_value::{Errors, FieldPath, Value, ValueKey, repeated};
 
@@ -109,7 +109,12 @@ pub(crate) fn preserve_system_fields(object: &mut Value, old: &Value) {
 /// Validates the metadata of a new object.
 pub(crate) fn validate(gates: &Gates, object: &Value, resource: &Resource) -> Errors {
     let rule = |name: &str, prefix: bool| resource.strategy.validate_object_name(gates, object, name, prefix);
-    let mut errors = pintle_value::metadata::validate_object_meta(object, resource.scope == Scope::Namespaced, &rule);
+    let mut errors = pintle_value::metadata::validate_object_meta(
+        object,
+        resource.scope == Scope::Namespaced,
+        &rule,
+        missing_fields(gates),
+    );
     errors.append(validate_finalizers(object, resource));
     errors
 }
@@ -153,11 +158,18 @@ pub(crate) fn dedup_owner_references(object: &mut Value, recorder: &Recorder, af
 /// Validates the metadata of an updated object: the metadata itself, where the name may be any path segment, and the
 /// changes. Upstream's strategies validate the changes a second time. So their errors appear twice among the causes,
 /// but only if the object has the type of its resource.
-pub(crate) fn validate_update(object: &Value, old: &Value, resource: &Resource, has_valid_type: bool) -> Errors {
+pub(crate) fn validate_update(
+    gates: &Gates,
+    object: &Value,
+    old: &Value,
+    resource: &Resource,
+    has_valid_type: bool,
+) -> Errors {
+    let missing = missing_fields(gates);
     let namespaced = resource.scope == Scope::Namespaced;
     let validate_name = &pintle_value::names::path_segment_name;
-    let mut errors = pintle_value::metadata::validate_object_meta(object, namespaced, validate_name);
-    let update_errors = pintle_value::metadata::validate_object_meta_update(object, old);
+    let mut errors = pintle_value::metadata::validate_object_meta(object, namespaced, validate_name, missing);
+    let update_errors = pintle_value::metadata::validate_object_meta_update(object, old, missing);
     if has_valid_type {
         errors.append(update_errors.clone());
     }

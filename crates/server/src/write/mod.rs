@@ -9,6 +9,7 @@ mod allocation;
 mod commit;
 mod connection;
 mod create;
+mod declarative;
 mod delete;
 mod escalation;
 mod eviction;

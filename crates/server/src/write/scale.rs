@@ -13,7 +13,7 @@ use pintle_kinds::scale::{
     scale_table,
 };
 use pintle_registry::{
-    ApiError, GroupVersion, GroupVersionKind, Registry, Resource, ScalePaths, SubresourceRole, Verb,
+    ApiError, GroupVersion, GroupVersionKind, Registry, Resource, ScalePaths, SubresourceRole, Verb, missing_fields,
 };
 use pintle_value::Value;
 use pintle_value::metadata::MANAGED_FIELDS;
@@ -128,7 +128,7 @@ impl ScaleRequest<'_> {
         }
         check_replicas_set(scale, self.paths)?;
         let mut object = object.clone();
-        let errors = apply_scale(&mut object, scale, self.paths);
+        let errors = apply_scale(&mut object, scale, self.paths, missing_fields(self.request.cluster.gates()));
         if errors.is_empty() {
             return Ok(object);
         }

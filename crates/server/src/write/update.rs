@@ -416,7 +416,14 @@ impl<'a> GuaranteedUpdate<'a> {
         self.check_resource_version(&mut object, current.revision)?;
         metadata::check_has_type(&object)?;
         let subresource = self.subresource_strategy(&hub)?;
-        let rules = ApplicableRules { resource, hub: &hub, subresource, view: self.view };
+        let rules = ApplicableRules {
+            resource,
+            hub: &hub,
+            subresource_name: self.subresource,
+            subresource,
+            view: self.view,
+            old_at_version: other_view.as_ref(),
+        };
         match rules.subresource {
             Some(subresource) => subresource.prepare_for_update(context, &mut object, &old),
             None => hub.strategy.prepare_for_update(context, &mut object, &old),

@@ -7,6 +7,7 @@ use pintle_admission::AdmissionAttributes;
 use pintle_registry::{ApiError, CostBudget, Resource, Strategy, StrategyContext, SubresourceStrategy, ValidatedWrite};
 use pintle_value::{Errors, Value};
 
+use super::declarative;
 use super::metadata;
 use super::request_access::RequestAccess;
 use super::update::SubresourceView;
@@ -21,10 +22,14 @@ pub(super) struct ApplicableRules<'a> {
     pub(super) resource: &'a Arc<Resource>,
     /// The resource at the hub version.
     pub(super) hub: &'a Arc<Resource>,
+    /// The name of the written subresource; empty for the object itself.
+    pub(super) subresource_name: &'a str,
     /// The strategy of the written subresource; `None` for the object itself.
     pub(super) subresource: Option<&'a dyn SubresourceStrategy>,
     /// The view that admission sees instead of the object, if the subresource is a view of the object.
     pub(super) view: Option<&'a dyn SubresourceView>,
+    /// The object before an update at the version of the request, if that is not the hub version.
+    pub(super) old_at_version: Option<&'a Value>,
 }
 
 /// Validates an object at the hub version, then runs the validating admission plugins. `old` is the object before an
@@ -117,7 +122,7 @@ fn validate(
     let own_version = rules.resource.strategy.validates_own_version();
     let strategy: &dyn Strategy = if own_version { &*rules.resource.strategy } else { &*hub.strategy };
     let warnings;
-    let errors = match old {
+    let mut errors = match old {
         None => {
             let mut errors = Errors::new();
             if strategy.has_valid_type(object) {
@@ -128,7 +133,8 @@ fn validate(
             errors
         }
         Some(old) => {
-            let mut errors = metadata::validate_update(object, old, hub, strategy.has_valid_type(object));
+            let mut errors =
+                metadata::validate_update(&context.gates, object, old, hub, strategy.has_valid_type(object));
             let mut spec_errors = match rules.subresource {
                 Some(subresource) => subresource.validate_update(context, object, old),
                 None => strategy.validate_update(context, object, old),
@@ -141,6 +147,7 @@ fn validate(
             errors
         }
     };
+    declarative::validate(context, rules, &mut errors, object, old);
     warnings.into_iter().for_each(|warning| writer.recorder.warn(warning));
     Some(errors)
 }

@@ -13,11 +13,11 @@ fn object(metadata: Value) -> Value {
 }
 
 fn create(metadata: Value) -> Errors {
-    validate_object_meta(&object(metadata), true, &names::dns1123_subdomain_name)
+    validate_object_meta(&object(metadata), true, &names::dns1123_subdomain_name, MissingFields::Invalid)
 }
 
 fn update(new: Value, old: Value) -> Errors {
-    validate_object_meta_update(&object(new), &object(old))
+    validate_object_meta_update(&object(new), &object(old), MissingFields::Invalid)
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn names_and_namespaces_are_validated() {
     );
     let cluster = object(object! {"name": "a", "namespace": "n"});
     check(
-        &validate_object_meta(&cluster, false, &names::path_segment_name),
+        &validate_object_meta(&cluster, false, &names::path_segment_name, MissingFields::Invalid),
         &["metadata.namespace: Forbidden: not allowed on this type"],
     );
 }
@@ -72,7 +72,7 @@ fn owner_references_are_validated() {
     let owner = |name: &str| object! {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "u", "controller": true};
     let path = FieldPath::new("metadata.ownerReferences");
     let check_owners = |owners: Vec<Value>, expect: &[&str]| {
-        check(&validate_owner_references(&Value::Array(owners), &path), expect);
+        check(&validate_owner_references(&Value::Array(owners), MissingFields::Invalid, &path), expect);
     };
     check_owners(vec![owner("a")], &[]);
     check_owners(
@@ -157,7 +157,11 @@ fn managed_fields_are_validated() {
         object! {"operation": "Create", "fieldsType": "V2", "manager": "a\n", "subresource": "s".repeat(257)},
     ];
     check(
-        &validate_managed_fields(&Value::from(entries), &FieldPath::new("metadata.managedFields")),
+        &validate_managed_fields(
+            &Value::from(entries),
+            MissingFields::Invalid,
+            &FieldPath::new("metadata.managedFields"),
+        ),
         &[
             "metadata.managedFields[1].operation: Invalid value: \"Create\": must be `Apply` or `Update`",
             "metadata.managedFields[1].fieldsType: Invalid value: \"V2\": must be `FieldsV1`",
@@ -201,10 +205,11 @@ fn conditions_are_validated() {
     };
     let path = FieldPath::new("status.conditions");
     check(
-        &validate_conditions(&Value::from(vec![good.clone(), good]), &path),
+        &validate_conditions(&Value::from(vec![good.clone(), good.clone()]), MissingFields::Invalid, &path),
         &["status.conditions[1].type: Duplicate value: \"Ready\""],
     );
-    let errors = validate_condition(&object! {"type": "Ready", "status": "Yes", "reason": "-"}, &path);
+    let errors =
+        validate_condition(&object! {"type": "Ready", "status": "Yes", "reason": "-"}, MissingFields::Invalid, &path);
     let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(
         text[..2],
@@ -214,4 +219,58 @@ fn conditions_are_validated() {
         ]
     );
     assert!(text[2].starts_with("status.conditions.reason: Invalid value: \"-\": a condition reason must start"));
+}
+
+#[test]
+fn missing_fields_are_required_since_1_37() {
+    let missing = MissingFields::Required;
+    let path = FieldPath::new("metadata.ownerReferences");
+    let event = object! {"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u"};
+    let owner = |version: &str| object! {"apiVersion": version, "kind": "k", "name": "n", "uid": "u"};
+    let owners = vec![owner("g/v1"), object! {}, owner("a/b/c"), owner("g/"), event];
+    check(
+        &validate_owner_references(&Value::from(owners), missing, &path),
+        &[
+            "metadata.ownerReferences[1].apiVersion: Required value: must not be empty",
+            "metadata.ownerReferences[1].kind: Required value: must not be empty",
+            "metadata.ownerReferences[1].name: Required value: must not be empty",
+            "metadata.ownerReferences[1].uid: Required value: must not be empty",
+            "metadata.ownerReferences[2].apiVersion: Invalid value: \"a/b/c\": must be <group>/<version> or <version>",
+            "metadata.ownerReferences[3].apiVersion: Invalid value: \"g/\": must be <group>/<version> or <version>",
+            "metadata.ownerReferences[4]: Invalid value: {\"apiVersion\":\"v1\",\"kind\":\"Event\",\"name\":\"e\",\
+             \"uid\":\"u\"}: /v1, Kind=Event is disallowed from being an owner",
+        ],
+    );
+    let controllers = vec![object! {"controller": true}; 2];
+    let errors = validate_owner_references(&Value::from(controllers), missing, &path);
+    let last = errors.iter().last().expect("an error");
+    assert_eq!((&*last.field, last.kind), ("metadata.ownerReferences", crate::ErrorKind::Invalid));
+    let entries = vec![object! {}, object! {"operation": "Create"}];
+    check(
+        &validate_managed_fields(&Value::from(entries), missing, &FieldPath::new("metadata.managedFields")),
+        &[
+            "metadata.managedFields[0].operation: Required value: must not be empty",
+            "metadata.managedFields[1].operation: Unsupported value: \"Create\": supported values: \"Apply\", \"Update\"",
+        ],
+    );
+    let meta = |generation: i64| object(object! {"resourceVersion": "1", "generation": generation});
+    check(
+        &validate_object_meta_update(&meta(-1), &meta(1), missing),
+        &[
+            "metadata.generation: Invalid value: -1: must be greater than or equal to 0",
+            "metadata.generation: Invalid value: -1: must not be decremented",
+        ],
+    );
+    let path = FieldPath::new("status.conditions");
+    let condition = object! {"reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"};
+    check(
+        &validate_conditions(&Value::from(vec![condition.clone(), condition]), missing, &path),
+        &[
+            "status.conditions[0].type: Required value: is required",
+            "status.conditions[0].status: Required value",
+            "status.conditions[1]: Duplicate value: \"\"",
+            "status.conditions[1].type: Required value: is required",
+            "status.conditions[1].status: Required value",
+        ],
+    );
 }

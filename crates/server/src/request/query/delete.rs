@@ -1,7 +1,7 @@
 //! `DeleteOptions`, from a body or from query parameters (upstream: `ValidateDeleteOptions`).
 
 use pintle_admission::{AdmissionOperation, RequestOptions};
-use pintle_gates::{Feature, Gates};
+use pintle_gates::{Change, Feature, Gates};
 use pintle_registry::{ApiError, DeletionPropagation};
 use pintle_value::{Errors, FieldPath, Value};
 
@@ -139,7 +139,7 @@ impl UnvalidatedOptions<'_> {
         };
         let dry_run = dry_run(self.dry_run.iter().copied(), &mut errors);
         if self.ignores_read_error {
-            self.forbid_other_options(&mut errors);
+            self.forbid_other_options(gates, &mut errors);
         }
         check_errors("DeleteOptions", errors)?;
         Ok(DeleteOptions {
@@ -153,9 +153,9 @@ impl UnvalidatedOptions<'_> {
     }
 
     /// Rejects all other options if the object cannot be decoded.
-    fn forbid_other_options(&self, errors: &mut Errors) {
+    fn forbid_other_options(&self, gates: &Gates, errors: &mut Errors) {
         let options = [
-            (!self.dry_run.is_empty(), "dryRun"),
+            (!self.dry_run.is_empty() && !gates.has(Change::DRY_RUN_OF_UNSAFE_DELETION), "dryRun"),
             (self.propagation.is_some(), "propagationPolicy"),
             (self.orphan_dependents.is_some(), "orphanDependents"),
             (self.grace_period_seconds.is_some(), "gracePeriodSeconds"),
