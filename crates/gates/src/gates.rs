@@ -64,6 +64,10 @@ impl Feature {
     pub const POD_CERTIFICATE_REQUEST: Feature = Feature("PodCertificateRequest");
     /// Workloads and pod groups (KEP-4671).
     pub const GENERIC_WORKLOAD: Feature = Feature("GenericWorkload");
+    /// Groups of pod groups (KEP-5547).
+    pub const COMPOSITE_POD_GROUP: Feature = Feature("CompositePodGroup");
+    /// Preemption policies of pod groups (KEP-5547).
+    pub const POD_GROUP_PREEMPTION_POLICY: Feature = Feature("PodGroupPreemptionPolicy");
     /// Migrations of stored objects (KEP-4192).
     pub const STORAGE_VERSION_MIGRATOR: Feature = Feature("StorageVersionMigrator");
     /// Preemption of pod groups (KEP-5710).

@@ -117,7 +117,10 @@ pub(crate) fn strategy_in(
         ("resource.k8s.io", "resourceslices") => {
             Arc::new(ResourceSliceStrategy::new(ApiVersion::named(version), gates))
         }
-        ("scheduling.k8s.io", "podgroups") => Arc::new(scheduling::pod_group::PodGroupStrategy),
+        ("scheduling.k8s.io", "compositepodgroups") => {
+            Arc::new(scheduling::composite_pod_group::CompositePodGroupStrategy::new(gates))
+        }
+        ("scheduling.k8s.io", "podgroups") => Arc::new(scheduling::pod_group::PodGroupStrategy::new(gates)),
         ("scheduling.k8s.io", "priorityclasses") => Arc::new(scheduling::priorityclass::PriorityClassStrategy),
         ("scheduling.k8s.io", "workloads") => Arc::new(scheduling::workload::WorkloadStrategy),
         ("storage.k8s.io", "csidrivers") => Arc::new(storage::csi::CsiDriverStrategy),

@@ -45,6 +45,8 @@ pub(crate) enum Part {
     ResourceSlice,
     /// The spec of a PodGroup, or a template of a Workload.
     PodGroup,
+    /// The spec of a CompositePodGroup, or a composite template of a Workload.
+    CompositePodGroup,
     /// A PodGroup whose status is written.
     PodGroupStatus,
 }
@@ -66,6 +68,7 @@ impl Part {
             "claim-status" => Part::ClaimStatus,
             "resource-slice" => Part::ResourceSlice,
             "pod-group" => Part::PodGroup,
+            "composite-pod-group" => Part::CompositePodGroup,
             "pod-group-status" => Part::PodGroupStatus,
             _ => return None,
         })

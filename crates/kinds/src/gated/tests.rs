@@ -14,7 +14,7 @@ use crate::testing::context;
 type PartOfKind = (&'static str, &'static [&'static str]);
 
 /// The kinds with each part.
-const KINDS: [(Part, &[PartOfKind]); 15] = [
+const KINDS: [(Part, &[PartOfKind]); 16] = [
     (
         Part::PodSpec,
         &[
@@ -43,6 +43,7 @@ const KINDS: [(Part, &[PartOfKind]); 15] = [
     (Part::ResourceSlice, &[("ResourceSlice", &[])]),
     // The templates of a Workload are items of a list: its own tests have them.
     (Part::PodGroup, &[("PodGroup", &["spec"])]),
+    (Part::CompositePodGroup, &[("CompositePodGroup", &["spec"])]),
     (Part::PodGroupStatus, &[("PodGroup", &[])]),
 ];
 
