@@ -24,8 +24,8 @@ use crate::resource::slice::ResourceSliceStrategy;
 use crate::resource::v1beta1::ApiVersion;
 use crate::storagemigration::migration::StorageVersionMigrationStrategy;
 use crate::{
-    apiregistration, apps, batch, coordination, core, discovery, flowcontrol, networking, node, policy, rbac, resource,
-    scheduling, storage,
+    apiregistration, apps, batch, coordination, core, discovery, flowcontrol, lifecycle, networking, node, policy,
+    rbac, resource, scheduling, storage,
 };
 
 /// Returns the strategy of a built-in resource at one version. The gates decide about defaults. The network has the
@@ -94,6 +94,8 @@ pub(crate) fn strategy_in(
         ("flowcontrol.apiserver.k8s.io", "flowschemas") => Arc::new(flowcontrol::flow_schema::FlowSchemaStrategy),
         ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => Arc::new(PriorityLevelConfigurationStrategy),
         ("internal.apiserver.k8s.io", "storageversions") => Arc::new(StorageVersionStrategy),
+        ("lifecycle.k8s.io", "evictionrequests") => Arc::new(lifecycle::eviction_request::EvictionRequestStrategy),
+        ("lifecycle.k8s.io", "evictions") => Arc::new(lifecycle::eviction::EvictionStrategy),
         ("networking.k8s.io", "ingressclasses") => Arc::new(networking::ingressclass::IngressClassStrategy),
         ("networking.k8s.io", "ingresses") => Arc::new(networking::ingress::IngressStrategy),
         ("networking.k8s.io", "ipaddresses") => Arc::new(networking::ipaddress::IpAddressStrategy),
