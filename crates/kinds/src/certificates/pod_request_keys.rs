@@ -62,7 +62,7 @@ pub(super) fn bytes_of(text: &str) -> Vec<u8> {
     base64::decode(text.as_bytes()).unwrap_or_default()
 }
 
-/// Removes those of the annotations whose value is chosen.
+/// Removes the annotations of keys whose value is chosen.
 fn remove_annotations(object: &mut Value, is_chosen: impl Fn(&str) -> bool) {
     let Some(annotations) = object.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut) else { return };
     let is_key = |name: &str| KEYS.iter().any(|(_, annotation)| *annotation == name);

@@ -1,4 +1,4 @@
-//! What the responders of an eviction report about their progress.
+//! The reports of an eviction's responders about their progress.
 
 use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::time::{Duration, Time};

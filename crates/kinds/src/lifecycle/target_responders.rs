@@ -22,7 +22,7 @@ const CORE_RESPONDER: (&str, i64) = ("imperative-eviction.k8s.io/evictor", 100);
 /// How long a responder may be silent.
 const HEARTBEAT_DEADLINE: Duration = Duration::from_seconds(20 * 60);
 
-/// Whether the names of a list are those of another one.
+/// Whether two lists have the same names.
 pub(super) fn has_same_names(list: &[Value], other: &[Value]) -> bool {
     let names: BTreeSet<_> = list.iter().map(name).collect();
     names == other.iter().map(name).collect()

@@ -9,8 +9,8 @@ const PREPARE: &str = "NodePrepareResources";
 const UNPREPARE: &str = "NodeUnprepareResources";
 const ALL: &str = "*";
 
-/// Validates the operations that a slice or the result of an allocation skips. What is not prepared cannot be
-/// unprepared.
+/// Validates the operations that a slice or the result of an allocation skips. Nodes cannot unprepare a device that they
+/// have not prepared.
 pub(super) fn validate_skipped_operations(errors: &mut Errors, owner: &Value, path: &FieldPath<'_>) {
     let skipped = strings_at(owner, &[FIELD]);
     if skipped.contains(&PREPARE) && !skipped.contains(&UNPREPARE) && !skipped.contains(&ALL) {
@@ -25,7 +25,7 @@ mod tests {
     use crate::testing::{messages, object};
 
     #[test]
-    fn what_is_not_prepared_is_not_unprepared() {
+    fn unprepared_devices_are_not_unprepared_again() {
         let check = |skipped: &str, expect: &[&str]| {
             let mut errors = Errors::new();
             let owner = object(&format!(r#"{{"skipNodeOperations":{skipped}}}"#));

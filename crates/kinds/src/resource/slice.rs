@@ -8,7 +8,7 @@ use pintle_value::{Errors, Object, Value};
 use super::slice_validation::validate_slice_spec;
 use super::v1beta1::{self, ApiVersion};
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{SPEC, set_generation};
+use crate::generic::{SPEC, is_enabled_or_used, set_generation};
 
 /// The lists of an attribute, of which it has one at most.
 pub(super) const ATTRIBUTE_LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
@@ -63,6 +63,10 @@ impl Strategy for ResourceSliceStrategy {
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         validate_slice_spec(&context.gates, &object["spec"], old.map(|old| &old["spec"]))
+    }
+
+    fn has_option(&self, gates: &Gates, option: &str, old: Option<&Value>) -> bool {
+        is_enabled_or_used(gates, option, old, ("DRAPartitionableDevicesType", &["spec", "partitionTypeAttribute"]))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {

@@ -1,5 +1,5 @@
-//! Facts about the bootstrap policy: the number of objects, the content of well-known objects, and the parts that depend
-//! on feature gates and on the version.
+//! Facts about the bootstrap policy: the number of objects, and the content of well-known objects. Some parts depend on
+//! feature gates, others on the version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
