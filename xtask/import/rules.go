@@ -19,7 +19,7 @@ const rulesLegend = `# The validation rules that the types of the built-in API s
 // foreignTags are the tags of other generators. Names that end with a dash or colon are prefixes.
 var foreignTags = []string{
 	"conversion-gen", "deepcopy-gen", "defaulter-gen", "deprecated", "openapi-gen", "openapi-model-package", "prerelease-lifecycle-gen:",
-	"protobuf-gen",
+	"protobuf-gen", "validation-gen-nolint",
 }
 
 // renamedTags are tags under their newer name, with the older one.

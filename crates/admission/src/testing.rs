@@ -12,6 +12,7 @@ use pintle_registry::{
     StoredObject, StoredObjects,
 };
 use pintle_value::{Value, object};
+use pintle_versions::{EffectiveVersion, Minor};
 
 use crate::matching::MatchingCache;
 use crate::objects::NoObjects;
@@ -24,6 +25,10 @@ use crate::{
 static RESOURCES: LazyLock<Vec<Arc<Resource>>> =
     LazyLock::new(|| pintle_kinds::all_resources(pintle_catalog::complete()));
 
+/// The resources of the newest version, for kinds that the default version does not have.
+static NEWEST_RESOURCES: LazyLock<Vec<Arc<Resource>>> =
+    LazyLock::new(|| pintle_kinds::all_resources(pintle_catalog::complete_of(Minor::NEWEST)));
+
 /// Parses JSON.
 pub(crate) fn json(text: &str) -> Value {
     pintle_codec::json::decode(text.as_bytes(), pintle_codec::json::DecodeOptions::default()).expect("JSON").value
@@ -33,6 +38,13 @@ pub(crate) fn json(text: &str) -> Value {
 pub(crate) fn gates(enabled: &[&str]) -> Gates {
     let overrides = enabled.iter().map(|name| ((*name).to_owned(), true)).collect();
     Gates::with_overrides(&overrides).expect("known features").0
+}
+
+/// The gates of another version with these features.
+pub(crate) fn gates_of(minor: u8, enabled: &[&str]) -> Gates {
+    let overrides = enabled.iter().map(|name| ((*name).to_owned(), true)).collect();
+    let defaults = Gates::of(EffectiveVersion::of(Minor::new(minor)));
+    defaults.overridden(&overrides).expect("known features").0
 }
 
 /// A write of an object. Less important fields have defaults.
@@ -62,7 +74,8 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     fn of(operation: AdmissionOperation, group: &str, plural: &str) -> Self {
-        let resource = RESOURCES.iter().find(|resource| resource.is(group, plural)).expect("a resource").clone();
+        let mut known = RESOURCES.iter().chain(NEWEST_RESOURCES.iter());
+        let resource = known.find(|resource| resource.is(group, plural)).expect("a resource").clone();
         let (user, stored, created, annotations) = Default::default();
         Self {
             operation,

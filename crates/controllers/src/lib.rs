@@ -162,6 +162,9 @@ pub fn run_controllers(
     let groups = &storage_protection::POD_GROUPS;
     let groups = groups.is_served(client).then(|| protect(groups));
     let groups = async { futures_util::future::OptionFuture::from(groups).await };
+    let composites = &storage_protection::COMPOSITE_POD_GROUPS;
+    let composites = composites.is_served(client).then(|| protect(composites));
+    let composites = async { futures_util::future::OptionFuture::from(composites).await };
     async move {
         tokio::join!(
             namespaces,
@@ -172,7 +175,8 @@ pub fn run_controllers(
             claims,
             volumes,
             classes,
-            groups
+            groups,
+            composites
         );
     }
 }

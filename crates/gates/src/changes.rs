@@ -16,6 +16,18 @@ impl Change {
     /// PodCertificateRequests have a PKCS#10 request instead of a public key with a proof of possession.
     pub const POD_CERTIFICATE_REQUEST_STUBS: Change = Change::since(36);
 
+    /// ResourceSlices are selected by `spec.pool.name`, too.
+    pub const SLICES_ARE_SELECTED_BY_POOL: Change = Change::since(37);
+    /// An update of a ResourceSlice does not validate the capacity of a device that it does not change.
+    pub const UNCHANGED_CAPACITY_IS_VALID: Change = Change::since(37);
+    /// The values of a range of capacity are limited before steps are counted, and errors about the default name it.
+    pub const CAPACITY_RANGES_HAVE_LIMITS: Change = Change::since(37);
+
+    /// Workloads may have trees of templates, and the code validates them and the status of pod groups.
+    pub const WORKLOADS_HAVE_TREES: Change = Change::since(37);
+    /// Pod groups have priorities without a feature of their own.
+    pub const POD_GROUPS_HAVE_PRIORITIES: Change = Change::since(37);
+
     /// Declarative validation runs for every kind, after the validation by code.
     pub const DECLARATIVE_VALIDATION_FOR_EVERY_KIND: Change = Change::since(37);
     /// Errors about owner references have their indices, and missing fields of owner references, managed fields and

@@ -64,12 +64,18 @@ impl Feature {
     pub const POD_CERTIFICATE_REQUEST: Feature = Feature("PodCertificateRequest");
     /// Workloads and pod groups (KEP-4671).
     pub const GENERIC_WORKLOAD: Feature = Feature("GenericWorkload");
+    /// Groups of pod groups (KEP-5547).
+    pub const COMPOSITE_POD_GROUP: Feature = Feature("CompositePodGroup");
+    /// Preemption policies of pod groups (KEP-5547).
+    pub const POD_GROUP_PREEMPTION_POLICY: Feature = Feature("PodGroupPreemptionPolicy");
     /// Migrations of stored objects (KEP-4192).
     pub const STORAGE_VERSION_MIGRATOR: Feature = Feature("StorageVersionMigrator");
     /// Preemption of pod groups (KEP-5710).
     pub const WORKLOAD_AWARE_PREEMPTION: Feature = Feature("WorkloadAwarePreemption");
     /// Devices that stand for allocatable resources of their node (KEP-5517).
     pub const DRA_NODE_ALLOCATABLE_RESOURCES: Feature = Feature("DRANodeAllocatableResources");
+    /// Ranges of capacity whose values are fractions (KEP-5075).
+    pub const DRA_FRACTIONAL_CAPACITY_RANGE: Feature = Feature("DRAFractionalCapacityRange");
     /// Devices that share counters, or that are on different nodes (KEP-4815).
     pub const DRA_PARTITIONABLE_DEVICES: Feature = Feature("DRAPartitionableDevices");
     /// Requests for devices with alternatives (KEP-4816).

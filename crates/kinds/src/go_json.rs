@@ -3,7 +3,6 @@
 
 use pintle_value::print::json_ordered;
 use pintle_value::{FieldError, FieldPath, Value};
-use pintle_versions::Minor;
 
 use crate::go_diff::GoStruct;
 
@@ -64,7 +63,7 @@ pub(crate) fn invalid_pointer(path: &FieldPath<'_>, value: impl Into<Value>, det
 pub(crate) fn internal(value: Option<&Value>, shape: &GoType) -> String {
     let value = value.filter(|value| !value.is_null());
     match (shape, value) {
-        (GoType::Of(name), value) => GoStruct(name, Minor::DEFAULT).compact(value),
+        (GoType::Of(name), value) => GoStruct::newest(name).compact(value),
         (GoType::Plain(absent), value) => value.map_or_else(|| (*absent).to_owned(), print),
         (GoType::Struct(fields), value) => {
             let entries: Vec<String> = fields

@@ -41,6 +41,7 @@ mod generic;
 mod go_diff;
 mod go_json;
 mod labels;
+mod lifecycle;
 mod networking;
 mod node;
 mod pem;

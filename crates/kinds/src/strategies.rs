@@ -24,8 +24,8 @@ use crate::resource::slice::ResourceSliceStrategy;
 use crate::resource::v1beta1::ApiVersion;
 use crate::storagemigration::migration::StorageVersionMigrationStrategy;
 use crate::{
-    apiregistration, apps, batch, coordination, core, discovery, flowcontrol, networking, node, policy, rbac, resource,
-    scheduling, storage,
+    apiregistration, apps, batch, coordination, core, discovery, flowcontrol, lifecycle, networking, node, policy,
+    rbac, resource, scheduling, storage,
 };
 
 /// Returns the strategy of a built-in resource at one version. The gates decide about defaults. The network has the
@@ -83,7 +83,10 @@ pub(crate) fn strategy_in(
         ("batch", "jobs") => Arc::new(batch::job::JobStrategy),
         ("certificates.k8s.io", "certificatesigningrequests") => Arc::new(CertificateSigningRequestStrategy),
         ("certificates.k8s.io", "clustertrustbundles") => Arc::new(ClusterTrustBundleStrategy),
-        ("certificates.k8s.io", "podcertificaterequests") => Arc::new(PodCertificateRequestStrategy),
+        ("certificates.k8s.io", "podcertificaterequests") if version == "v1" => {
+            Arc::new(PodCertificateRequestStrategy::V1)
+        }
+        ("certificates.k8s.io", "podcertificaterequests") => Arc::new(PodCertificateRequestStrategy::V1BETA1),
         ("coordination.k8s.io", "leasecandidates") => Arc::new(coordination::lease_candidate::LeaseCandidateStrategy),
         ("coordination.k8s.io", "leases") => Arc::new(coordination::lease::LeaseStrategy),
         ("discovery.k8s.io", "endpointslices") => Arc::new(discovery::endpointslice::EndpointSliceStrategy),
@@ -91,6 +94,8 @@ pub(crate) fn strategy_in(
         ("flowcontrol.apiserver.k8s.io", "flowschemas") => Arc::new(flowcontrol::flow_schema::FlowSchemaStrategy),
         ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => Arc::new(PriorityLevelConfigurationStrategy),
         ("internal.apiserver.k8s.io", "storageversions") => Arc::new(StorageVersionStrategy),
+        ("lifecycle.k8s.io", "evictionrequests") => Arc::new(lifecycle::eviction_request::EvictionRequestStrategy),
+        ("lifecycle.k8s.io", "evictions") => Arc::new(lifecycle::eviction::EvictionStrategy),
         ("networking.k8s.io", "ingressclasses") => Arc::new(networking::ingressclass::IngressClassStrategy),
         ("networking.k8s.io", "ingresses") => Arc::new(networking::ingress::IngressStrategy),
         ("networking.k8s.io", "ipaddresses") => Arc::new(networking::ipaddress::IpAddressStrategy),
@@ -112,9 +117,12 @@ pub(crate) fn strategy_in(
         }
         ("resource.k8s.io", "resourcepoolstatusrequests") => Arc::new(ResourcePoolStatusRequestStrategy),
         ("resource.k8s.io", "resourceslices") => {
-            Arc::new(ResourceSliceStrategy { version: ApiVersion::named(version) })
+            Arc::new(ResourceSliceStrategy::new(ApiVersion::named(version), gates))
         }
-        ("scheduling.k8s.io", "podgroups") => Arc::new(scheduling::pod_group::PodGroupStrategy),
+        ("scheduling.k8s.io", "compositepodgroups") => {
+            Arc::new(scheduling::composite_pod_group::CompositePodGroupStrategy::new(gates))
+        }
+        ("scheduling.k8s.io", "podgroups") => Arc::new(scheduling::pod_group::PodGroupStrategy::new(gates)),
         ("scheduling.k8s.io", "priorityclasses") => Arc::new(scheduling::priorityclass::PriorityClassStrategy),
         ("scheduling.k8s.io", "workloads") => Arc::new(scheduling::workload::WorkloadStrategy),
         ("storage.k8s.io", "csidrivers") => Arc::new(storage::csi::CsiDriverStrategy),

@@ -53,6 +53,14 @@ pub(crate) fn gated_context(gates: &[(&str, bool)]) -> StrategyContext {
     StrategyContext { gates: Arc::new(gates), ..context() }
 }
 
+/// Returns the same context on a server of another version, with other states of feature gates.
+pub(crate) fn context_of(minor: u8, gates: &[(&str, bool)]) -> StrategyContext {
+    let overrides = gates.iter().map(|(name, enabled)| ((*name).to_owned(), *enabled)).collect();
+    let defaults = Gates::of(EffectiveVersion::of(Minor::new(minor)));
+    let (gates, _) = defaults.overridden(&overrides).expect("settable feature gates");
+    StrategyContext { gates: Arc::new(gates), ..context() }
+}
+
 /// Compares the errors of validation with `expect`. Validates a new object after defaulting, or an update from `old`.
 #[track_caller]
 pub(crate) fn check_validation(rules: &dyn Strategy, new: &str, old: Option<&str>, expect: &[&str]) {

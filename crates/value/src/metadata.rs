@@ -43,6 +43,8 @@ pub const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 pub const ATTRIBUTES_CLASS_PROTECTION: &str = "kubernetes.io/vac-protection";
 /// The finalizer of pod groups to which pods belong.
 pub const POD_GROUP_PROTECTION: &str = "scheduling.k8s.io/podgroup-protection";
+/// The finalizer of groups of pod groups to which other groups belong. The name is an assumption.
+pub const COMPOSITE_POD_GROUP_PROTECTION: &str = "scheduling.k8s.io/compositepodgroup-protection";
 /// The error detail for an immutable field.
 pub const IMMUTABLE_TEXT: &str = "field is immutable";
 

@@ -43,9 +43,7 @@ impl AdmissionPlugin for PodGroupWorkloadExists {
         group: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
-            let reference =
-                group.at(&["spec", "podGroupTemplateRef", "workload"]).filter(|workload| !workload.is_null());
-            let Some(reference) = reference else { return Ok(()) };
+            let Some((reference, template)) = reference(group) else { return Ok(()) };
             let name = reference.str_at(&["workloadName"]);
             let reject = |why: String| Err(attributes.forbidden(group, format!("PodGroup rejected: {why}")));
             let workload = match workload(attributes, name).await {
@@ -56,14 +54,30 @@ impl AdmissionPlugin for PodGroupWorkloadExists {
             if workload.is_terminating() {
                 return reject(format!("Workload {} is being deleted", quote(name)));
             }
-            let template = reference.str_at(&["podGroupTemplateName"]);
-            let mut templates = workload.items_at(&["spec", "podGroupTemplates"]).iter();
-            if templates.any(|known| known.str_at(&["name"]) == template) {
+            if has_template(&workload["spec"], template) {
                 return Ok(());
             }
             reject(format!("PodGroupTemplate {} not found in Workload {}", quote(template), quote(name)))
         })
     }
+}
+
+/// The reference of a pod group to a workload, and the template that it names. Version 1.36 has another field than later
+/// ones.
+fn reference(group: &Value) -> Option<(&Value, &str)> {
+    let find = |path: &[&str]| group.at(path).filter(|reference| !reference.is_null());
+    if let Some(reference) = find(&["spec", "workloadRef"]) {
+        return Some((reference, reference.str_at(&["templateName"])));
+    }
+    let reference = find(&["spec", "podGroupTemplateRef", "workload"])?;
+    Some((reference, reference.str_at(&["podGroupTemplateName"])))
+}
+
+/// Whether a workload's spec or a composite template has a template of pod groups with this name, at any depth.
+fn has_template(owner: &Value, name: &str) -> bool {
+    let mut templates = owner.items_at(&["podGroupTemplates"]).iter();
+    templates.any(|known| known.str_at(&["name"]) == name)
+        || owner.items_at(&["compositePodGroupTemplates"]).iter().any(|inner| has_template(inner, name))
 }
 
 /// A workload in the namespace of the write. Another server may just have written it.
@@ -113,6 +127,13 @@ mod tests {
             create.check_validate(&plugin, &group, if expect.is_empty() { Ok(()) } else { Err(&refused) });
         }
         create.check_validate(&PodGroupWorkloadExists::new(&Gates::default()), &of("none", "a"), Ok(()));
+        let newer =
+            |template: &str| group(&format!(r#""workloadRef":{{"workloadName":"w","templateName":"{template}"}}"#));
+        create.check_validate(&plugin, &newer("a"), Ok(()));
+        let why = r#"podgroups.scheduling.k8s.io "g" is forbidden: PodGroup rejected: PodGroupTemplate "c" not found in Workload "w""#;
+        create.check_validate(&plugin, &newer("c"), Err(why));
+        let spec = json(r#"{"compositePodGroupTemplates":[{"name":"c","podGroupTemplates":[{"name":"deep"}]}]}"#);
+        assert!(has_template(&spec, "deep") && !has_template(&spec, "c"));
         let unreadable = Scenario { unreadable: "workloads", ..create.clone() };
         let found = unreadable.validate(&plugin, &of("w", "a")).expect_err("refused");
         assert!(matches!(found, ApiError::Internal(_)), "{found:?}");

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pintle_gates::{Feature, Gates};
+use pintle_gates::{Change, Feature, Gates};
 use pintle_registry::{ApiError, GroupResource, StoredObjects};
 use pintle_value::{Str, Value};
 
@@ -15,6 +15,7 @@ use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 const GROUP: &str = "scheduling.k8s.io";
 const CLASSES: &str = "priorityclasses";
 const POD_GROUPS: &str = "podgroups";
+const COMPOSITE_POD_GROUPS: &str = "compositepodgroups";
 
 /// The fields of a priority class that a pod gets.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +69,10 @@ impl PriorityClasses {
 pub(crate) struct Priority {
     /// True if pod groups have priorities.
     has_pod_groups: bool,
+    /// True if groups of pod groups have priorities.
+    has_composite_pod_groups: bool,
+    /// True if both have preemption policies.
+    has_group_policies: bool,
     /// The decoded classes. Every pod asks for its class, so the classes are decoded only after a change.
     classes: CachedDerivation<PriorityClasses>,
 }
@@ -76,7 +81,16 @@ impl Priority {
     /// The plugin.
     #[must_use]
     pub(crate) fn new(gates: &Gates) -> Self {
-        Self { has_pod_groups: gates.is_enabled(Feature::WORKLOAD_AWARE_PREEMPTION), ..Self::default() }
+        let feature = match gates.has(Change::POD_GROUPS_HAVE_PRIORITIES) {
+            true => Feature::GENERIC_WORKLOAD,
+            false => Feature::WORKLOAD_AWARE_PREEMPTION,
+        };
+        Self {
+            has_pod_groups: gates.is_enabled(feature),
+            has_composite_pod_groups: gates.is_enabled(Feature::COMPOSITE_POD_GROUP),
+            has_group_policies: gates.is_enabled(Feature::POD_GROUP_PREEMPTION_POLICY),
+            ..Self::default()
+        }
     }
 
     fn classes(&self, attributes: &AdmissionAttributes<'_>) -> Result<Arc<PriorityClasses>, ApiError> {
@@ -122,13 +136,45 @@ impl Priority {
         }
     }
 
-    fn admit_new_pod_group(&self, attributes: &AdmissionAttributes<'_>, group: &mut Value) -> Result<(), ApiError> {
+    /// Refuses an object whose preemption policy is not the policy of its class.
+    fn check_preemption_policy(
+        attributes: &AdmissionAttributes<'_>,
+        object: &Value,
+        what: &str,
+        class: &PriorityClass,
+    ) -> Result<(), ApiError> {
+        let policy = object.at(&["spec", "preemptionPolicy"]).and_then(Value::as_str);
+        match (policy, &class.preemption_policy) {
+            (Some(given), Some(computed)) if given != computed => {
+                let why = format!(
+                    "the string value of PreemptionPolicy ({given}) must not be provided in {what}; priority \
+                     admission controller computed {computed} from the given PriorityClass name"
+                );
+                Err(attributes.forbidden(object, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets the priority of a new pod group, or of a group of pod groups. `what` names its spec in messages.
+    fn admit_new_pod_group(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        group: &mut Value,
+        what: &str,
+    ) -> Result<(), ApiError> {
         let class = self.class_of(attributes, group)?;
-        Self::check_priority(attributes, group, "pod group spec", &class)?;
+        Self::check_priority(attributes, group, what, &class)?;
+        if self.has_group_policies {
+            Self::check_preemption_policy(attributes, group, what, &class)?;
+        }
         if let Some(spec) = group.get_mut("spec") {
             spec.set("priority", class.value);
             if !class.name.is_empty() {
                 spec.set("priorityClassName", class.name);
+            }
+            if let Some(policy) = class.preemption_policy.filter(|_| self.has_group_policies) {
+                spec.set("preemptionPolicy", policy);
             }
         }
         Ok(())
@@ -137,16 +183,7 @@ impl Priority {
     fn admit_new_pod(&self, attributes: &AdmissionAttributes<'_>, pod: &mut Value) -> Result<(), ApiError> {
         let class = self.class_of(attributes, pod)?;
         Self::check_priority(attributes, pod, "pod spec", &class)?;
-        let policy = pod.at(&["spec", "preemptionPolicy"]).and_then(Value::as_str);
-        if let (Some(given), Some(computed)) = (policy, &class.preemption_policy)
-            && given != computed
-        {
-            let why = format!(
-                "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission \
-                 controller computed {computed} from the given PriorityClass name"
-            );
-            return Err(attributes.forbidden(pod, why));
-        }
+        Self::check_preemption_policy(attributes, pod, "pod spec", &class)?;
         let Some(spec) = pod.get_mut("spec") else { return Ok(()) };
         spec.set("priority", class.value);
         if !class.name.is_empty() {
@@ -192,13 +229,17 @@ impl SyncPlugin for Priority {
         attributes.creates_or_updates("", "pods")
             || attributes.creates_or_updates(GROUP, CLASSES)
             || self.has_pod_groups && attributes.creates(GROUP, POD_GROUPS)
+            || self.has_composite_pod_groups && attributes.creates(GROUP, COMPOSITE_POD_GROUPS)
     }
 
     fn mutate(&self, attributes: &AdmissionAttributes<'_>, object: &mut Value) -> Result<(), ApiError> {
         match (&*attributes.resource.plural, attributes.old) {
             ("pods", Some(old)) => Self::admit_pod_update(object, old),
             ("pods", None) => self.admit_new_pod(attributes, object)?,
-            (POD_GROUPS, None) => self.admit_new_pod_group(attributes, object)?,
+            (POD_GROUPS, None) => self.admit_new_pod_group(attributes, object, "pod group spec")?,
+            (COMPOSITE_POD_GROUPS, None) => {
+                self.admit_new_pod_group(attributes, object, "composite pod group spec")?;
+            }
             _ => {}
         }
         Ok(())
@@ -215,7 +256,7 @@ impl SyncPlugin for Priority {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Scenario, gates, json};
+    use crate::testing::{Scenario, gates, gates_of, json};
 
     fn class(name: &str, fields: &str) -> Value {
         json(&format!(
@@ -324,6 +365,36 @@ mod tests {
         check(&Priority::new(&Gates::default()), &[&default], gone, Ok(gone));
         let update = Scenario { old: Some(group(gone)), ..Scenario::update(GROUP, POD_GROUPS) };
         update.check_mutate(&plugin, group(gone), Ok(&group(gone)));
+    }
+
+    #[test]
+    fn groups_of_1_37_have_preemption_policies() {
+        let all =
+            ["GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup", "PodGroupPreemptionPolicy"];
+        let low = class("low", r#""value":10,"preemptionPolicy":"Never""#);
+        let group = |spec: &str| json(&format!(r#"{{"metadata":{{"name":"g","namespace":"n"}},"spec":{spec}}}"#));
+        let check = |features: &[&str], plural: &'static str, spec: &str, expect: Result<&str, &str>| {
+            let plugin = Priority::new(&gates_of(37, features));
+            let create = Scenario { stored: vec![low.clone()], ..Scenario::create(GROUP, plural) };
+            let expect =
+                expect.map(&group).map_err(|why| format!("{plural}.scheduling.k8s.io \"g\" is forbidden: {why}"));
+            create.check_mutate(&plugin, group(spec), expect.as_ref().map_err(String::as_str));
+        };
+        let named = r#"{"priorityClassName":"low"}"#;
+        for plural in [POD_GROUPS, COMPOSITE_POD_GROUPS] {
+            check(&all, plural, named, Ok(r#"{"priorityClassName":"low","priority":10,"preemptionPolicy":"Never"}"#));
+        }
+        check(&all[..3], POD_GROUPS, named, Ok(r#"{"priorityClassName":"low","priority":10}"#));
+        check(&all[..1], COMPOSITE_POD_GROUPS, named, Ok(named));
+        check(
+            &all,
+            COMPOSITE_POD_GROUPS,
+            r#"{"priorityClassName":"low","preemptionPolicy":"PreemptLowerPriority"}"#,
+            Err(
+                "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in composite pod group \
+                 spec; priority admission controller computed Never from the given PriorityClass name",
+            ),
+        );
     }
 
     #[test]

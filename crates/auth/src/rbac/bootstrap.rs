@@ -3,6 +3,7 @@
 
 use pintle_gates::Gates;
 use pintle_value::{Str, Value, object};
+use pintle_versions::{Minor, nested_lines};
 
 use super::policy::{GROUP, PolicyRule};
 
@@ -32,12 +33,12 @@ pub struct BootstrapPolicy {
 }
 
 impl BootstrapPolicy {
-    /// The policy of a server with these feature gates.
+    /// The policy of a server of the version of these feature gates.
     #[must_use]
     pub fn new(gates: &Gates) -> Self {
         let is_enabled = |gate: &str| gates.is_enabled_by_name(gate);
         let mut reader = PolicyReader { policy: Self::default(), is_enabled: &is_enabled, rules_go_to: None };
-        for line in lines() {
+        for line in lines(gates.version().binary()) {
             // Malformed lines are skipped; the test below detects them.
             let _ = reader.read_line(line);
         }
@@ -45,8 +46,12 @@ impl BootstrapPolicy {
     }
 }
 
-fn lines() -> impl Iterator<Item = &'static str> {
-    POLICY.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+/// The prefix of rules.
+const RULE: &str = "  ";
+
+/// The lines that hold in a version. Rules hold only where their role does.
+fn lines(minor: Minor) -> impl Iterator<Item = &'static str> {
+    nested_lines(POLICY, minor, |line| usize::from(line.starts_with(RULE))).map(|line| line.text)
 }
 
 /// The kind of role whose rules are read.
@@ -67,7 +72,7 @@ struct PolicyReader<'g> {
 impl PolicyReader<'_> {
     /// Reads a line. Returns `None` if it is malformed.
     fn read_line(&mut self, line: &str) -> Option<()> {
-        match line.strip_prefix("  ") {
+        match line.strip_prefix(RULE) {
             Some(rule) => self.read_rule(rule),
             None => {
                 self.rules_go_to = None;

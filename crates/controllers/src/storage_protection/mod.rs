@@ -6,9 +6,11 @@
 //! - `volumes`: which volumes are bound.
 //! - `attributes_classes`: which volume attributes classes claims and volumes use.
 //! - `pod_groups`: which pod groups pods belong to.
+//! - `composite_pod_groups`: which groups of pod groups other groups belong to.
 
 mod attributes_classes;
 mod claims;
+mod composite_pod_groups;
 mod pod_groups;
 mod volumes;
 
@@ -25,6 +27,7 @@ use pintle_value::{Str, Value};
 
 pub(crate) use self::attributes_classes::VOLUME_ATTRIBUTES_CLASSES;
 pub(crate) use self::claims::CLAIMS;
+pub(crate) use self::composite_pod_groups::COMPOSITE_POD_GROUPS;
 pub(crate) use self::pod_groups::POD_GROUPS;
 pub(crate) use self::volumes::VOLUMES;
 use crate::controller_manager::{self, CONTROLLER_MANAGER};

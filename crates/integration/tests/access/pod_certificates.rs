@@ -8,6 +8,7 @@ use pintle_admission::AdmissionConfiguration;
 use pintle_gates::Gates;
 use pintle_integration::{AccessOptions, Cluster, Options, Response, RuntimeConfig, bootstrapped, run};
 use pintle_value::time::Time;
+use pintle_versions::{EffectiveVersion, Minor};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 
@@ -187,5 +188,42 @@ fn signers_answer_with_their_permission() {
         refused.expect_error(422, "Invalid", why);
         let read = send(&cluster, "n0", "GET", &format!("{REQUESTS}/n0"), &Value::Null).await.expect(200).json();
         assert_eq!(read, answered);
+    });
+}
+
+/// Version v1 is served by default since 1.37. It shows the fields of v1beta1 as annotations.
+#[test]
+fn requests_of_1_37_have_two_versions() {
+    const V1: &str = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests";
+    const KEY: &str = "certificates.k8s.io/initial-pkix-public-key";
+    run(async {
+        let base = options();
+        let cluster =
+            Cluster::with_options(Options { gates: Gates::of(EffectiveVersion::of(Minor::new(37))), ..base }).await;
+        let key = KeyPair::generate().expect("a key");
+        let request = request_of_node(&cluster, "n0", &key).await;
+        let mut request = send(&cluster, "n0", "POST", V1, &request).await.expect(201).json();
+        assert_eq!(request["apiVersion"], "certificates.k8s.io/v1", "{request}");
+        let writes = json!({
+            "apiGroups": ["certificates.k8s.io"], "resources": ["podcertificaterequests/status"], "verbs": ["update"],
+        });
+        let signs = json!({
+            "apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": ["example.com/*"],
+            "verbs": ["sign"],
+        });
+        allow(&cluster, "signer", json!([writes, signs])).await;
+        request["status"] = issued(&key);
+        let answered = send(&cluster, "signer", "PUT", &format!("{V1}/n0/status"), &request).await.expect(200).json();
+        assert_eq!(answered["status"], request["status"]);
+
+        let older = cluster.get(&format!("{REQUESTS}/n0")).await.expect(200).json();
+        assert_eq!(older["spec"]["stubPKCS10Request"], request["spec"]["stubPKCS10Request"]);
+        assert!(older["spec"]["pkixPublicKey"].is_null() && request["spec"].get("pkixPublicKey").is_none());
+        // An annotation of v1 is a field of v1beta1.
+        let mut annotated = request.clone();
+        annotated["metadata"] = json!({"name": "both", "annotations": {KEY: "YQ=="}});
+        let refused = cluster.post(V1, annotated.to_string()).await.expect(422).json();
+        let why = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
+        assert!(refused["message"].as_str().unwrap_or_default().ends_with(why), "{refused}");
     });
 }

@@ -3,6 +3,7 @@
 mod mail_address;
 mod pkcs10;
 pub(crate) mod pod_request;
+mod pod_request_keys;
 mod pod_request_status;
 pub(crate) mod signing_request;
 mod stored;

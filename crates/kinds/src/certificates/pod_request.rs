@@ -5,14 +5,14 @@
 
 use pintle_gates::Change;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
-use pintle_schema::base64;
 use pintle_value::metadata::IMMUTABLE_TEXT;
-use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+use pintle_value::{Errors, FieldError, FieldPath, Value, names, same};
 use pintle_x509::{Curve, PublicKey};
 
 use super::pkcs10;
+use super::pod_request_keys::{self as keys, PROOF, PUBLIC_KEY};
 use super::pod_request_status::STATUS;
-use crate::generic::{reset_status, same_at};
+use crate::generic::reset_status;
 use crate::go_json::{self, GoType};
 use crate::validation::{invalid_each, is_kubernetes_signer, validate_signer_name, validate_user_annotations};
 
@@ -22,8 +22,6 @@ const MAX_UID: usize = 128;
 /// The maximum size of keys, proofs and PKCS#10 requests, in bytes.
 const MAX_KEY_MATERIAL: usize = 10 * 1024;
 
-const PUBLIC_KEY: &str = "pkixPublicKey";
-const PROOF: &str = "proofOfPossession";
 const STUB: &str = "stubPKCS10Request";
 const BAD_KEY: &str = "must be a valid PKIX-serialized public key";
 const BAD_PROOF: &str = "could not verify proof-of-possession signature";
@@ -31,22 +29,54 @@ const BAD_PROOF: &str = "could not verify proof-of-possession signature";
 /// The fields by which requests can be selected.
 const SELECTABLE: [&str; 3] = ["spec.signerName", "spec.podName", "spec.nodeName"];
 
-/// The spec as upstream prints it.
+/// The spec as upstream prints it. Its internal type has the fields of v1beta1.
 const SPEC: GoType = GoType::Of("certificates/v1beta1.PodCertificateRequestSpec");
 
 /// The strategy for PodCertificateRequest.
-pub(crate) struct PodCertificateRequestStrategy;
+#[derive(Clone, Copy)]
+pub(crate) struct PodCertificateRequestStrategy {
+    /// Whether annotations have the key and the proof, instead of fields.
+    has_annotations: bool,
+}
+
+impl PodCertificateRequestStrategy {
+    /// The strategy of version v1.
+    pub(crate) const V1: Self = Self { has_annotations: true };
+    /// The strategy of the versions with fields for the key and the proof.
+    pub(crate) const V1BETA1: Self = Self { has_annotations: false };
+
+    /// The spec with the fields of v1beta1.
+    fn internal_spec(self, object: &Value) -> Value {
+        if !self.has_annotations {
+            return object["spec"].clone();
+        }
+        let mut object = object.clone();
+        keys::move_to_fields(&mut object);
+        object["spec"].clone()
+    }
+}
 
 impl Strategy for PodCertificateRequestStrategy {
     fn prepare_write(&self, _: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         reset_status(object, old, Value::object());
+        if self.has_annotations {
+            keys::drop_malformed_annotations(object);
+        }
+    }
+
+    fn convert_to_hub(&self, object: &mut Value) {
+        keys::move_to_annotations(object);
+    }
+
+    fn convert_from_hub(&self, object: &mut Value) {
+        keys::move_to_fields(object);
     }
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
-        let (spec, path) = (&object["spec"], FieldPath::new("spec"));
+        let (spec, path) = (&self.internal_spec(object), FieldPath::new("spec"));
         if let Some(old) = old {
-            if !same_at(object, old, &["spec"]) {
+            if !same(Some(spec), Some(&self.internal_spec(old))) {
                 errors.push(go_json::invalid(&path, spec, &SPEC, IMMUTABLE_TEXT));
             }
             return errors;
@@ -68,6 +98,10 @@ impl Strategy for PodCertificateRequestStrategy {
 
     fn indexed_field(&self) -> Option<&'static str> {
         Some("spec.nodeName")
+    }
+
+    fn is_selectable_by_namespace(&self) -> bool {
+        !self.has_annotations
     }
 }
 
@@ -104,7 +138,7 @@ fn validate_lifetime(errors: &mut Errors, spec: &Value, path: &FieldPath<'_>) ->
 
 /// The bytes of a field of the spec.
 fn bytes(spec: &Value, field: &str) -> Vec<u8> {
-    base64::decode(spec.str_at(&[field]).as_bytes()).unwrap_or_default()
+    keys::bytes_of(spec.str_at(&[field]))
 }
 
 /// Validates the public key and the proof that the kubelet has the private key. The spec must have both in exactly one
@@ -176,8 +210,9 @@ pub(super) fn requested_key(object: &Value) -> Result<PublicKey, FieldError> {
     let (spec, path) = (&object["spec"], FieldPath::new("spec"));
     let stub = bytes(spec, STUB);
     if stub.is_empty() {
-        let key = PublicKey::parse(&bytes(spec, PUBLIC_KEY));
-        return key.ok_or_else(|| FieldError::invalid(&path.child(PUBLIC_KEY), spec.str_at(&[PUBLIC_KEY]), BAD_KEY));
+        let text = keys::value(object, PUBLIC_KEY);
+        let key = PublicKey::parse(&keys::bytes_of(text));
+        return key.ok_or_else(|| FieldError::invalid(&path.child(PUBLIC_KEY), text, BAD_KEY));
     }
     let key = pkcs10::public_key(&stub);
     key.ok_or_else(|| FieldError::invalid(&path.child(STUB), spec.str_at(&[STUB]), "must be a valid PKCS#10 CSR"))
@@ -185,6 +220,8 @@ pub(super) fn requested_key(object: &Value) -> Result<PublicKey, FieldError> {
 
 #[cfg(test)]
 mod tests {
+    use pintle_schema::base64;
+
     use super::*;
     use crate::testing::{context, context_in, messages, object};
     use pintle_versions::Minor;
@@ -220,7 +257,7 @@ mod tests {
 
     #[track_caller]
     fn check(request: &Value, expect: &[&str]) {
-        assert_eq!(messages(&PodCertificateRequestStrategy.validate(&context(), request)), expect);
+        assert_eq!(messages(&PodCertificateRequestStrategy::V1BETA1.validate(&context(), request)), expect);
     }
 
     #[test]
@@ -296,7 +333,7 @@ mod tests {
         let [key, proof, _] = go_key("p256");
         let check = |request: &Value, expect: &[&str]| {
             let context = context_in(Minor::new(35));
-            assert_eq!(messages(&PodCertificateRequestStrategy.validate(&context, request)), expect);
+            assert_eq!(messages(&PodCertificateRequestStrategy::V1BETA1.validate(&context, request)), expect);
         };
         check(&with_proof(key, proof), &[]);
         check(&request(), &["spec.pkixPublicKey: Invalid value: \"\": must be a valid PKIX-serialized public key"]);
@@ -354,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_spec_is_immutable_and_the_status_has_an_endpoint_of_its_own() {
-        let strategy = PodCertificateRequestStrategy;
+        let strategy = PodCertificateRequestStrategy::V1BETA1;
         let old = with_stub("YQ==");
         let mut new = old.clone();
         new.set("status", object(r#"{"certificateChain":"x"}"#));
@@ -377,8 +414,35 @@ mod tests {
     }
 
     #[test]
+    fn the_keys_of_v1_are_annotations() {
+        let [key, proof, _] = go_key("p256");
+        let old = with_proof(key, proof);
+        let mut request = old.clone();
+        PodCertificateRequestStrategy::V1BETA1.convert_to_hub(&mut request);
+        assert!(request["spec"].get(PUBLIC_KEY).is_none());
+        let strategy = PodCertificateRequestStrategy::V1;
+        assert_eq!(messages(&strategy.validate(&context(), &request)), [""; 0]);
+        assert!(requested_key(&request).is_ok() && requested_key(&old).is_ok());
+        // A client of v1 that drops the annotations changes the spec.
+        let mut without = request.clone();
+        without.remove_at(&["metadata", "annotations"]);
+        let errors = messages(&strategy.validate_update(&context(), &without, &request));
+        assert!(errors.len() == 1 && errors[0].ends_with(": field is immutable"), "{errors:?}");
+        let mut labelled = request.clone();
+        labelled.annotate("a", "b");
+        assert_eq!(messages(&strategy.validate_update(&context(), &labelled, &request)), [""; 0]);
+        let mut converted = request;
+        PodCertificateRequestStrategy::V1BETA1.convert_from_hub(&mut converted);
+        assert!(same(converted.get("spec"), old.get("spec")));
+        // Versions with fields ignore the annotations.
+        let mut empty = self::request();
+        empty.annotate("certificates.k8s.io/initial-pkix-public-key", key);
+        assert_eq!(messages(&PodCertificateRequestStrategy::V1BETA1.validate(&context(), &empty)).len(), 1);
+    }
+
+    #[test]
     fn requests_are_selected_by_signer_pod_and_node() {
-        let fields = PodCertificateRequestStrategy.selectable_fields(&request());
+        let fields = PodCertificateRequestStrategy::V1BETA1.selectable_fields(&request());
         let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
         assert_eq!(
             fields,

@@ -33,12 +33,14 @@ pub(super) fn of(name: &str) -> Option<Function> {
 /// The function for `customValidation` of a field of a type. The values are set, because the fields are required.
 pub(super) fn custom(package: &str, owner: &str, field: &str) -> Option<Function> {
     Some(match (package, owner, field) {
-        ("core/v1", "EvictionResponder", "name") => |errors, value, path| {
-            let name = value.as_str().unwrap_or_default();
-            if is_reserved_for_kubernetes(name) {
-                errors.invalid(path, name, "domain names *.k8s.io, *.kubernetes.io are reserved");
+        ("core/v1", "EvictionResponder", "name") | ("lifecycle/v1alpha1", "EvictionRequestSpec", "requester") => {
+            |errors, value, path| {
+                let name = value.as_str().unwrap_or_default();
+                if is_reserved_for_kubernetes(name) {
+                    errors.invalid(path, name, "domain names *.k8s.io, *.kubernetes.io are reserved");
+                }
             }
-        },
+        }
         ("core/v1", "EvictionResponder", "priority") => |errors, value, path| {
             if let Some(priority) = value.as_int().filter(|priority| (0..1000).contains(priority)) {
                 errors.invalid(path, priority, "priorities 0-999 are reserved for responders with *.k8s.io suffix");

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use pintle_gates::{GateId, Gates};
 use pintle_value::Value;
+use pintle_versions::{MinorRange, split_range};
 
 use self::path::Path;
 
@@ -44,6 +45,8 @@ pub(crate) enum Part {
     ResourceSlice,
     /// The spec of a PodGroup, or a template of a Workload.
     PodGroup,
+    /// The spec of a CompositePodGroup, or a composite template of a Workload.
+    CompositePodGroup,
     /// A PodGroup whose status is written.
     PodGroupStatus,
 }
@@ -65,6 +68,7 @@ impl Part {
             "claim-status" => Part::ClaimStatus,
             "resource-slice" => Part::ResourceSlice,
             "pod-group" => Part::PodGroup,
+            "composite-pod-group" => Part::CompositePodGroup,
             "pod-group-status" => Part::PodGroupStatus,
             _ => return None,
         })
@@ -79,10 +83,13 @@ struct GatedFields {
     fields: Vec<Path>,
     /// The paths that tell whether an object uses the feature.
     used: Option<Vec<Path>>,
+    /// The versions that have the fields.
+    versions: MinorRange,
 }
 
 impl GatedFields {
     fn parse(line: &'static str) -> Option<Self> {
+        let (line, versions) = split_range(line);
         let mut words = line.split(' ');
         let (part, gate) = (Part::parse(words.next()?)?, GateId::of(words.next()?)?);
         let (mut fields, mut used) = (Vec::new(), None);
@@ -93,7 +100,7 @@ impl GatedFields {
                 None => fields.push(Path::parse(word)?),
             }
         }
-        (!fields.is_empty()).then_some(Self { part, gate, fields, used })
+        (!fields.is_empty()).then_some(Self { part, gate, fields, used, versions })
     }
 
     fn is_used(&self, object: &Value) -> bool {
@@ -120,7 +127,9 @@ pub fn gates_of_fields() -> impl Iterator<Item = &'static str> {
 /// feature.
 pub(crate) fn drop_disabled(gates: &Gates, part: Part, object: &mut Value, old: Option<&Value>) {
     let is_unchanged = old.is_some_and(|old| object.shares_members(old));
-    for gated in table().iter().filter(|gated| gated.part == part && !gates.is_enabled_by_id(gated.gate)) {
+    let minor = gates.version().binary();
+    let of_part = table().iter().filter(|gated| gated.part == part && gated.versions.contains(minor));
+    for gated in of_part.filter(|gated| !gates.is_enabled_by_id(gated.gate)) {
         // Then the old object uses every field that could be dropped: stored objects have no empty lists.
         if is_unchanged && gated.used.is_none() {
             continue;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pintle_gates::Gates;
 use pintle_registry::{Resource, StrategyContext};
+use pintle_versions::{EffectiveVersion, Minor};
 
 use super::*;
 use crate::testing::context;
@@ -13,7 +14,7 @@ use crate::testing::context;
 type PartOfKind = (&'static str, &'static [&'static str]);
 
 /// The kinds with each part.
-const KINDS: [(Part, &[PartOfKind]); 15] = [
+const KINDS: [(Part, &[PartOfKind]); 16] = [
     (
         Part::PodSpec,
         &[
@@ -42,15 +43,18 @@ const KINDS: [(Part, &[PartOfKind]); 15] = [
     (Part::ResourceSlice, &[("ResourceSlice", &[])]),
     // The templates of a Workload are items of a list: its own tests have them.
     (Part::PodGroup, &[("PodGroup", &["spec"])]),
+    (Part::CompositePodGroup, &[("CompositePodGroup", &["spec"])]),
     (Part::PodGroupStatus, &[("PodGroup", &[])]),
 ];
 
-/// Sets a gate. Also turns on the gates that it needs, or turns off the gates that need it.
-fn with_gate(name: &str, enabled: bool) -> StrategyContext {
+/// Sets a gate of a version. Also turns on the gates that it needs, or turns off the gates that need it. `None` if the gate
+/// is locked to another state.
+fn with_gate(minor: Minor, name: &str, enabled: bool) -> Option<StrategyContext> {
+    let defaults = Gates::of(EffectiveVersion::of(minor));
     let mut overrides = BTreeMap::new();
     let mut pending = vec![name.to_owned()];
     while let Some(name) = pending.pop() {
-        for (gate, _) in Gates::default().states() {
+        for (gate, _) in defaults.states() {
             let depends = if enabled { gate.name == name } else { gate.dependencies.contains(&name.as_str()) };
             match enabled {
                 true if depends => pending.extend(gate.dependencies.iter().map(|name| (*name).to_owned())),
@@ -60,8 +64,8 @@ fn with_gate(name: &str, enabled: bool) -> StrategyContext {
         }
         overrides.insert(name, enabled);
     }
-    let (gates, _) = Gates::with_overrides(&overrides).expect(name);
-    StrategyContext { gates: Arc::new(gates), ..context() }
+    let (gates, _) = defaults.overridden(&overrides).ok()?;
+    Some(StrategyContext { gates: Arc::new(gates), ..context() })
 }
 
 /// Returns an object with a part.
@@ -95,26 +99,37 @@ fn keeps(
 #[test]
 fn the_table_is_valid() {
     assert_eq!(table().len(), lines().count());
-    for name in gates_of_fields() {
-        let (gate, _) = Gates::default().states().find(|(gate, _)| gate.name == name).expect(name);
-        assert!(!gate.locked, "{name} is locked, so its fields are never dropped");
+    for gated in table() {
+        let minors = Minor::known().filter(|minor| gated.versions.contains(*minor));
+        let is_settable = minors
+            .map(|minor| Gates::of(EffectiveVersion::of(minor)))
+            .any(|gates| gates.states().any(|(gate, _)| gate.name == gated.gate.name() && !gate.locked));
+        assert!(is_settable, "{} is locked, so its fields are never dropped", gated.gate.name());
     }
 }
 
 #[test]
 fn strategies_drop_the_fields_of_gates_that_are_off() {
-    let resources = crate::all_resources(pintle_catalog::complete());
+    for minor in [Minor::new(36), Minor::new(37)] {
+        check_strategies(minor);
+    }
+}
+
+fn check_strategies(minor: Minor) {
+    let gates = Gates::of(EffectiveVersion::of(minor));
+    let resources = crate::all_resources_with(pintle_catalog::complete_of(minor), &gates);
     let mut checked = 0;
-    for gated in table() {
+    for gated in table().iter().filter(|gated| gated.versions.contains(minor)) {
         let gate = gated.gate.name();
-        let (on, off) = (with_gate(gate, true), with_gate(gate, false));
+        // A gate that is locked drops nothing.
+        let (Some(on), Some(off)) = (with_gate(minor, gate, true), with_gate(minor, gate, false)) else { continue };
         let (_, kinds) = KINDS.iter().find(|(part, _)| *part == gated.part).expect("kinds");
         for (kind, base) in *kinds {
             let resource = resources.iter().find(|r| r.kind.as_str() == *kind && r.is_hub()).expect(kind);
             let used = gated.used.as_ref().unwrap_or(&gated.fields);
             for path in &gated.fields {
                 checked += 1;
-                let name = format!("{gate} in {kind}: {path:?}");
+                let name = format!("{gate} in {kind} of {minor}: {path:?}");
                 let object = object_with(base, path.example());
                 assert!(keeps(&on, resource, base, path, &object, None), "on: {name}");
                 assert!(!keeps(&off, resource, base, path, &object, None), "off: {name}");

@@ -50,6 +50,12 @@ fn go_name(of: &Struct, name: &str) -> String {
 }
 
 impl GoStruct {
+    /// A struct as the default version has it, or as the newest one has it.
+    pub(crate) fn newest(name: &'static str) -> Self {
+        let default = Self(name, Minor::DEFAULT);
+        if default.catalog().struct_type(name).is_some() { default } else { Self(name, Minor::NEWEST) }
+    }
+
     /// The JSON of a struct on one line.
     pub(crate) fn compact(self, value: Option<&Value>) -> String {
         self.printer(true).run(|printer| printer.value(value, self.id(), false))

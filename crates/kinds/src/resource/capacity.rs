@@ -1,6 +1,8 @@
 //! The policies of capacity that several requests share (upstream: `validateRequestPolicy`). Quantities are compared
-//! exactly; steps are checked in whole units, as in upstream.
+//! exactly. Steps are checked in whole units, or in thousandths with the feature `DRAFractionalCapacityRange`, as in
+//! upstream.
 
+use pintle_gates::{Change, Feature, Gates};
 use pintle_value::{Errors, FieldError, FieldPath, Quantity, Value};
 
 use super::collections::validate_set;
@@ -10,7 +12,13 @@ use crate::core::pod::resources::quantity;
 const MAX_VALUES: usize = 10;
 
 /// Validates the capacity of a device. Only devices with several allocations have policies.
-pub(super) fn validate_capacity(errors: &mut Errors, capacity: &Value, is_shared: bool, path: &FieldPath<'_>) {
+pub(super) fn validate_capacity(
+    errors: &mut Errors,
+    gates: &Gates,
+    capacity: &Value,
+    is_shared: bool,
+    path: &FieldPath<'_>,
+) {
     let Some(policy) = capacity.get("requestPolicy") else { return };
     let path = path.child("requestPolicy");
     if !is_shared {
@@ -28,11 +36,16 @@ pub(super) fn validate_capacity(errors: &mut Errors, capacity: &Value, is_shared
         }
         (None, values) => match default {
             None => errors.required(&path.child("default"), "required when validValues is defined"),
-            Some(default) => validate_values(errors, values, &default, &available, &path.child("validValues")),
+            Some(default) => {
+                validate_values(errors, gates, values, (&default, &available), &path.child("validValues"));
+            }
         },
         (Some(range), []) => match default {
             None => errors.required(&path.child("default"), "required when validRange is defined"),
-            Some(default) => validate_range(errors, range, &default, &available, &path.child("validRange")),
+            Some(default) => {
+                let policy = RangePolicy { range, default: &default, available: &available };
+                policy.validate(errors, gates, &path.child("validRange"));
+            }
         },
     }
 }
@@ -41,13 +54,15 @@ fn invalid(errors: &mut Errors, path: &FieldPath<'_>, value: &Quantity, detail: 
     errors.push(FieldError::invalid(path, value.to_string(), detail));
 }
 
+/// Validates the values that requests may have, of which one is the default.
 fn validate_values(
     errors: &mut Errors,
+    gates: &Gates,
     values: &[Value],
-    default: &Quantity,
-    available: &Quantity,
+    (default, available): (&Quantity, &Quantity),
     path: &FieldPath<'_>,
 ) {
+    let has_fractions = gates.is_enabled(Feature::DRA_FRACTIONAL_CAPACITY_RANGE);
     for (i, pair) in values.windows(2).enumerate() {
         let (value, next) = (quantity(&pair[0]), quantity(&pair[1]));
         if value > next {
@@ -67,58 +82,137 @@ fn validate_values(
             }
             found_default |= value == *default;
         },
-        |value| format!("\"{}\"", quantity(value).value()),
+        |value| match quantity(value) {
+            exact if has_fractions && is_fraction(&exact) => format!("\"{}\"", exact.canonical()),
+            whole => format!("\"{}\"", whole.value()),
+        },
     );
     if !found_default {
         invalid(errors, path, default, "default value is not valid according to the requestPolicy");
     }
 }
 
-fn validate_range(errors: &mut Errors, range: &Value, default: &Quantity, available: &Quantity, path: &FieldPath<'_>) {
-    let of = |field: &str| range.get(field).map(quantity);
-    let (min_path, max_path, step_path) = (path.child("min"), path.child("max"), path.child("step"));
-    let Some(min) = of("min") else { return errors.required(&min_path, "required when validRange is defined") };
-    if min > *available {
-        invalid(errors, &min_path, &min, format!("min is larger than capacity value: {available}"));
-    }
-    if *default < min {
-        invalid(errors, &min_path, default, format!("default is less than min: {min}"));
-    }
-    let max = of("max");
-    if let Some(max) = &max {
-        if min > *max {
-            invalid(errors, &max_path, &min, format!("min is larger than max: {max}"));
+/// Whether a quantity is no whole number.
+fn is_fraction(quantity: &Quantity) -> bool {
+    // The copy is exact if no digit is cut off.
+    !quantity.clone().round_up(0)
+}
+
+/// A range of values that requests may have.
+#[derive(Clone, Copy)]
+struct RangePolicy<'p> {
+    range: &'p Value,
+    default: &'p Quantity,
+    available: &'p Quantity,
+}
+
+/// The quantities of a range that are set, each with its field.
+type Bounds<'b> = [(&'static str, Option<&'b Quantity>); 4];
+
+impl RangePolicy<'_> {
+    fn validate(self, errors: &mut Errors, gates: &Gates, path: &FieldPath<'_>) {
+        let Self { range, default, available } = self;
+        let of = |field: &str| range.get(field).map(quantity);
+        let (min_path, max_path, step_path) = (path.child("min"), path.child("max"), path.child("step"));
+        let Some(min) = of("min") else { return errors.required(&min_path, "required when validRange is defined") };
+        let has_limits = gates.has(Change::CAPACITY_RANGES_HAVE_LIMITS);
+        let default_path = path.child("default");
+        let [below_path, above_path] = if has_limits { [&default_path, &default_path] } else { [&min_path, &max_path] };
+        if min > *available {
+            invalid(errors, &min_path, &min, format!("min is larger than capacity value: {available}"));
         }
-        if max > available {
-            invalid(errors, &max_path, max, format!("max is larger than capacity value: {available}"));
+        if *default < min {
+            invalid(errors, below_path, default, format!("default is less than min: {min}"));
         }
-        if default > max {
-            invalid(errors, &max_path, default, format!("default is more than max: {max}"));
+        let max = of("max");
+        if let Some(max) = &max {
+            if min > *max {
+                invalid(errors, &max_path, &min, format!("min is larger than max: {max}"));
+            }
+            if max > available {
+                invalid(errors, &max_path, max, format!("max is larger than capacity value: {available}"));
+            }
+            if default > max {
+                invalid(errors, above_path, default, format!("default is more than max: {max}"));
+            }
+        }
+        let step = of("step");
+        if let Some(step) = &step {
+            // 1.36.0 fails at a step of zero. Upstream has corrected its errors about such steps later.
+            if step.sign() <= 0 {
+                return invalid(errors, &step_path, step, "must be greater than zero");
+            }
+            let mut added = min.clone();
+            added.add(step);
+            if added > *available {
+                let detail = format!("one step {added} is larger than capacity value: {available}");
+                invalid(errors, &step_path, step, detail);
+            }
+        }
+        let bounds = [("default", Some(default)), ("min", Some(&min)), ("max", max.as_ref()), ("step", step.as_ref())];
+        let has_fractions = gates.is_enabled(Feature::DRA_FRACTIONAL_CAPACITY_RANGE)
+            && bounds.iter().any(|(_, value)| value.is_some_and(is_fraction));
+        if has_fractions {
+            if !has_thousandths(errors, &bounds, path) {
+                return;
+            }
+        } else if has_limits && step.is_some() && !fits(errors, &bounds, path) {
+            return;
+        }
+        if let Some(step) = &step {
+            let unit = if has_fractions { Quantity::milli_value } else { Quantity::value };
+            validate_steps(errors, unit, (&min, step), [Some(default), max.as_ref()], &step_path);
         }
     }
-    let Some(step) = of("step") else { return };
-    // 1.36.0 fails at a step of zero. Upstream has corrected its errors about such steps later.
-    if step.sign() <= 0 {
-        return invalid(errors, &step_path, &step, "must be greater than zero");
+}
+
+/// Requires that the quantities are whole thousandths. Returns false after the first that is not.
+fn has_thousandths(errors: &mut Errors, bounds: &Bounds<'_>, path: &FieldPath<'_>) -> bool {
+    for (field, value) in bounds {
+        let Some(value) = value else { continue };
+        let mut rounded = (*value).clone();
+        let is_exact = rounded.round_up(-3) && Quantity::scaled(value.milli_value(), -3, value.format()) == **value;
+        if !is_exact {
+            invalid(errors, &path.child(field), value, "value cannot be represented as a milli value");
+            return false;
+        }
     }
-    let mut added = min.clone();
-    added.add(&step);
-    if added > *available {
-        let detail = format!("one step {added} is larger than capacity value: {available}");
-        invalid(errors, &step_path, &step, detail);
+    true
+}
+
+/// Requires that the quantities are no negative numbers and fit 64 bits. Returns whether they do.
+fn fits(errors: &mut Errors, bounds: &Bounds<'_>, path: &FieldPath<'_>) -> bool {
+    let before = errors.count();
+    for (field, value) in bounds {
+        let Some(value) = value else { continue };
+        if value.sign() < 0 {
+            invalid(errors, &path.child(field), value, "must be greater than or equal to 0");
+        } else if value.cmp_int(i64::MAX).is_gt() {
+            invalid(errors, &path.child(field), value, format!("must not be larger than {}", i64::MAX));
+        }
     }
-    for value in [Some(default), max.as_ref()].into_iter().flatten() {
+    errors.count() == before
+}
+
+/// Requires that values are some steps away from the minimum. Steps are counted in a unit.
+fn validate_steps(
+    errors: &mut Errors,
+    unit: fn(&Quantity) -> i64,
+    (min, step): (&Quantity, &Quantity),
+    values: [Option<&Quantity>; 2],
+    path: &FieldPath<'_>,
+) {
+    for value in values.into_iter().flatten() {
         // Quantities that do not fit 64 bits can be read as zero.
-        let steps = value.value().wrapping_sub(min.value()).checked_rem(step.value());
-        match steps {
+        match unit(value).wrapping_sub(unit(min)).checked_rem(unit(step)) {
             None => {
                 let detail = format!("must not be larger than {}", i64::MAX);
-                return invalid(errors, &step_path, &step, detail);
+                return invalid(errors, path, step, detail);
             }
             Some(0) => {}
             Some(_) => {
                 let detail = format!("value is not a multiple of a given step ({step}) from ({min})");
-                invalid(errors, &step_path, value, detail);
+                invalid(errors, path, value, detail);
             }
         }
     }
@@ -126,13 +220,20 @@ fn validate_range(errors: &mut Errors, range: &Value, default: &Quantity, availa
 
 #[cfg(test)]
 mod tests {
+    use pintle_versions::{EffectiveVersion, Minor};
+
     use super::*;
     use crate::testing::{messages, object};
 
     #[track_caller]
     fn check(capacity: &str, is_shared: bool, expect: &[&str]) {
+        check_in(&Gates::default(), capacity, is_shared, expect);
+    }
+
+    #[track_caller]
+    fn check_in(gates: &Gates, capacity: &str, is_shared: bool, expect: &[&str]) {
         let mut errors = Errors::new();
-        validate_capacity(&mut errors, &object(capacity), is_shared, &FieldPath::new("c"));
+        validate_capacity(&mut errors, gates, &object(capacity), is_shared, &FieldPath::new("c"));
         assert_eq!(messages(&errors), expect);
     }
 
@@ -251,6 +352,68 @@ mod tests {
             &[&format!(
                 "{path}.step: Invalid value: \"18446744073709551616\": must not be larger than 9223372036854775807"
             )],
+        );
+    }
+
+    /// Compares the errors of 1.37 about a capacity of 10 with a policy.
+    #[track_caller]
+    fn check_newer(has_fractions: bool, policy: &str, expect: &[&str]) {
+        let compatibility = if has_fractions { Minor::new(37) } else { Minor::new(36) };
+        let version = EffectiveVersion::of(Minor::new(37)).compatible_with(compatibility).expect("versions that fit");
+        let gates = Gates::of(version);
+        assert_eq!(gates.is_enabled(Feature::DRA_FRACTIONAL_CAPACITY_RANGE), has_fractions);
+        let expect: Vec<String> = expect.iter().map(|text| text.replace('$', "c.requestPolicy")).collect();
+        let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
+        check_in(&gates, &format!(r#"{{"value":"10","requestPolicy":{policy}}}"#), true, &expect);
+    }
+
+    #[test]
+    fn fractions_are_exact_with_their_feature() {
+        let values = r#"{"default":"1","validValues":["500m","0.50","1"]}"#;
+        check_newer(true, values, &["$.validValues[1]: Duplicate value: \"500m\""]);
+        check_newer(
+            false,
+            values,
+            &["$.validValues[1]: Duplicate value: \"1\"", "$.validValues[2]: Duplicate value: \"1\""],
+        );
+        let range = |step: &str| format!(r#"{{"default":"1500m","validRange":{{"min":"500m","step":"{step}"}}}}"#);
+        check_newer(true, &range("250m"), &[]);
+        check_newer(
+            true,
+            &range("300m"),
+            &[
+                "$.validRange.step: Invalid value: \"1500m\": value is not a multiple of a given step (300m) from (500m)",
+            ],
+        );
+        check_newer(
+            true,
+            &range("1u"),
+            &["$.validRange.step: Invalid value: \"1u\": value cannot be represented as a milli value"],
+        );
+        // In whole units, all values are rounded up.
+        check_newer(false, &range("250m"), &[]);
+    }
+
+    #[test]
+    fn ranges_of_newer_versions_have_limits() {
+        check_newer(
+            true,
+            r#"{"default":"1","validRange":{"min":"2","max":"0"}}"#,
+            &[
+                "$.validRange.default: Invalid value: \"1\": default is less than min: 2",
+                "$.validRange.max: Invalid value: \"2\": min is larger than max: 0",
+                "$.validRange.default: Invalid value: \"1\": default is more than max: 0",
+            ],
+        );
+        check_newer(
+            true,
+            r#"{"default":"-1","validRange":{"min":"-1","max":"9223372036854775808","step":"1"}}"#,
+            &[
+                "$.validRange.max: Invalid value: \"9223372036854775808\": max is larger than capacity value: 10",
+                "$.validRange.default: Invalid value: \"-1\": must be greater than or equal to 0",
+                "$.validRange.min: Invalid value: \"-1\": must be greater than or equal to 0",
+                "$.validRange.max: Invalid value: \"9223372036854775808\": must not be larger than 9223372036854775807",
+            ],
         );
     }
 }

@@ -8,6 +8,7 @@ use pintle_value::print::{json, quote};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
 use super::collections::{validate_list, validate_set};
+use super::derived_attributes::DerivedAttributes;
 use super::identifiers::{validate_driver_name, validate_fully_qualified_name};
 use super::selectors::{SelectorFeatures, validate_expression};
 use crate::validation::{invalid_each, str_field, validate_dns_label, validate_dns_subdomain, validate_one_of};
@@ -128,12 +129,13 @@ pub(super) fn validate_claim_spec(errors: &mut Errors, gates: &Gates, spec: &Val
     let path = path.child("devices");
     let names = RequestNames::of(spec);
     let features = SelectorFeatures::of(gates);
+    let mut derived = DerivedAttributes::of(spec, features);
     validate_set(
         errors,
         requests(spec),
         MAX_REQUESTS,
         &path.child("requests"),
-        |errors, request, path| validate_request(errors, request, features, path),
+        |errors, request, path| validate_request(errors, request, features, &mut derived, path),
         quoted_name,
     );
     validate_list(
@@ -156,10 +158,18 @@ pub(super) fn validate_claim_spec(errors: &mut Errors, gates: &Gates, spec: &Val
             validate_configuration(errors, config, false, path);
         },
     );
+    derived.validate_cost(errors, &path);
 }
 
-fn validate_request(errors: &mut Errors, request: &Value, features: SelectorFeatures, path: &FieldPath<'_>) {
-    validate_dns_label(errors, &path.child("name"), request.str_at(&["name"]));
+fn validate_request(
+    errors: &mut Errors,
+    request: &Value,
+    features: SelectorFeatures,
+    derived: &mut DerivedAttributes<'_>,
+    path: &FieldPath<'_>,
+) {
+    let name = request.str_at(&["name"]);
+    validate_dns_label(errors, &path.child("name"), name);
     let alternatives = request.items_at(&["firstAvailable"]);
     match (request.get("exactly"), alternatives.is_empty()) {
         (None, true) => errors.required(path, "exactly one of `exactly` or `firstAvailable` is required"),
@@ -167,15 +177,23 @@ fn validate_request(errors: &mut Errors, request: &Value, features: SelectorFeat
             let detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             errors.invalid(path, Value::Null, detail);
         }
-        (Some(exactly), true) => validate_device_request(errors, exactly, features, &path.child("exactly")),
+        (Some(exactly), true) => {
+            let path = path.child("exactly");
+            validate_device_request(errors, exactly, features, &path, |errors| {
+                derived.validate(errors, exactly, &[name], &path);
+            });
+        }
         (None, false) => validate_set(
             errors,
             alternatives,
             MAX_ALTERNATIVES,
             &path.child("firstAvailable"),
             |errors, alternative, path| {
-                validate_dns_label(errors, &path.child("name"), alternative.str_at(&["name"]));
-                validate_device_request(errors, alternative, features, path);
+                let own = alternative.str_at(&["name"]);
+                validate_dns_label(errors, &path.child("name"), own);
+                validate_device_request(errors, alternative, features, path, |errors| {
+                    derived.validate(errors, alternative, &[name, &format!("{name}/{own}")], path);
+                });
             },
             quoted_name,
         ),
@@ -183,7 +201,13 @@ fn validate_request(errors: &mut Errors, request: &Value, features: SelectorFeat
 }
 
 /// Validates the common fields of a request that names one class and an alternative.
-fn validate_device_request(errors: &mut Errors, request: &Value, features: SelectorFeatures, path: &FieldPath<'_>) {
+fn validate_device_request(
+    errors: &mut Errors,
+    request: &Value,
+    features: SelectorFeatures,
+    path: &FieldPath<'_>,
+    validate_derived_attributes: impl FnOnce(&mut Errors),
+) {
     let class = request.str_at(&["deviceClassName"]);
     if class.is_empty() {
         errors.required(&path.child("deviceClassName"), "");
@@ -191,6 +215,7 @@ fn validate_device_request(errors: &mut Errors, request: &Value, features: Selec
         validate_dns_subdomain(errors, &path.child("deviceClassName"), class);
     }
     validate_selectors(errors, request.items_at(&["selectors"]), features, &path.child("selectors"));
+    validate_derived_attributes(errors);
     let count = request.int_at(&["count"]).unwrap_or(0);
     let count_path = path.child("count");
     match request.str_at(&["allocationMode"]) {

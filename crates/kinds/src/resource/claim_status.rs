@@ -18,6 +18,7 @@ use super::claim_spec::{
 use super::collections::{validate_list, validate_set};
 use super::go_types::ALLOCATION;
 use super::identifiers::validate_share_id;
+use super::node_operations::validate_skipped_operations;
 use super::slice_validation::validate_binding_conditions;
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::declarative::Rules;
@@ -211,6 +212,7 @@ fn validate_result(errors: &mut Errors, result: &Value, names: &RequestNames<'_>
     validate_binding_conditions(errors, result, path);
     validate_tolerations(errors, result.items_at(&["tolerations"]), &path.child("tolerations"));
     validate_share(errors, result, path);
+    validate_skipped_operations(errors, result, path);
 }
 
 fn validate_share(errors: &mut Errors, device: &Value, path: &FieldPath<'_>) {

@@ -16,8 +16,8 @@ use pintle_value::{Errors, FieldError, FieldPath, Str};
 
 /// The maximum length of an expression.
 const MAX_EXPRESSION: usize = 10 * 1024;
-/// The maximum cost of an expression.
-const MAX_COST: u64 = 1_000_000;
+/// The maximum cost of an expression, and of all derived attributes of a claim.
+pub(super) const MAX_COST: u64 = 1_000_000;
 
 /// The maximum number of attributes and capacities of a device.
 pub(super) const MAX_ATTRIBUTES_AND_CAPACITIES: usize = 32;
@@ -63,19 +63,38 @@ impl SelectorFeatures {
         2 * usize::from(self.consumable_capacity) + usize::from(self.list_attributes)
     }
 
-    /// Compiles an expression and returns its maximum cost.
+    /// Compiles the expression of a selector and returns its maximum cost.
     fn compile(self, expression: &str) -> Result<u64, SelectorError> {
+        self.compile_as(expression, |ty| match ty {
+            Type::Bool | Type::Any => Ok(()),
+            Type::Dyn if self.list_attributes => Ok(()),
+            other => Err(format!("must evaluate to bool or the unknown type, not {}", result_type_name(other))),
+        })
+    }
+
+    /// Compiles the expression of a derived attribute and returns its maximum cost.
+    fn compile_derived_attribute(self, expression: &str) -> Result<u64, SelectorError> {
+        self.compile_as(expression, |ty| match ty {
+            ty if is_scalar(ty) => Ok(()),
+            Type::List(item) if self.list_attributes && is_scalar(item) => Ok(()),
+            other => {
+                let lists = if self.list_attributes { " or a list of these scalars" } else { "" };
+                let scalars = "must evaluate to a primitive scalar (string, integer, boolean, semver)";
+                Err(format!("{scalars}{lists}, not {}", result_type_name(other)))
+            }
+        })
+    }
+
+    /// Compiles an expression whose type is allowed, and returns its maximum cost.
+    fn compile_as(
+        self,
+        expression: &str,
+        check_type: impl FnOnce(&Type) -> Result<(), String>,
+    ) -> Result<u64, SelectorError> {
         let env = &ENVIRONMENTS[self.index()];
         let checked =
             env.check(expression).map_err(|issues| SelectorError::Invalid(format!("compilation failed: {issues}")))?;
-        match checked.output_type() {
-            Type::Bool | Type::Any => {}
-            Type::Dyn if self.list_attributes => {}
-            other => {
-                let name = result_type_name(other);
-                return Err(SelectorError::Invalid(format!("must evaluate to bool or the unknown type, not {name}")));
-            }
-        }
+        check_type(checked.output_type()).map_err(SelectorError::Invalid)?;
         let instantiated = env.program(&checked).map(drop);
         instantiated
             .map_err(|error: CompileError| SelectorError::Internal(format!("program instantiation failed: {error}")))?;
@@ -83,7 +102,13 @@ impl SelectorFeatures {
     }
 }
 
-/// Why an expression is no selector.
+/// Whether a value of the type may be an attribute of a device.
+fn is_scalar(ty: &Type) -> bool {
+    const SEMVER: &str = "kubernetes.Semver";
+    matches!(ty, Type::Bool | Type::Int | Type::String | Type::Any | Type::Dyn) || *ty == Type::object(SEMVER)
+}
+
+/// Why an expression is not valid.
 #[derive(Debug)]
 enum SelectorError {
     /// It is malformed or has a wrong type.
@@ -99,15 +124,45 @@ pub(super) fn validate_expression(
     features: SelectorFeatures,
     path: &FieldPath<'_>,
 ) {
+    validate_with(errors, expression, path, |expression| features.compile(expression));
+}
+
+/// Validates the expression of a derived attribute. Returns its maximum cost.
+pub(super) fn validate_derived_attribute(
+    errors: &mut Errors,
+    expression: &str,
+    features: SelectorFeatures,
+    path: &FieldPath<'_>,
+) -> u64 {
+    validate_with(errors, expression, path, |expression| features.compile_derived_attribute(expression))
+}
+
+/// Validates an expression. Returns its maximum cost.
+fn validate_with(
+    errors: &mut Errors,
+    expression: &str,
+    path: &FieldPath<'_>,
+    compile: impl FnOnce(&str) -> Result<u64, SelectorError>,
+) -> u64 {
     if expression.len() > MAX_EXPRESSION {
         errors.push(FieldError::too_long(path, MAX_EXPRESSION));
-        return;
+        return 0;
     }
-    match features.compile(expression) {
-        Ok(cost) if cost > MAX_COST => errors.forbidden(path, "too complex, exceeds cost limit"),
-        Ok(_) => {}
-        Err(SelectorError::Invalid(detail)) => errors.invalid(path, expression, detail),
-        Err(SelectorError::Internal(detail)) => errors.push(FieldError::internal(path, detail)),
+    match compile(expression) {
+        Ok(cost) => {
+            if cost > MAX_COST {
+                errors.forbidden(path, "too complex, exceeds cost limit");
+            }
+            cost
+        }
+        Err(SelectorError::Invalid(detail)) => {
+            errors.invalid(path, expression, detail);
+            0
+        }
+        Err(SelectorError::Internal(detail)) => {
+            errors.push(FieldError::internal(path, detail));
+            0
+        }
     }
 }
 

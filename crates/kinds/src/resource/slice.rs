@@ -1,5 +1,6 @@
 //! The strategy for ResourceSlice.
 
+use pintle_gates::{Change, Gates};
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::print::quote;
 use pintle_value::{Errors, Object, Value};
@@ -7,7 +8,7 @@ use pintle_value::{Errors, Object, Value};
 use super::slice_validation::validate_slice_spec;
 use super::v1beta1::{self, ApiVersion};
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{SPEC, set_generation};
+use crate::generic::{SPEC, is_enabled_or_used, set_generation};
 
 /// The lists of an attribute, of which it has one at most.
 pub(super) const ATTRIBUTE_LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
@@ -16,7 +17,15 @@ const MAPPINGS: &str = "nodeAllocatableResourceMappings";
 
 /// The strategy for ResourceSlice.
 pub(crate) struct ResourceSliceStrategy {
-    pub(crate) version: ApiVersion,
+    version: ApiVersion,
+    selects_pools: bool,
+}
+
+impl ResourceSliceStrategy {
+    /// The strategy of a version, on a server with these feature gates.
+    pub(crate) fn new(version: ApiVersion, gates: &Gates) -> Self {
+        Self { version, selects_pools: gates.has(Change::SLICES_ARE_SELECTED_BY_POOL) }
+    }
 }
 
 impl Strategy for ResourceSliceStrategy {
@@ -52,8 +61,12 @@ impl Strategy for ResourceSliceStrategy {
         drop_disabled(&context.gates, Part::ResourceSlice, object, old);
     }
 
-    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
-        validate_slice_spec(&object["spec"], old.map(|old| &old["spec"]))
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+        validate_slice_spec(&context.gates, &object["spec"], old.map(|old| &old["spec"]))
+    }
+
+    fn has_option(&self, gates: &Gates, option: &str, old: Option<&Value>) -> bool {
+        is_enabled_or_used(gates, option, old, ("DRAPartitionableDevicesType", &["spec", "partitionTypeAttribute"]))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, _: Option<&Value>) -> Vec<String> {
@@ -66,6 +79,9 @@ impl Strategy for ResourceSliceStrategy {
     }
 
     fn selectable_field_names(&self) -> &[&'static str] {
+        if self.selects_pools {
+            return &["spec.nodeName", "spec.driver", "spec.pool.name"];
+        }
         &["spec.nodeName", "spec.driver"]
     }
 
@@ -110,7 +126,7 @@ fn set_taint_times(context: &StrategyContext, slice: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, gated_context, object};
+    use crate::testing::{context, context_of, gated_context, object};
 
     #[test]
     fn mappings_without_a_multiplier_get_one() {
@@ -122,7 +138,7 @@ mod tests {
                 object(&format!(r#"{{"spec":{{"devices":[{}]}}}}"#, device.replace('M', &mappings)))
             };
             let mut found = slice(r#"{"cpu":{"capacityKey":"k"},"memory":{"allocationMultiplier":"2"}}"#);
-            ResourceSliceStrategy { version }.defaults(&mut found);
+            ResourceSliceStrategy::new(version, &Gates::default()).defaults(&mut found);
             let expect =
                 r#"{"cpu":{"capacityKey":"k","allocationMultiplier":"1"},"memory":{"allocationMultiplier":"2"}}"#;
             assert_eq!(found, slice(expect));
@@ -132,7 +148,7 @@ mod tests {
     #[test]
     fn taints_without_a_time_get_one() {
         let mut slice = object(r#"{"spec":{"devices":[{"taints":[{"key":"a"}]}]}}"#);
-        ResourceSliceStrategy { version: ApiVersion::V1 }.prepare_for_create(&context(), &mut slice);
+        ResourceSliceStrategy::new(ApiVersion::V1, &Gates::default()).prepare_for_create(&context(), &mut slice);
         assert_eq!(slice["spec"]["devices"][0]["taints"][0].str_at(&["timeAdded"]), "2023-11-14T22:13:20Z");
         assert_eq!(slice.generation(), 1);
     }
@@ -142,7 +158,11 @@ mod tests {
         let old = object(r#"{"metadata":{"generation":3},"spec":{"devices":[{"name":"a"}]}}"#);
         let check = |spec: &str, expect: i64| {
             let mut new = object(&format!(r#"{{"metadata":{{"generation":3}},"spec":{spec}}}"#));
-            ResourceSliceStrategy { version: ApiVersion::V1 }.prepare_for_update(&context(), &mut new, &old);
+            ResourceSliceStrategy::new(ApiVersion::V1, &Gates::default()).prepare_for_update(
+                &context(),
+                &mut new,
+                &old,
+            );
             assert_eq!(new.generation(), expect, "{spec}");
         };
         check(r#"{"devices":[{"name":"a"}]}"#, 3);
@@ -151,10 +171,23 @@ mod tests {
     }
 
     #[test]
+    fn slices_are_selected_by_pool_since_1_37() {
+        let names = |minor: u8| {
+            let strategy = ResourceSliceStrategy::new(ApiVersion::V1, &context_of(minor, &[]).gates);
+            strategy.selectable_field_names().join(",")
+        };
+        assert_eq!(names(36), "spec.nodeName,spec.driver");
+        assert_eq!(names(37), "spec.nodeName,spec.driver,spec.pool.name");
+    }
+
+    #[test]
     fn drivers_in_upper_case_are_warned_about() {
         let check = |driver: &str, expect: &[&str]| {
             let slice = object(&format!(r#"{{"spec":{{"driver":"{driver}"}}}}"#));
-            assert_eq!(ResourceSliceStrategy { version: ApiVersion::V1 }.warnings(&context(), &slice, None), expect);
+            assert_eq!(
+                ResourceSliceStrategy::new(ApiVersion::V1, &Gates::default()).warnings(&context(), &slice, None),
+                expect
+            );
         };
         check("d.example.com", &[]);
         check(
@@ -179,10 +212,11 @@ mod tests {
             let context = gated_context(&[&all_on, gates].concat());
             let mut new = full.clone();
             match old.map(object) {
-                None => ResourceSliceStrategy { version: ApiVersion::V1 }.prepare_for_create(&context, &mut new),
-                Some(old) => {
-                    ResourceSliceStrategy { version: ApiVersion::V1 }.prepare_for_update(&context, &mut new, &old)
+                None => {
+                    ResourceSliceStrategy::new(ApiVersion::V1, &Gates::default()).prepare_for_create(&context, &mut new)
                 }
+                Some(old) => ResourceSliceStrategy::new(ApiVersion::V1, &Gates::default())
+                    .prepare_for_update(&context, &mut new, &old),
             }
             new.remove("metadata");
             new

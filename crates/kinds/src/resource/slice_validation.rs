@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pintle_gates::{Change, Gates};
 use pintle_value::{Errors, FieldError, FieldPath, Value, metadata};
 
 use super::capacity::validate_capacity;
@@ -9,13 +10,15 @@ use super::claim_spec::{TAINT_EFFECTS, quoted_name};
 use super::collections::{validate_list, validate_map, validate_set};
 use super::go_types::{ATTRIBUTE, NODE_SELECTOR_TERMS};
 use super::identifiers::{MAX_QUALIFIED_NAME, validate_driver_name, validate_node_name, validate_qualified_name};
+use super::node_operations::validate_skipped_operations;
+use super::node_resources::validate_node_resources;
+use super::partition_type::validate_partition_type;
 use super::selectors::{MAX_ATTRIBUTE_LENGTH, MAX_ATTRIBUTE_VALUES, MAX_ATTRIBUTES_AND_CAPACITIES};
 use super::slice::{ATTRIBUTE_LISTS, is_list};
-use crate::core::pod::resources::{is_native, quantity};
 use crate::core::pod::scheduling::validate_node_selector;
 use crate::declarative::Rules;
 use crate::generic::{same, validate_immutable};
-use crate::go_json::{internal, invalid_pointer, print};
+use crate::go_json::internal;
 use crate::semantic_version::SemanticVersion;
 use crate::validation::{require_one_of, str_field, strings_at, validate_dns_label};
 
@@ -34,7 +37,7 @@ const MAX_USED_COUNTER_SETS: usize = 2;
 const MAX_LABEL: usize = 63;
 
 /// Validates the spec of a slice.
-pub(super) fn validate_slice_spec(spec: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn validate_slice_spec(gates: &Gates, spec: &Value, old: Option<&Value>) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("spec");
     validate_driver_name(&mut errors, spec.str_at(&["driver"]), &path.child("driver"));
@@ -66,7 +69,7 @@ pub(super) fn validate_slice_spec(spec: &Value, old: Option<&Value>) -> Errors {
         |errors, device, path| {
             let name = device.str_at(&["name"]);
             let old = old_devices.iter().find(|old| old.str_at(&["name"]) == name);
-            validate_device(errors, device, old, of_device, path);
+            validate_device(errors, gates, (device, old), of_device, path);
         },
         quoted_name,
     );
@@ -78,6 +81,8 @@ pub(super) fn validate_slice_spec(spec: &Value, old: Option<&Value>) -> Errors {
         |errors, set, path| validate_counters(errors, set, "name", path),
         quoted_name,
     );
+    validate_partition_type(&mut errors, spec, &path);
+    validate_skipped_operations(&mut errors, spec, &path);
     errors
 }
 
@@ -138,10 +143,11 @@ fn validate_true(
     }
 }
 
+/// Validates a device, which replaces an old one of the same name.
 fn validate_device(
     errors: &mut Errors,
-    device: &Value,
-    old: Option<&Value>,
+    gates: &Gates,
+    (device, old): (&Value, Option<&Value>),
     selects_nodes: bool,
     path: &FieldPath<'_>,
 ) {
@@ -157,17 +163,20 @@ fn validate_device(
         validate_attribute,
     );
     let is_shared = device.bool_at(&["allowMultipleAllocations"]);
-    validate_map(
-        errors,
-        &device["capacity"],
-        usize::MAX,
-        MAX_QUALIFIED_NAME,
-        &path.child("capacity"),
-        validate_qualified_name,
-        |errors, capacity, path| validate_capacity(errors, capacity, is_shared, path),
-    );
+    let is_unchanged = |field: &str| old.is_some_and(|old| same(old.get(field), device.get(field)));
+    if !(gates.has(Change::UNCHANGED_CAPACITY_IS_VALID) && is_unchanged("capacity")) {
+        validate_map(
+            errors,
+            &device["capacity"],
+            usize::MAX,
+            MAX_QUALIFIED_NAME,
+            &path.child("capacity"),
+            validate_qualified_name,
+            |errors, capacity, path| validate_capacity(errors, gates, capacity, is_shared, path),
+        );
+    }
     // Stored taints are not validated again.
-    if !old.is_some_and(|old| same(old.get("taints"), device.get("taints"))) {
+    if !is_unchanged("taints") {
         let taints = device.items_at(&["taints"]);
         validate_list(errors, taints, MAX_TAINTS, &path.child("taints"), validate_taint);
     }
@@ -181,7 +190,7 @@ fn validate_device(
     );
     validate_device_nodes(errors, device, selects_nodes, path);
     validate_binding_conditions(errors, device, path);
-    validate_mappings(errors, device, &path.child("nodeAllocatableResourceMappings"));
+    validate_node_resources(errors, device, path);
 }
 
 fn entries(object: &Value, field: &str) -> usize {
@@ -351,35 +360,6 @@ pub(super) fn validate_binding_conditions(errors: &mut Errors, device: &Value, p
             errors.invalid(&failed_path, shown("bindingFailureConditions"), detail);
         }
         _ => {}
-    }
-}
-
-/// Validates the resources of a node that a device stands for.
-fn validate_mappings(errors: &mut Errors, device: &Value, path: &FieldPath<'_>) {
-    for (resource, mapping) in device.entries_at(&["nodeAllocatableResourceMappings"]) {
-        let path = path.key(resource);
-        if !is_native(resource) {
-            errors.push(invalid_pointer(&path, resource, "must be a node allocatable resource name"));
-        }
-        let (multiplier, key) = (mapping.get("allocationMultiplier"), str_field(mapping, "capacityKey"));
-        if multiplier.is_none() && key.is_none() {
-            errors.invalid(&path, "", "at least one of allocationMultiplier or capacityKey must be set");
-            continue;
-        }
-        if let Some(multiplier) = multiplier.map(quantity).filter(|multiplier| multiplier.sign() <= 0) {
-            errors.invalid(&path.child("allocationMultiplier"), multiplier.to_string(), "must be positive");
-        }
-        let key_path = path.child("capacityKey");
-        match key {
-            None => {}
-            Some("") => errors.invalid(&key_path, "", "capacityKey must not be an empty string"),
-            Some(key) if device["capacity"].get(key).is_none() => {
-                let value = Value::from(key);
-                let shown = print(&value);
-                errors.push(FieldError::not_found(&key_path, value).showing(shown));
-            }
-            Some(_) => {}
-        }
     }
 }
 

@@ -22,8 +22,16 @@ impl ApiVersion {
 }
 
 /// The fields of a request that names one class. A request with alternatives has none of them.
-const EXACT_FIELDS: [&str; 7] =
-    ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
+const EXACT_FIELDS: [&str; 8] = [
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+    "derivedAttributes",
+];
 
 /// The fields of only one of the versions whose members the other version has in the owner of the field.
 pub(super) const INLINED: &[&str] = &["exactly", "basic"];
@@ -122,6 +130,7 @@ fn is_set(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pintle_gates::Gates;
     use pintle_registry::Strategy;
 
     use super::super::claim::{ResourceClaimStrategy, ResourceClaimTemplateStrategy};
@@ -177,7 +186,7 @@ mod tests {
 
     #[test]
     fn devices_are_converted() {
-        let strategy = ResourceSliceStrategy { version: VERSION };
+        let strategy = ResourceSliceStrategy::new(VERSION, &Gates::default());
         check(
             &strategy,
             r#"{"spec":{"nodeName":"n","allNodes":false,"devices":[{"name":"d","basic":{"allNodes":true,"attributes":{"a":{"int":1}}}},{"name":"e","basic":{}},{"name":"f"}]}}"#,

@@ -1,14 +1,22 @@
-//! Facts about the bootstrap policy of kube-apiserver 1.36: the number of objects, the content of well-known objects,
-//! and the parts that depend on feature gates.
+//! Facts about the bootstrap policy: the number of objects, and the content of well-known objects. Some parts depend on
+//! feature gates, others on the version.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use pintle_versions::EffectiveVersion;
 
 use super::*;
 use crate::rbac::{Role, RoleBinding};
 
 fn policy(overrides: &[(&str, bool)]) -> BootstrapPolicy {
+    policy_of(Minor::DEFAULT, overrides)
+}
+
+/// The policy of a server of a version.
+fn policy_of(minor: Minor, overrides: &[(&str, bool)]) -> BootstrapPolicy {
     let overrides: BTreeMap<_, _> = overrides.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-    BootstrapPolicy::new(&Gates::with_overrides(&overrides).expect("valid gates").0)
+    let gates = Gates::of(EffectiveVersion::of(minor));
+    BootstrapPolicy::new(&gates.overridden(&overrides).expect("valid gates").0)
 }
 
 /// A policy with all gates that can be enabled.
@@ -49,14 +57,23 @@ fn names(policy: &BootstrapPolicy) -> BTreeSet<String> {
 
 #[test]
 fn every_line_is_well_formed_and_names_existing_gates() {
+    for minor in Minor::known() {
+        check_lines(minor);
+    }
+}
+
+fn check_lines(minor: Minor) {
     let all = |_: &str| true;
     let mut reader = PolicyReader { policy: BootstrapPolicy::default(), is_enabled: &all, rules_go_to: None };
-    for line in lines() {
+    let known: Vec<Gates> = Minor::known().map(|minor| Gates::of(EffectiveVersion::of(minor))).collect();
+    for line in lines(minor) {
         assert!(reader.read_line(line).is_some(), "{line}");
+        assert!(!line.contains(" in="), "{line}: the range is malformed");
         if let Some((_, gates)) = line.split_once(" if ") {
             for name in gates.split(',') {
-                let (gate, _) = Gates::default().states().find(|(gate, _)| gate.name == name).expect(name);
-                assert!(!gate.locked, "{name} is locked");
+                let find = |gates: &Gates| gates.states().find(|(gate, _)| gate.name == name);
+                let found: Vec<_> = known.iter().filter_map(find).collect();
+                assert!(found.iter().any(|(gate, _)| !gate.locked), "{name} is locked or unknown");
             }
         }
     }
@@ -332,5 +349,74 @@ fn gates_decide_which_roles_and_rules_exist() {
             "ClusterRole /system:controller:device-taint-eviction-controller",
             "ClusterRoleBinding /system:controller:device-taint-eviction-controller",
         ]
+    );
+}
+
+#[test]
+fn roles_follow_the_version() {
+    let (older, newer) = (policy_of(Minor::new(36), &[]), policy_of(Minor::new(37), &[]));
+    let all: [(&str, bool); 2] = [("AllAlpha", true), ("AllBeta", true)];
+    let newer_full = policy_of(Minor::new(37), &all);
+    let mut new: Vec<String> = names(&newer).difference(&names(&older)).cloned().collect();
+    new.retain(|name| name.starts_with("ClusterRole "));
+    assert_eq!(
+        new,
+        [
+            "ClusterRole /system:cluster-trust-bundle-discovery",
+            "ClusterRole /system:controller:kube-apiserver-serving-clustertrustbundle-publisher",
+            "ClusterRole /system:controller:podcertificaterequestcleaner",
+            "ClusterRole /system:controller:storage-version-migrator-controller",
+        ]
+    );
+    assert!(names(&older).is_subset(&names(&newer)));
+    let check = |name: &str, gone: &[&str], came: &[&str], came_with_gates: &[&str]| {
+        let rules = |policy: &BootstrapPolicy| rules(find(&policy.cluster_roles, name));
+        let without = |rules: Vec<String>, others: &[String]| -> Vec<String> {
+            rules.into_iter().filter(|rule| !others.contains(rule)).collect()
+        };
+        assert_eq!(without(rules(&older), &rules(&newer)), gone, "{name}: gone");
+        assert_eq!(without(rules(&newer), &rules(&older)), came, "{name}: came");
+        let full = without(rules(&newer_full), &rules(&newer));
+        let before = rules(&policy_of(Minor::new(36), &all));
+        assert_eq!(without(full, &before), came_with_gates, "{name}: came with gates");
+    };
+    check(
+        "system:aggregate-to-view",
+        &[
+            "get,list,watch bindings,events,limitranges,namespaces/status,pods/log,pods/status,replicationcontrollers/status,resourcequotas,resourcequotas/status in ",
+        ],
+        &[
+            "get,list,watch bindings,limitranges,namespaces/status,pods/log,pods/status,replicationcontrollers/status,resourcequotas,resourcequotas/status in ",
+            "get,list,watch events in ,events.k8s.io",
+        ],
+        &[
+            "get,list,watch podgroups,podgroups/status,workloads in scheduling.k8s.io",
+            "get,list,watch compositepodgroups,compositepodgroups/status in scheduling.k8s.io",
+            "get,list,watch evictionrequests,evictions in lifecycle.k8s.io",
+        ],
+    );
+    check(
+        "system:kube-scheduler",
+        &["get,list,patch,update,watch pods/finalizers in "],
+        &["update pods/finalizers in ", "get,list,watch devicetaintrules in resource.k8s.io"],
+        &[
+            "get,list,watch compositepodgroups in scheduling.k8s.io",
+            "patch,update compositepodgroups/status in scheduling.k8s.io",
+        ],
+    );
+    check(
+        "system:node",
+        &["create,patch,update events in "],
+        &[
+            "create,patch,update events in ,events.k8s.io",
+            "get,list,watch clustertrustbundles in certificates.k8s.io",
+            "create,get,list,watch podcertificaterequests in certificates.k8s.io",
+        ],
+        &["get,patch,update csinodes/status in storage.k8s.io"],
+    );
+    check("system:controller:node-controller", &[], &["get,list,watch leases in coordination.k8s.io"], &[]);
+    assert_eq!(
+        rules(find(&newer.cluster_roles, "system:controller:storage-version-migrator-controller"))[0],
+        "list,patch * in *"
     );
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{messages, object};
+use crate::testing::{context_of, messages, object};
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
      must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
@@ -17,7 +17,7 @@ const ONE_NODE_OF_DEVICE: &str = "exactly one of `nodeName`, `nodeSelector`, or 
 
 #[track_caller]
 fn check(spec: &str, old: Option<&str>, expect: &[&str]) {
-    assert_eq!(messages(&validate_slice_spec(&object(spec), old.map(object).as_ref())), expect);
+    assert_eq!(messages(&validate_slice_spec(&Gates::default(), &object(spec), old.map(object).as_ref())), expect);
 }
 
 /// Compares the errors of a slice for all nodes with these fields.
@@ -352,4 +352,21 @@ fn mappings_to_resources_of_nodes() {
             ),
         ],
     );
+}
+
+#[test]
+fn capacity_is_validated_when_it_changes() {
+    let slice = |generation: u8, key: &str| {
+        object(&format!(
+            r#"{{"driver":"d.example.com","pool":{{"name":"p","generation":{generation},"resourceSliceCount":1}},"allNodes":true,
+                "devices":[{{"name":"a","capacity":{{"{key}":{{"value":"1"}}}}}}]}}"#
+        ))
+    };
+    let count = |minor: u8, key: &str| {
+        validate_slice_spec(&context_of(minor, &[]).gates, &slice(2, key), Some(&slice(1, "1"))).count()
+    };
+    let all = count(36, "1");
+    assert!(all > 0);
+    assert_eq!(count(37, "1"), 0);
+    assert_eq!(count(37, "2"), all);
 }
