@@ -18,9 +18,10 @@ fn published(minor: Minor) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(&path).expect("the module has a schema");
     let start = text.find("types:\n").expect("the schema starts with its types") + "types:\n".len();
     let end = start + text[start..].find('`').expect("the schema ends");
-    // A map is separable by default. One field declares it explicitly.
+    // A map is separable by default. One field and one struct declare it explicitly.
     text[start..end]
         .replace("\n          elementRelationship: separable\n", "\n")
+        .replace("\n    elementRelationship: separable\n", "\n")
         .split("- name: ")
         .fold((BTreeMap::new(), String::new()), |(mut types, mut open), part| {
             // Fields are named in the same way, two columns further in. Only a name at the start of a line names a
