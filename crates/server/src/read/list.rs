@@ -251,7 +251,7 @@ impl ListRead {
             let page = self.page(after.as_deref(), page_size)?;
             self.metrics.fetched += page.objects.len() as u64;
             let candidates = if needs_conversion {
-                format.view.convert_shared(page.objects).await.map_err(|error| self.map_error(format, error))?
+                format.view.convert_list(page.objects).await.map_err(|error| self.map_error(format, error))?
             } else {
                 page.objects
             };
