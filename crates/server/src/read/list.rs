@@ -127,7 +127,7 @@ pub(crate) fn select_shard(
         return Ok(selection);
     };
     let invalid = |error| ApiError::Unclassified(format!("invalid shard selector: {error}"));
-    let selector = ShardSelector::parse(text).map_err(invalid)?;
+    let selector = ShardSelector::parse(text, request.cluster.gates().version()).map_err(invalid)?;
     let filtered = is_watch.then(|| request.cluster.metrics.collection(resource).filtered_events().clone());
     Ok(selection.with_shard(selector, filtered))
 }
