@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pintle_cel::{CheckedExpr, Program, Type};
 use pintle_value::Str;
+use pintle_versions::EffectiveVersion;
 
 use crate::environment::environment;
 use crate::types::{AdmissionTypes, JSON_PATCH, OBJECT, result_type_name, variable_type};
@@ -134,6 +135,8 @@ pub struct ExpressionCompiler {
     /// The types of the variables, if expressions can have variables.
     variable_types: Option<Arc<HashMap<Str, Type>>>,
     variables: Arc<CompiledVariables>,
+    /// The version whose new expressions are compiled; `None` for stored expressions.
+    version: Option<EffectiveVersion>,
 }
 
 impl ExpressionCompiler {
@@ -147,6 +150,13 @@ impl ExpressionCompiler {
     #[must_use]
     pub fn with_variables() -> Self {
         Self { variable_types: Some(Arc::default()), ..Self::default() }
+    }
+
+    /// The compiler for new expressions of a server of this version. Without a version, it accepts whatever a version may
+    /// have stored.
+    #[must_use]
+    pub fn for_new_expressions_of(self, version: EffectiveVersion) -> Self {
+        Self { version: Some(version), ..self }
     }
 
     /// Compiles an expression.
@@ -182,7 +192,7 @@ impl ExpressionCompiler {
         declarations: Declarations,
     ) -> (CompiledExpression, Option<Type>) {
         let types = AdmissionTypes { variables: self.variable_types.clone(), patches: declarations.patches };
-        let env = environment(types, declarations);
+        let env = environment(types, declarations, self.version);
         let checked =
             env.check(text).map_err(|issues| CompilationError::Invalid(format!("compilation failed: {issues}")));
         let (mut ty, mut used) = (None, UsedValues::default());

@@ -1,9 +1,12 @@
 //! The operations of an environment on expressions: parsing, checking, planning and cost estimation.
 
+use pintle_versions::EffectiveVersion;
+
 use crate::check::{CheckedExpr, check, validate};
 use crate::cost::{CostEstimate, SizeEstimator};
 use crate::cost_estimator::estimate_cost;
 use crate::env::Env;
+use crate::library::QUOTED_FIELDS;
 use crate::program::{CompileError, Program};
 use crate::source::{Issues, Source};
 use crate::syntax::{Expr, ParserLimits, parse};
@@ -12,8 +15,10 @@ use crate::syntax::{Expr, ParserLimits, parse};
 ///
 /// # Errors
 /// The text is not an expression. Returns the message of the first error.
-pub fn parse_without_macros(text: &str) -> Result<Expr, String> {
-    let parsed = parse(&Source::new(text), &[], ParserLimits::default());
+pub fn parse_without_macros(text: &str, version: EffectiveVersion) -> Result<Expr, String> {
+    let has_quoted_fields = QUOTED_FIELDS.contains(version.binary());
+    let limits = ParserLimits { has_quoted_fields, ..ParserLimits::default() };
+    let parsed = parse(&Source::new(text), &[], limits);
     parsed.map(|parsed| parsed.expr).map_err(|issues| {
         issues.all().first().map_or_else(|| "invalid expression".to_owned(), |issue| issue.message.clone())
     })

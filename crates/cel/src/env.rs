@@ -143,6 +143,13 @@ impl Env {
         self
     }
 
+    /// Accepts names of fields in backticks.
+    #[must_use]
+    pub(crate) fn with_quoted_fields(mut self) -> Self {
+        self.parser_limits.has_quoted_fields = true;
+        self
+    }
+
     /// Enables the validators of Kubernetes.
     #[must_use]
     pub(crate) fn with_validators(self) -> Self {

@@ -1,5 +1,5 @@
 //! CEL, the expression language of CRD validation rules, admission policies and selectors. Values, errors and costs
-//! match cel-go as kube-apiserver 1.36 configures it.
+//! match cel-go as kube-apiserver configures it.
 //!
 //! The crate is pure and synchronous: no I/O, no knowledge of kinds, HTTP or CRDs. The modules form layers. Each module
 //! imports only modules of lower layers.

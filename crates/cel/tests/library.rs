@@ -8,6 +8,7 @@ use pintle_cel::{
     CostEstimate, Env, EvalError, EvalResult, Function, LazyMap, Library, Map, Opaque, Overload, PER_CALL_COST_LIMIT,
     Program, ResourceTarget, Type, UnknownSizes, Value,
 };
+use pintle_versions::{EffectiveVersion, Minor};
 
 /// A user who may or may not perform actions.
 #[derive(Debug)]
@@ -206,4 +207,45 @@ fn expressions_check_access() {
         350_001 + 1 + 10 + 1 + 100 + 10 + 1 + 50,
     );
     check("authorizer == authorizer", "no such overload", 3);
+}
+
+/// The syntax is that of the binary version, and libraries that of the minimum compatibility version.
+#[test]
+fn newer_versions_have_more_functions_and_syntax() {
+    let of = |binary: u8, compatible: u8| {
+        let version =
+            EffectiveVersion::of(Minor::new(binary)).compatible_with(Minor::new(compatible)).expect("a version");
+        Env::kubernetes_of(version).variable("l", Type::list(Type::String)).variable("x", Type::Dyn)
+    };
+    let environments = [of(36, 35), of(37, 36), of(37, 37)];
+    for (expression, valid) in [
+        ("x.`a-b` == 1", [false, true, true]),
+        ("{'a-b': 1}.`a-b` == 1", [false, true, true]),
+        ("x.?`a.b/c`.hasValue()", [false, true, true]),
+        ("has(x.`a b`)", [false, true, true]),
+        ("l.includes('a')", [false, false, true]),
+        ("l.indexOf('a') == 0", [true, true, true]),
+        ("`a-b` == 1", [false, false, false]),
+    ] {
+        assert_eq!(environments.each_ref().map(|env| env.check(expression).is_ok()), valid, "{expression}");
+    }
+    let [_, _, newest] = environments;
+    for (expression, expect) in [
+        ("[1, 2, 3].includes(2)", true),
+        ("[1, 2, 3].includes(4)", false),
+        ("[1, 2].includes(2.0)", true),
+        ("[[1], [2]].includes([2])", true),
+        ("[].includes(1)", false),
+        ("'a'.includes('a')", true),
+        ("'a'.includes('b')", false),
+        ("1.includes('a')", false),
+        ("{'a-b': 1}.`a-b` == 1", true),
+    ] {
+        let program = newest.compile(expression).unwrap_or_else(|error| panic!("{expression}: {error}"));
+        assert_eq!(program.evaluate(&[], PER_CALL_COST_LIMIT).result, Ok(Value::Bool(expect)), "{expression}");
+    }
+    // As in upstream, it costs what `indexOf` costs.
+    let estimate = |expression| newest.estimate_cost(&newest.check(expression).expect(expression), &UnknownSizes);
+    let comparison = 1;
+    assert_eq!(estimate("l.includes('a')").min + comparison, estimate("l.indexOf('a') == 0").min);
 }

@@ -14,7 +14,9 @@ pub(crate) type LazySchema = LazyLock<StructuralSchema, Box<dyn FnOnce() -> Stru
 pub(crate) fn schema(source: &Arc<dyn CrdSource>, version: &str) -> Arc<LazySchema> {
     let (source, version) = (source.clone(), Str::from(version));
     Arc::new(LazyLock::new(Box::new(move || {
-        let written = source.schema(&version).map(|written| StructuralSchema::parse(&written));
+        let written = source
+            .schema(&version)
+            .map(|written| StructuralSchema::parse(&written).map(|schema| schema.served_by(source.served_by())));
         let failed = match written {
             Some(Ok(schema)) => return schema,
             Some(Err(error)) => Some(error),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pintle_kinds::{CompiledRule, RuledNode, SchemaValidator};
 use pintle_registry::Resource;
 use pintle_value::{Errors, FieldPath, Value, object};
+use pintle_versions::EffectiveVersion;
 
 use crate::rules::{CelResult, CelValidator, CostLimits, ValidationTarget, compile_nodes};
 use crate::schema::{MalformedObject, StructuralSchema};
@@ -12,18 +13,19 @@ use crate::schema::{MalformedObject, StructuralSchema};
 /// The field of the wrapper object that holds a default during validation.
 const FIELD: &str = "default";
 
-/// Replaces the strategy of CRDs by a strategy that validates defaults and compiles CEL rules.
-pub fn install_crd_validation(resources: &mut [Arc<Resource>]) {
+/// Replaces the strategy of CRDs by a strategy that validates defaults and compiles CEL rules as a version does.
+pub fn install_crd_validation(resources: &mut [Arc<Resource>], version: EffectiveVersion) {
     let crds = |resource: &&mut Arc<Resource>| {
         resource.group == "apiextensions.k8s.io" && resource.plural == "customresourcedefinitions"
     };
     for resource in resources.iter_mut().filter(crds).filter_map(Arc::get_mut) {
-        resource.strategy = pintle_kinds::custom_resource_definition_strategy(Arc::new(StructuralSchemaValidator));
+        resource.strategy =
+            pintle_kinds::custom_resource_definition_strategy(Arc::new(StructuralSchemaValidator(version)));
     }
 }
 
-/// Validates with [`StructuralSchema`].
-struct StructuralSchemaValidator;
+/// Validates with [`StructuralSchema`]. The rules are those of a version.
+struct StructuralSchemaValidator(EffectiveVersion);
 
 /// Wraps a schema in the schema of an object with one field.
 fn wrap_schema(schema: &Value) -> Option<StructuralSchema> {
@@ -99,6 +101,7 @@ impl SchemaValidator for StructuralSchemaValidator {
         path: &FieldPath<'_>,
     ) -> (Errors, i64) {
         let Ok(schema) = StructuralSchema::parse(schema) else { return (Errors::new(), budget) };
+        let schema = schema.served_by(self.0);
         let node = schema.root();
         let Some(validator) = CelValidator::of(node, resource) else { return (Errors::new(), budget) };
         let validate = |old| {
@@ -118,6 +121,7 @@ impl SchemaValidator for StructuralSchemaValidator {
     }
 
     fn compile_rules(&self, root: &Value, ruled: &[RuledNode<'_>]) -> Vec<Result<Vec<CompiledRule>, String>> {
-        StructuralSchema::parse(root).map(|schema| compile_nodes(&schema, ruled)).unwrap_or_default()
+        let schema = StructuralSchema::parse(root).map(|schema| schema.served_by(self.0));
+        schema.map(|schema| compile_nodes(&schema, ruled)).unwrap_or_default()
     }
 }

@@ -7,6 +7,7 @@ use pintle_extensions::install_crd_validation;
 use pintle_registry::{Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
+use pintle_versions::{EffectiveVersion, Minor};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -14,7 +15,7 @@ fn json(text: &str) -> Value {
 
 fn strategy() -> Arc<dyn Strategy> {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
-    install_crd_validation(&mut resources);
+    install_crd_validation(&mut resources, EffectiveVersion::of(Minor::DEFAULT));
     let mut resources = resources.into_iter();
     let found = resources.find(|resource| resource.plural == "customresourcedefinitions");
     found.expect("CRDs are built in").strategy.clone()

@@ -11,6 +11,7 @@ use pintle_extensions::install_crd_validation;
 use pintle_registry::{CostBudget, Resource, Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
+use pintle_versions::{EffectiveVersion, Minor};
 use proptest::prelude::*;
 use served::crd;
 
@@ -20,7 +21,7 @@ fn context() -> StrategyContext {
 
 fn crds() -> Arc<dyn Strategy> {
     let mut resources = pintle_kinds::resources(pintle_catalog::shared());
-    install_crd_validation(&mut resources);
+    install_crd_validation(&mut resources, EffectiveVersion::of(Minor::DEFAULT));
     let found = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
     found.expect("CRDs are built in").strategy.clone()
 }

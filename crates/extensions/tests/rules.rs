@@ -8,6 +8,9 @@
 //! `new {...}` is an object, and `val ...` is a value of the field. `from {...}` or `before ...` is the object that it
 //! replaces. `status {...}` updates it through the status subresource. The indented lines that follow are the sorted
 //! errors of the CRD or object, and warnings.
+//!
+//! `version 1.37` begins rows of that version; the others are of 1.36. After `compatible 1.37` the version is also the
+//! minimum compatibility version.
 
 mod served;
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use pintle_extensions::install_crd_validation;
 use pintle_registry::{CostBudget, Resource, Strategy, StrategyContext};
 use pintle_value::time::Time;
 use pintle_value::{Errors, Object, Value, object};
+use pintle_versions::{EffectiveVersion, Minor};
 use served::crd;
 
 fn read(text: &str) -> Value {
@@ -39,6 +43,7 @@ fn widget(mut object: Value) -> Value {
 
 /// The state of a table.
 struct TableState {
+    version: EffectiveVersion,
     crds: Arc<dyn Strategy>,
     field: Value,
     was: Option<Value>,
@@ -48,6 +53,14 @@ struct TableState {
 }
 
 impl TableState {
+    fn of(version: EffectiveVersion) -> Self {
+        let mut resources = pintle_kinds::resources(pintle_catalog::shared());
+        install_crd_validation(&mut resources, version);
+        let crds = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
+        let crds = crds.expect("CRDs are built in").strategy.clone();
+        Self { version, crds, field: Value::Null, was: None, scale: None, from: None, kind: None }
+    }
+
     /// Validates a CRD. Returns its errors.
     fn define(&mut self, schema: &Value) -> Vec<String> {
         let scale = self.scale.take();
@@ -56,7 +69,7 @@ impl TableState {
             None => self.crds.validate(&context(), &new),
             Some(was) => self.crds.validate_update(&context(), &new, &crd(was, None)),
         };
-        self.kind = served::kind(&new);
+        self.kind = served::kind_of_version(&new, self.version);
         result_lines(errors, Vec::new())
     }
 
@@ -102,11 +115,7 @@ fn result_lines(errors: Errors, warnings: Vec<String>) -> Vec<String> {
 
 /// Runs a table. Returns the table with the actual results.
 fn run(table: &str, rows: &mut usize) -> String {
-    let mut resources = pintle_kinds::resources(pintle_catalog::shared());
-    install_crd_validation(&mut resources);
-    let crds = resources.iter().find(|resource| resource.plural == "customresourcedefinitions");
-    let crds = crds.expect("CRDs are built in").strategy.clone();
-    let mut state = TableState { crds, field: Value::Null, was: None, scale: None, from: None, kind: None };
+    let mut state = TableState::of(EffectiveVersion::of(Minor::new(36)));
     let mut out = String::new();
     for line in table.lines().filter(|line| !line.starts_with("    ")) {
         out.push_str(line);
@@ -124,6 +133,13 @@ fn run(table: &str, rows: &mut usize) -> String {
             }
             "new" | "status" => state.validate(read(rest), word == "status"),
             "val" => state.validate(in_field(read(rest)), false),
+            "version" | "compatible" => {
+                let minor: Minor = rest.parse().expect("a version");
+                let version = EffectiveVersion::of(minor);
+                let compatible = version.compatible_with(minor).expect("a version");
+                state = TableState::of(if word == "version" { version } else { compatible });
+                continue;
+            }
             "field" => {
                 state.field = read(rest);
                 continue;

@@ -33,8 +33,19 @@ impl Change {
     /// Errors about owner references have their indices, and missing fields of owner references, managed fields and
     /// conditions are required values.
     pub const PRECISE_METADATA_ERRORS: Change = Change::since(37);
-    /// The deletion of an object that cannot be decoded can be a dry run.
-    pub const DRY_RUN_OF_UNSAFE_DELETION: Change = Change::since(37);
+    /// An unsafe deletion can be a dry run, and conflicts with an object that can be decoded. Errors of lists contain the
+    /// first error about an object.
+    pub const PRECISE_UNSAFE_DELETION: Change = Change::since(37);
+    /// Rules of CRDs compare sets and maps by the converted elements, and by the keys of both lists.
+    pub const RULES_COMPARE_CONVERTED_ELEMENTS: Change = Change::since(37);
+    /// The estimated costs of rules of CRDs know how long the names in metadata can be.
+    pub const RULES_KNOW_LENGTHS_OF_NAMES: Change = Change::since(37);
+    /// Documents of discovery are served in CBOR, if the server has CBOR.
+    pub const DISCOVERY_IN_CBOR: Change = Change::since(37);
+    /// The aggregation layer does not know aggregated discovery v2beta1.
+    pub const ONLY_DISCOVERY_V2: Change = Change::since(37);
+    /// Errors of watch caches that cannot list do not name the type of the objects.
+    pub const WATCH_CACHES_WITHOUT_TYPE: Change = Change::since(37);
 
     const fn since(minor: u8) -> Self {
         Self(MinorRange::since(Minor::new(minor)))

@@ -168,6 +168,8 @@ impl Feature {
     pub const USER_NAMESPACES_HOST_NETWORK_SUPPORT: Feature = Feature("UserNamespacesHostNetworkSupport");
     /// Watches that begin with the existing objects (KEP-3157).
     pub const WATCH_LIST: Feature = Feature("WatchList");
+    /// Watches that begin with the existing objects are compressed.
+    pub const WATCH_LIST_COMPRESSION: Feature = Feature("WatchListCompression");
 
     /// The name of the gate.
     #[must_use]

@@ -54,8 +54,23 @@ impl Kind {
 /// Labels and their values.
 pub type Labels<'l> = &'l [(&'static str, &'l str)];
 
+/// How a family differs from what its writer says, for the owner of several versions of a set of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FamilyChange {
+    /// The family is not shown.
+    Absent,
+    /// The family has this stability.
+    Stability(Stability),
+    /// The help says that the family is deprecated since a version.
+    Deprecated(&'static str),
+}
+
+/// The changes of families by their names.
+pub type FamilyChanges = BTreeMap<&'static str, FamilyChange>;
+
 struct FamilyText {
     kind: Kind,
+    is_shown: bool,
     help: String,
     /// The lines of each series by its labels.
     series: BTreeMap<String, String>,
@@ -65,6 +80,7 @@ struct FamilyText {
 #[derive(Default)]
 pub struct Exposition {
     families: BTreeMap<&'static str, FamilyText>,
+    changes: Option<&'static FamilyChanges>,
 }
 
 impl std::fmt::Debug for Exposition {
@@ -74,9 +90,28 @@ impl std::fmt::Debug for Exposition {
 }
 
 impl Exposition {
+    /// An exposition of families that differ from what their writers say.
+    #[must_use]
+    pub fn with_changes(changes: &'static FamilyChanges) -> Self {
+        Self { changes: Some(changes), ..Self::default() }
+    }
+
     /// The family with a name. An existing family keeps its help text.
     pub fn family(&mut self, name: &'static str, kind: Kind, stability: Stability, help: &str) -> FamilyWriter<'_> {
-        let new = || FamilyText { kind, help: format!("{}{help}", stability.prefix()), series: BTreeMap::new() };
+        let change = self.changes.and_then(|changes| changes.get(name).copied());
+        let new = || {
+            let stability = if let Some(FamilyChange::Stability(other)) = change { other } else { stability };
+            let since = match change {
+                Some(FamilyChange::Deprecated(since)) => format!("(Deprecated since {since}) "),
+                _ => String::new(),
+            };
+            FamilyText {
+                kind,
+                is_shown: change != Some(FamilyChange::Absent),
+                help: format!("{}{since}{help}", stability.prefix()),
+                series: BTreeMap::new(),
+            }
+        };
         FamilyWriter { name, family: self.families.entry(name).or_insert_with(new) }
     }
 
@@ -84,7 +119,9 @@ impl Exposition {
     #[must_use]
     pub fn into_text(self) -> String {
         let mut out = String::new();
-        for (name, family) in self.families.into_iter().filter(|(_, family)| !family.series.is_empty()) {
+        for (name, family) in
+            self.families.into_iter().filter(|(_, family)| family.is_shown && !family.series.is_empty())
+        {
             let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {}", family.kind.name());
             family.series.into_values().for_each(|lines| out.push_str(&lines));

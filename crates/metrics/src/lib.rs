@@ -27,7 +27,7 @@ mod timing_histogram;
 mod watermark;
 mod work_queue;
 
-pub use exposition::{Exposition, FamilyWriter, Kind, Labels, Stability};
+pub use exposition::{Exposition, FamilyChange, FamilyChanges, FamilyWriter, Kind, Labels, Stability};
 pub use family::Family;
 pub use histogram::{Buckets, Histogram};
 pub use scalar::{Counter, Gauge, GaugeGuard};

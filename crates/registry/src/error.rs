@@ -168,8 +168,10 @@ pub enum ApiError {
     #[error("Internal error occurred: {0}")]
     Internal(String),
     /// 500: some stored objects of a resource cannot be read.
-    #[error("failed to read one or more {resource} from the storage")]
+    #[error("{message}")]
     StoreRead {
+        /// The message for people.
+        message: String,
         /// The resource.
         resource: GroupResource,
         /// One cause per object, with its key as the field.

@@ -189,7 +189,7 @@ impl ApiServer {
         let catalog = config.runtime_config.catalog(version.binary());
         config.runtime_config.check_emulation(catalog, version.emulation()).map_err(ClusterError::Emulation)?;
         let mut built_in = pintle_kinds::resources_in(catalog, &config.runtime_config, &config.gates, &config.services);
-        pintle_extensions::install_crd_validation(&mut built_in);
+        pintle_extensions::install_crd_validation(&mut built_in, version);
         let unserved_hubs = pintle_kinds::unserved_hubs(catalog, &built_in, &config.gates, &config.services);
         let registry = Arc::new(Registry::new(built_in.clone()).with_unserved_hubs(unserved_hubs));
         if config.controllers.election_name.is_some()
@@ -241,7 +241,7 @@ impl ApiServer {
             }
         }
         // The CRDs determine the watch caches of custom resources.
-        let crds = CrdController::load(&loaded);
+        let crds = CrdController::load(&loaded, version);
         for record in crds.collections().filter(|(prefix, _)| !prefixes.contains(*prefix)).filter_map(|(_, r)| r) {
             indexers.set(record);
         }

@@ -9,6 +9,7 @@ use pintle_cel::{
     is_reserved,
 };
 use pintle_value::{Object, Str, Value, object};
+use pintle_versions::{EffectiveVersion, Minor};
 
 use crate::UserInfo;
 
@@ -16,11 +17,15 @@ use crate::UserInfo;
 const USER: &str = "kubernetes.UserInfo";
 
 /// The environment of expressions over `claims`.
-static CLAIMS: LazyLock<Env> =
-    LazyLock::new(|| Env::kubernetes().variable("claims", Type::map(Type::String, Type::Any)));
+static CLAIMS: LazyLock<Env> = LazyLock::new(|| {
+    Env::kubernetes_of(EffectiveVersion::of(Minor::DEFAULT)).variable("claims", Type::map(Type::String, Type::Any))
+});
 /// The environment of expressions over `user`.
-static USERS: LazyLock<Env> =
-    LazyLock::new(|| Env::kubernetes().type_provider(Arc::new(UserTypes)).variable("user", Type::object(USER)));
+static USERS: LazyLock<Env> = LazyLock::new(|| {
+    Env::kubernetes_of(EffectiveVersion::of(Minor::DEFAULT))
+        .type_provider(Arc::new(UserTypes))
+        .variable("user", Type::object(USER))
+});
 
 struct UserTypes;
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use pintle_cel::{Env, PER_CALL_COST_LIMIT, Program, Type, TypeProvider, Value as CelValue, untyped};
 use pintle_value::{Errors, FieldError, FieldPath, Str, Value, object};
+use pintle_versions::{EffectiveVersion, Minor};
 
 use crate::rbac::aggregate;
 
@@ -16,8 +17,11 @@ const MAX_CONDITIONS: usize = 64;
 const REQUEST: &str = "kubernetes.SubjectAccessReviewSpec";
 
 /// The CEL environment of match conditions.
-static ENVIRONMENT: LazyLock<Env> =
-    LazyLock::new(|| Env::kubernetes().type_provider(Arc::new(ReviewTypes)).variable("request", Type::object(REQUEST)));
+static ENVIRONMENT: LazyLock<Env> = LazyLock::new(|| {
+    Env::kubernetes_of(EffectiveVersion::of(Minor::DEFAULT))
+        .type_provider(Arc::new(ReviewTypes))
+        .variable("request", Type::object(REQUEST))
+});
 
 /// The types of a `SubjectAccessReviewSpec`.
 struct ReviewTypes;

@@ -1,4 +1,4 @@
-//! The list functions of Kubernetes: `isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf` (upstream:
+//! The list functions of Kubernetes: `isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`, `includes` (upstream:
 //! `apiserver/pkg/cel/library/lists.go`).
 
 use std::cmp::Ordering;
@@ -57,6 +57,29 @@ pub(super) fn library() -> Library {
         .into_iter()
         .map(|function| function.cost_tracker(tracker::traverse_deep).cost_estimator(estimate_search));
     Library::of(with_costs.collect())
+}
+
+/// The function `includes`, which came with version 1 of the library: true if the list has an element, or for any other
+/// value, if it equals the argument. It never fails.
+pub(super) fn includes() -> Library {
+    let overload = Overload::member("list_includes_dyn_dyn", &[Type::Dyn, Type::Dyn], Type::Bool).binding(|args| {
+        let [target, wanted] = args else { return Err(EvalError::no_overload()) };
+        Ok(Value::Bool(match target {
+            Value::List(list) => list.iter().any(|element| equal(&element, wanted)),
+            other => equal(other, wanted),
+        }))
+    });
+    let function = Function::new("includes").overload(overload);
+    Library::of(vec![function.cost_tracker(tracker::traverse_deep).cost_estimator(estimate_includes)])
+}
+
+/// As for a search. The elements of a dynamic value cost one unit each.
+fn estimate_includes(call: &EstimatedCall<'_>) -> Option<CallEstimate> {
+    let target = call.target?;
+    if call.elements(target).is_some() {
+        return estimate_search(call);
+    }
+    Some(CallEstimate::cost(call.size(target).times_cost(CostEstimate::fixed(1))))
 }
 
 fn list_function(

@@ -22,6 +22,10 @@ mod time_accessors;
 mod two_var;
 mod url;
 
+use std::sync::OnceLock;
+
+use pintle_versions::{EffectiveVersion, Minor, MinorRange};
+
 use crate::env::{Env, Library};
 use crate::syntax::bind_macro;
 use crate::types::Type;
@@ -36,13 +40,44 @@ impl Env {
         Self::default().library(&standard())
     }
 
-    /// The environment of Kubernetes 1.36: its libraries and its validators. Building it is expensive, so build it once
-    /// and extend clones of it.
+    /// The environment of Kubernetes for stored expressions: all libraries that any version allows, and the validators.
     #[must_use]
     pub fn kubernetes() -> Self {
-        kubernetes().iter().fold(Self::standard(), |env, library| env.library(library)).with_validators()
+        Self::shared(true, true)
+    }
+
+    /// The environment of a version of Kubernetes for new expressions: its libraries and its validators. It is cheap to
+    /// clone, and each environment is built once.
+    ///
+    /// Other servers of the cluster must be able to evaluate a new expression, so the minimum compatibility version
+    /// decides on libraries. The syntax is that of the binary.
+    #[must_use]
+    pub fn kubernetes_of(version: EffectiveVersion) -> Self {
+        Self::shared(QUOTED_FIELDS.contains(version.binary()), INCLUDES.contains(version.min_compatibility()))
+    }
+
+    /// A clone of the environment with or without what came later.
+    fn shared(has_quoted_fields: bool, has_includes: bool) -> Self {
+        static ENVIRONMENTS: [[OnceLock<Env>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
+        let environment = &ENVIRONMENTS[usize::from(has_quoted_fields)][usize::from(has_includes)];
+        let build = || {
+            let mut env = kubernetes().iter().fold(Self::standard(), |env, library| env.library(library));
+            if has_includes {
+                env = env.library(&lists::includes());
+            }
+            if has_quoted_fields {
+                env = env.with_quoted_fields();
+            }
+            env.with_validators()
+        };
+        environment.get_or_init(build).clone()
     }
 }
+
+/// The versions of cel-go's parser that accept names of fields in backticks.
+pub(crate) const QUOTED_FIELDS: MinorRange = MinorRange::since(Minor::new(37));
+/// The versions whose expressions have the function `includes` of lists.
+const INCLUDES: MinorRange = MinorRange::since(Minor::new(37));
 
 /// CEL's standard library.
 #[must_use]
@@ -70,7 +105,7 @@ pub fn standard() -> Library {
     Library { functions, macros: macros.into_iter().filter(|m| !two_var::is_two_var(m)).collect(), types }
 }
 
-/// The libraries that kube-apiserver 1.36 enables for every expression.
+/// The libraries that every version of kube-apiserver enables for every expression.
 #[must_use]
 pub fn kubernetes() -> Vec<Library> {
     vec![

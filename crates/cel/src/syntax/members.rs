@@ -107,7 +107,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Parses a field name. Kubernetes does not enable names in backticks.
+    /// Parses a field name. Older versions do not accept names in backticks.
     pub(super) fn escape_ident(&mut self) -> RuleResult<Option<(Str, u32)>> {
         let follow_depth = self.recovery.follow_stack.len();
         let token = match self.sync(FIELD) {
@@ -119,6 +119,9 @@ impl Parser<'_> {
             Err(error) => return self.recover_or(GrammarRule::EscapeIdent, follow_depth, Err(error), |_| None),
         };
         if token.kind == TokenKind::EscapedIdent {
+            if self.limits.has_quoted_fields {
+                return Ok(Some((self.text(token.start + 1, token.end - 1).into(), token.start)));
+            }
             self.report(token.start, "unsupported syntax: '`'");
         }
         Ok(Some((self.text(token.start, token.end).into(), token.start)))

@@ -9,18 +9,20 @@ use super::macros::{Macro, MacroExpansion, MacroExprFactory};
 use super::tokens::{Token, TokenKind, TokenSet};
 use crate::source::{Issues, Location, Source};
 
-/// Limits of the parser.
+/// Limits of the parser, and what it accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParserLimits {
     /// The maximum number of code points.
     pub(crate) max_code_points: usize,
     /// The maximum recursion depth.
     pub(crate) max_recursion_depth: u16,
+    /// True if names of fields can be in backticks.
+    pub(crate) has_quoted_fields: bool,
 }
 
 impl Default for ParserLimits {
     fn default() -> Self {
-        Self { max_code_points: 100_000, max_recursion_depth: 250 }
+        Self { max_code_points: 100_000, max_recursion_depth: 250, has_quoted_fields: false }
     }
 }
 

@@ -41,6 +41,12 @@ pub trait TypeAdapter: Debug + Send + Sync {
     fn topology(&self) -> ListTopology<'_> {
         ListTopology::Atomic
     }
+
+    /// True if sets are compared by their converted elements, and if equal sets and maps have the same keys. Otherwise a
+    /// set is compared by the elements as they are in JSON, and a list equals another one that has only its keys.
+    fn compares_converted_elements(&self) -> bool {
+        false
+    }
 }
 
 /// How lists compare and how `+` merges them (upstream: `x-kubernetes-list-type`).

@@ -87,6 +87,10 @@ impl<'a> List<'a> {
         self.adapter().map_or(ListTopology::Atomic, TypeAdapter::topology)
     }
 
+    fn compares_converted_elements(&self) -> bool {
+        self.adapter().is_some_and(TypeAdapter::compares_converted_elements)
+    }
+
     /// `self + other`. The list type of `self` determines how the elements of `other` are merged.
     pub fn plus(&self, other: &List<'a>) -> EvalResult<List<'a>> {
         let mut elements: Vec<Value<'a>> = Vec::with_capacity(self.len() + other.len());
@@ -129,23 +133,36 @@ impl<'a> List<'a> {
             ListTopology::Set => {
                 self.check_hashable(other)?;
                 let own: HashSet<ElementKey> = self.element_keys(ListTopology::Set).collect();
-                try_all(other.iter(), |element| {
+                let mut seen = self.compares_converted_elements().then(HashSet::new);
+                let has_all = try_all(other.iter(), |element| {
                     // An invalid value is not in any set.
                     let is_valid = !matches!(element, Value::Invalid(_));
-                    Ok(is_valid && own.contains(&ElementKey::of(&element, ListTopology::Set)))
-                })
+                    let key = ElementKey::of(&element, ListTopology::Set);
+                    let is_own = is_valid && own.contains(&key);
+                    if let Some(seen) = &mut seen {
+                        seen.insert(key);
+                    }
+                    Ok(is_own)
+                })?;
+                Ok(has_all && seen.is_none_or(|seen| seen.len() == own.len()))
             }
             topology @ ListTopology::Map(_) => {
                 // Of several elements with the same key, the last one counts.
                 let own: HashMap<ElementKey, usize> = self.element_keys(topology).zip(0..).collect();
-                try_all(other.iter(), |theirs| {
+                let mut seen = self.compares_converted_elements().then(HashSet::new);
+                let has_all = try_all(other.iter(), |theirs| {
                     // Only objects have keys.
                     if !matches!(theirs, Value::Map(_)) {
                         return Ok(false);
                     }
-                    let ours = own.get(&ElementKey::of(&theirs, topology)).and_then(|index| self.get(*index));
+                    let index = own.get(&ElementKey::of(&theirs, topology)).copied();
+                    if let Some(seen) = &mut seen {
+                        seen.extend(index);
+                    }
+                    let ours = index.and_then(|index| self.get(index));
                     ours.map_or(Ok(false), |ours| try_equal(&ours, &theirs))
-                })
+                })?;
+                Ok(has_all && seen.is_none_or(|seen| seen.len() == own.len()))
             }
         }
     }
@@ -155,6 +172,13 @@ impl<'a> List<'a> {
     fn check_hashable(&self, other: &List<'_>) -> EvalResult<()> {
         if self.topology() != ListTopology::Set {
             return Ok(());
+        }
+        if self.compares_converted_elements() {
+            let is_scalar = |element: Value<'_>| !matches!(element, Value::List(_) | Value::Map(_));
+            if self.iter().all(is_scalar) && other.iter().all(is_scalar) {
+                return Ok(());
+            }
+            return Err(EvalError::new("listSet operations are only supported on lists of scalar values"));
         }
         let own = (0..self.len()).filter_map(|i| match self {
             Self::Json { items, .. } => unhashable_message(&untyped(&items[i])),
@@ -167,9 +191,13 @@ impl<'a> List<'a> {
     /// The keys that identify the elements.
     fn element_keys<'l>(&'l self, topology: ListTopology<'l>) -> impl Iterator<Item = ElementKey> + 'l {
         (0..self.len()).map(move |i| match self {
-            // Upstream identifies set elements by the unconverted JSON values, which can differ from the converted
-            // values.
-            Self::Json { items, .. } if topology == ListTopology::Set => ElementKey::of(&untyped(&items[i]), topology),
+            // Older versions of upstream identify set elements by the unconverted JSON values, which can differ from the
+            // converted values.
+            Self::Json { items, adapter }
+                if topology == ListTopology::Set && !adapter.compares_converted_elements() =>
+            {
+                ElementKey::of(&untyped(&items[i]), topology)
+            }
             _ => self.get(i).map_or_else(|| ElementKey(Vec::new()), |element| ElementKey::of(&element, topology)),
         })
     }

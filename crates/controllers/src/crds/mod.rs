@@ -18,6 +18,7 @@ use pintle_extensions::next_status;
 use pintle_registry::{ApiError, BoxFuture, CrdSource, GroupResource, Resource};
 use pintle_supervisor::BackgroundTask;
 use pintle_value::{Str, Value};
+use pintle_versions::EffectiveVersion;
 
 use self::cleanup::{awaits_cleanup, clean_up};
 pub use self::host::CrdHost;
@@ -90,8 +91,8 @@ impl CrdController {
 
     /// A controller of the stored CRDs. They are read before the cache loads their objects.
     #[must_use]
-    pub fn load(loaded: &LoadedCache) -> Self {
-        Self::new(Crds::load(loaded))
+    pub fn load(loaded: &LoadedCache, served_by: EffectiveVersion) -> Self {
+        Self::new(Crds::load(loaded, served_by))
     }
 
     /// The prefixes of the objects of all CRDs, each with a resource that is stored there if any is served.
@@ -290,7 +291,7 @@ impl CrdController {
 async fn run(started: Option<(CrdController, Informer<()>)>, host: Weak<dyn CrdHost>, task: BackgroundTask) {
     let Some(strong) = host.upgrade() else { return };
     let (mut controller, mut informer) =
-        started.unwrap_or_else(|| (CrdController::new(Crds::default()), crd_informer(&strong)));
+        started.unwrap_or_else(|| (CrdController::new(Crds::new(strong.gates().version())), crd_informer(&strong)));
     controller.queue.report_to(strong.work_queues().queue(QUEUE));
     controller.resync(&strong).await;
     let mut leadership = strong.leadership();

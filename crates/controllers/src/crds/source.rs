@@ -7,10 +7,12 @@ use pintle_extensions::is_condition_true;
 use pintle_locks::{Mutex, RwLock};
 use pintle_registry::CrdSource;
 use pintle_value::Value;
+use pintle_versions::EffectiveVersion;
 
 /// A stored CRD at one generation.
 pub(super) struct StoredCrd {
     fingerprint: String,
+    served_by: EffectiveVersion,
     /// The newest JSON: status and metadata change without a new generation.
     json: RwLock<Bytes>,
     /// Whether the CRD was terminating at the last checked revision.
@@ -18,9 +20,9 @@ pub(super) struct StoredCrd {
 }
 
 impl StoredCrd {
-    /// A CRD and its JSON.
-    pub(super) fn new(crd: &Value, json: Bytes) -> Self {
-        Self { fingerprint: fingerprint(crd), json: RwLock::new(json), terminating: Mutex::default() }
+    /// A CRD and its JSON, which a server of this version serves.
+    pub(super) fn new(crd: &Value, json: Bytes, served_by: EffectiveVersion) -> Self {
+        Self { fingerprint: fingerprint(crd), served_by, json: RwLock::new(json), terminating: Mutex::default() }
     }
 
     /// True if a CRD is of this generation.
@@ -72,6 +74,10 @@ impl CrdSource for StoredCrd {
         &self.fingerprint
     }
 
+    fn served_by(&self) -> EffectiveVersion {
+        self.served_by
+    }
+
     fn schema(&self, version: &str) -> Option<Value> {
         let json = self.json.read().clone();
         let mut crd = Projection::of(["spec.versions.name", "spec.versions.schema.openAPIV3Schema"]).read(&json)?;
@@ -96,6 +102,7 @@ impl CrdSource for StoredCrd {
 #[cfg(test)]
 mod tests {
     use pintle_value::object;
+    use pintle_versions::Minor;
 
     use super::*;
 
@@ -110,7 +117,8 @@ mod tests {
             "metadata": object! { "uid": "u", "generation": 2 },
             "spec": object! { "group": "example.com", "versions": versions },
         };
-        let source = StoredCrd::new(&crd, pintle_codec::json::encode(&crd).into());
+        let source =
+            StoredCrd::new(&crd, pintle_codec::json::encode(&crd).into(), EffectiveVersion::of(Minor::DEFAULT));
         let text = |version| source.schema(version).map(|schema| schema.str_at(&["description"]).to_owned());
         assert_eq!(["v1", "v2", "v3", "v4"].map(text), [Some("one".into()), Some("two".into()), None, None]);
         assert!(source.has_generation_of(&crd));

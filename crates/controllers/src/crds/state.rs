@@ -10,6 +10,7 @@ use pintle_extensions::{build_resources, discovery_order, is_approval_current, i
 use pintle_registry::{CrdSource, Resource};
 use pintle_value::threads::map_parallel;
 use pintle_value::{Str, Value, object};
+use pintle_versions::EffectiveVersion;
 
 use super::source::{StoredCrd, without_schemas};
 use crate::objects::versioned_tree;
@@ -79,23 +80,29 @@ impl Crd {
 }
 
 /// All CRDs by name.
-#[derive(Default)]
 pub(super) struct Crds {
+    /// The version of the server.
+    served_by: EffectiveVersion,
     by_name: BTreeMap<Str, Crd>,
     /// The names of each group's CRDs. The name of a CRD contains its group, so a CRD never changes its group.
     groups: BTreeMap<Str, BTreeSet<Str>>,
 }
 
 impl Crds {
+    /// No CRDs.
+    pub(super) fn new(served_by: EffectiveVersion) -> Self {
+        Self { served_by, by_name: BTreeMap::new(), groups: BTreeMap::new() }
+    }
+
     /// Reads all stored CRDs. There may be many megabytes of them and the start of the server waits, so all processors
     /// share the work.
-    pub(super) fn load(loaded: &LoadedCache) -> Self {
-        let Some(watch_cache) = loaded.watch_cache(CRDS_PREFIX) else { return Self::default() };
+    pub(super) fn load(loaded: &LoadedCache, served_by: EffectiveVersion) -> Self {
+        let Some(watch_cache) = loaded.watch_cache(CRDS_PREFIX) else { return Self::new(served_by) };
         let objects: Vec<Arc<Object>> = watch_cache.objects(KeyRange::All).collect();
         let read = |object: &Arc<Object>| {
             let mut crd = without_schemas(&object.json)?;
             crd.set_at(&["metadata", "resourceVersion"], object.revision.to_string());
-            let source = Arc::new(StoredCrd::new(&crd, Bytes::copy_from_slice(&object.json)));
+            let source = Arc::new(StoredCrd::new(&crd, Bytes::copy_from_slice(&object.json), served_by));
             Some((Str::from(object.name()), Crd::new(&crd, source, object.revision)))
         };
         let read = |object: &Arc<Object>| {
@@ -107,7 +114,7 @@ impl Crds {
             }
             read
         };
-        let mut crds = Self::default();
+        let mut crds = Self::new(served_by);
         for (name, crd) in map_parallel(&objects, &read).into_iter().flatten() {
             crds.insert(name, crd);
         }
@@ -166,7 +173,7 @@ impl Crds {
                 known.source.set_json(Bytes::copy_from_slice(&object.json));
                 known.source.clone()
             }
-            None => Arc::new(StoredCrd::new(&crd, Bytes::copy_from_slice(&object.json))),
+            None => Arc::new(StoredCrd::new(&crd, Bytes::copy_from_slice(&object.json), self.served_by)),
         };
         self.replace(&crd, source, object.revision)
     }
@@ -221,6 +228,8 @@ impl Crds {
 
 #[cfg(test)]
 mod tests {
+    use pintle_versions::Minor;
+
     use super::*;
 
     fn crd(uid: &str) -> Value {
@@ -232,10 +241,11 @@ mod tests {
 
     #[test]
     fn a_clean_up_belongs_to_one_crd() {
-        let mut crds = Crds::default();
+        let version = EffectiveVersion::of(Minor::DEFAULT);
+        let mut crds = Crds::new(version);
         let mut replace = |uid: &str, revision: u64| {
             let crd = crd(uid);
-            let source = Arc::new(StoredCrd::new(&crd, "{}".into()));
+            let source = Arc::new(StoredCrd::new(&crd, "{}".into(), version));
             crds.replace(&crd, source, revision);
             let known = crds.get_mut("things.example.com").expect("a CRD");
             std::mem::replace(&mut known.is_cleaning_up, true)

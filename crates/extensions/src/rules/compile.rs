@@ -1,16 +1,13 @@
 //! Compiles the text of a rule to a program (upstream: `Compile` of apiextensions-apiserver's
 //! `pkg/apiserver/schema/cel`).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use pintle_cel::{CheckedExpr, CompileError, Env, Program, Type};
 use pintle_value::Value;
+use pintle_versions::EffectiveVersion;
 
 use super::decl_type::{DeclType, DeclTypeProvider};
-
-/// The CEL libraries for rules. All libraries are older than the oldest version with which 1.36 is compatible. So
-/// stored and new rules use the same environment.
-static LIBRARIES: LazyLock<Env> = LazyLock::new(Env::kubernetes);
 
 /// The name of the old value.
 const OLD_SELF: &str = "oldSelf";
@@ -33,11 +30,13 @@ pub(super) struct CompiledExpression {
 }
 
 impl RuleEnvironments {
-    /// Creates the environments for rules whose `self` has this type.
-    pub(super) fn of(decl_type: Arc<DeclType>) -> Self {
+    /// Creates the environments for rules whose `self` has this type. New rules can use the libraries of a version.
+    /// Stored rules, without a version, can use all libraries.
+    pub(super) fn of(decl_type: Arc<DeclType>, version: Option<EffectiveVersion>) -> Self {
         let types = DeclTypeProvider::new(&decl_type);
         let self_type = types.self_type();
-        let env = LIBRARIES.clone().type_provider(Arc::new(types)).variable("self", self_type.clone());
+        let libraries = version.map_or_else(Env::kubernetes, Env::kubernetes_of);
+        let env = libraries.type_provider(Arc::new(types)).variable("self", self_type.clone());
         let optional = env.clone().variable(OLD_SELF, Type::optional(self_type.clone()));
         Self { decl_type, plain: env.variable(OLD_SELF, self_type), optional }
     }

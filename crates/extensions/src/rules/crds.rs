@@ -24,7 +24,7 @@ pub(crate) fn compile_nodes(
 fn compile_node<'r>(types: &mut NodeTypes<'_, 'r>, node: &'r RuledNode<'_>) -> Result<Vec<CompiledRule>, String> {
     let decl_type = types.of(&node.steps)?;
     let cardinality = decl_type.max_cardinality();
-    let environments = RuleEnvironments::of(decl_type);
+    let environments = RuleEnvironments::of(decl_type, Some(types.schema.root().rule_features().version));
     let rules = node.schema.items_at(&["x-kubernetes-validations"]);
     Ok(rules.iter().map(|rule| compile_rule(rule, &environments, cardinality)).collect())
 }

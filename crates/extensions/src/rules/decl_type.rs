@@ -15,6 +15,8 @@ pub(super) const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 
 /// The maximum length of a timestamp or duration string, with quotes.
 const MAX_TIME: u64 = 32;
+/// The maximum size of a character in bytes.
+const MAX_CHARACTER: u64 = 4;
 /// The length of a date string, with quotes.
 const DATE: u64 = 12;
 
@@ -113,7 +115,7 @@ impl DeclType {
         }
         if adds_meta {
             let text = || Arc::new(Self::text(Type::String, 2, MAX_REQUEST - 2));
-            let names = ["name", "generateName"].map(|name| (Str::from(name), text()));
+            let names = META_NAMES.map(|(name, limit)| (Str::from(name), Arc::new(meta_name(node, name, limit))));
             let names = Self { max_elements: 0, min_size: 2, kind: DeclKind::Object(names.into()) };
             add("kind", text(), true);
             add("apiVersion", text(), true);
@@ -153,6 +155,19 @@ impl DeclType {
     }
 }
 
+/// The fields of metadata that rules can use, and the maximum numbers of their characters.
+const META_NAMES: [(&str, u64); 2] = [("name", 253), ("generateName", 252)];
+
+/// The type of a name in the metadata of a resource whose schema does not declare all of them.
+fn meta_name(resource: SchemaNode<'_>, name: &str, limit: u64) -> DeclType {
+    let declared = || resource.property("metadata")?.property(name)?.max_length().map(clamp_to_zero);
+    let max = match resource.rule_features().names_are_short {
+        true => declared().unwrap_or(limit).min(limit).saturating_mul(MAX_CHARACTER),
+        false => MAX_REQUEST - 2,
+    };
+    DeclType::text(Type::String, 2, max)
+}
+
 /// True for the fields that every resource has even if they are not declared.
 pub(super) fn is_meta_field(name: &str) -> bool {
     matches!(name, "kind" | "apiVersion" | "metadata")
@@ -175,7 +190,7 @@ fn clamp_to_zero(limit: i64) -> u64 {
 
 /// The maximum number of bytes of a string with `maxLength`.
 fn max_bytes(node: SchemaNode<'_>) -> Option<u64> {
-    node.max_length().map(|max| clamp_to_zero(max).saturating_mul(4))
+    node.max_length().map(|max| clamp_to_zero(max).saturating_mul(MAX_CHARACTER))
 }
 
 fn longest_string(values: &[Value]) -> u64 {

@@ -104,7 +104,7 @@ fn compile(node: SchemaNode<'_>, decl_type: Arc<DeclType>) -> Box<[Rule]> {
     if rules.is_empty() {
         return Box::default();
     }
-    let environments = RuleEnvironments::of(decl_type);
+    let environments = RuleEnvironments::of(decl_type, None);
     rules.iter().map(|rule| Rule::of(rule, node, &environments)).collect()
 }
 

@@ -31,7 +31,7 @@ enum AdapterKind {
     Map(Arc<ValueAdapter>),
     /// An object without declared fields.
     OpenObject,
-    List(Arc<ValueAdapter>, ListKind),
+    List(Arc<ValueAdapter>, ListKind, Equality),
     Scalar(ScalarKind),
 }
 
@@ -40,6 +40,19 @@ enum ListKind {
     Atomic,
     Set,
     Map(Box<[Str]>),
+}
+
+/// How sets and maps are compared: see [`TypeAdapter::compares_converted_elements`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Equality {
+    OfJson,
+    OfConvertedElements,
+}
+
+impl Equality {
+    fn of(node: SchemaNode<'_>) -> Self {
+        if node.rule_features().compares_converted_elements { Self::OfConvertedElements } else { Self::OfJson }
+    }
 }
 
 /// The type of a scalar.
@@ -96,7 +109,7 @@ impl ValueAdapter {
                 _ => adapter(AdapterKind::OpenObject),
             },
             Some(Type::Array) => match node.items() {
-                Some(items) => adapter(AdapterKind::List(below(items), list_kind(node))),
+                Some(items) => adapter(AdapterKind::List(below(items), list_kind(node), Equality::of(node))),
                 None => scalar_adapter(ScalarKind::Unknown, nullable),
             },
             Some(Type::String) => scalar_adapter(ScalarKind::String(StringKind::of(node)), nullable),
@@ -114,7 +127,7 @@ impl ValueAdapter {
             (SchemaStep::Property(name), AdapterKind::Object(fields)) if !is_meta_field(name) => {
                 fields.iter().find(|(known, _)| known == name).map(|(_, adapter)| adapter.clone())
             }
-            (SchemaStep::Items, AdapterKind::List(inner, _)) | (SchemaStep::Values, AdapterKind::Map(inner)) => {
+            (SchemaStep::Items, AdapterKind::List(inner, ..)) | (SchemaStep::Values, AdapterKind::Map(inner)) => {
                 Some(inner.clone())
             }
             _ => None,
@@ -260,16 +273,20 @@ impl TypeAdapter for ValueAdapter {
 
     fn element<'a>(&'a self, items: &'a [Json], index: usize) -> Option<Value<'a>> {
         match &self.kind {
-            AdapterKind::List(adapter, _) => items.get(index).map(|json| adapter.read(json)),
+            AdapterKind::List(adapter, ..) => items.get(index).map(|json| adapter.read(json)),
             _ => None,
         }
     }
 
     fn topology(&self) -> ListTopology<'_> {
         match &self.kind {
-            AdapterKind::List(_, ListKind::Set) => ListTopology::Set,
-            AdapterKind::List(_, ListKind::Map(keys)) => ListTopology::Map(keys),
+            AdapterKind::List(_, ListKind::Set, _) => ListTopology::Set,
+            AdapterKind::List(_, ListKind::Map(keys), _) => ListTopology::Map(keys),
             _ => ListTopology::Atomic,
         }
+    }
+
+    fn compares_converted_elements(&self) -> bool {
+        matches!(self.kind, AdapterKind::List(_, _, Equality::OfConvertedElements))
     }
 }

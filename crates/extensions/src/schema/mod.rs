@@ -41,7 +41,7 @@ mod value_path;
 pub use embedded::MalformedObject;
 pub use formats::Format;
 pub(crate) use formats::parse_duration;
-pub use model::{StructuralSchema, Type};
+pub use model::{RuleFeatures, StructuralSchema, Type};
 pub use node::{Additional, ListType, SchemaNode};
 pub use parse::ParseError;
 pub use schemaconv::to_types;

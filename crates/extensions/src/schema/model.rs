@@ -3,7 +3,9 @@
 
 use std::sync::OnceLock;
 
+use pintle_gates::Change;
 use pintle_value::{Str, Value};
+use pintle_versions::{EffectiveVersion, Minor};
 
 use super::enums::EnumIndex;
 use super::formats::Format;
@@ -26,6 +28,45 @@ pub struct StructuralSchema {
     pub(super) values: Vec<Value>,
     pub(super) patterns: Vec<Pattern>,
     pub(super) enums: EnumIndex,
+    pub(super) rule_features: RuleFeatures,
+}
+
+/// How the rules of a schema differ between the versions of Kubernetes.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleFeatures {
+    /// The version that compiles the rules.
+    pub version: EffectiveVersion,
+    /// Whether lists that are sets or maps are compared by their elements as rules see them.
+    pub compares_converted_elements: bool,
+    /// Whether the lengths of names in metadata are known to be limited.
+    pub names_are_short: bool,
+}
+
+impl RuleFeatures {
+    /// The rules of a version.
+    fn of(version: EffectiveVersion) -> Self {
+        let has = |change: Change| change.versions().contains(version.binary());
+        Self {
+            version,
+            compares_converted_elements: has(Change::RULES_COMPARE_CONVERTED_ELEMENTS),
+            names_are_short: has(Change::RULES_KNOW_LENGTHS_OF_NAMES),
+        }
+    }
+}
+
+impl Default for RuleFeatures {
+    fn default() -> Self {
+        Self::of(EffectiveVersion::of(Minor::DEFAULT))
+    }
+}
+
+impl StructuralSchema {
+    /// The schema with the rules of a version.
+    #[must_use]
+    pub fn served_by(mut self, version: EffectiveVersion) -> Self {
+        self.rule_features = RuleFeatures::of(version);
+        self
+    }
 }
 
 /// The index of a node. The root is 0.

@@ -4,7 +4,9 @@ use pintle_kinds::PathSchema;
 use pintle_value::{Str, Value};
 
 use super::formats::Format;
-use super::model::{Flags, IndexRange, Keyword, NameId, NodeData, NodeId, Property, StructuralSchema, Type};
+use super::model::{
+    Flags, IndexRange, Keyword, NameId, NodeData, NodeId, Property, RuleFeatures, StructuralSchema, Type,
+};
 
 /// A node of a schema: the schema of the object, of a property, or of the items of a list.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,12 @@ impl StructuralSchema {
 }
 
 impl<'s> SchemaNode<'s> {
+    /// What the rules of the schema can do.
+    #[must_use]
+    pub fn rule_features(self) -> RuleFeatures {
+        self.schema.rule_features
+    }
+
     /// The declared type. It is absent if any value, or an integer or string, is allowed.
     #[must_use]
     pub fn ty(self) -> Option<Type> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pintle_extensions::build_resources;
 use pintle_registry::{CrdSource, Resource};
 use pintle_value::{Value, object};
+use pintle_versions::{EffectiveVersion, Minor};
 
 /// Creates a CRD whose names are accepted.
 pub(crate) fn crd(schema: Value, scale: Option<&Value>) -> Value {
@@ -31,16 +32,25 @@ pub(crate) fn crd(schema: Value, scale: Option<&Value>) -> Value {
 
 /// Builds the resource of a CRD, if it can be served.
 pub(crate) fn kind(crd: &Value) -> Option<Arc<Resource>> {
+    kind_of_version(crd, EffectiveVersion::of(Minor::DEFAULT))
+}
+
+/// Builds the resource of a CRD as a version of Kubernetes serves it.
+#[allow(dead_code, reason = "not every test has versions")]
+pub(crate) fn kind_of_version(crd: &Value, served_by: EffectiveVersion) -> Option<Arc<Resource>> {
     let schema = crd
         .items_at(&["spec", "versions"])
         .first()
         .and_then(|version| version.at(&["schema", "openAPIV3Schema"]).cloned());
-    let source: Arc<dyn CrdSource> = Arc::new(Source(schema));
+    let source: Arc<dyn CrdSource> = Arc::new(Source { schema, served_by });
     build_resources(crd, &source).into_iter().next()
 }
 
 /// The source of the CRD's schema.
-struct Source(Option<Value>);
+struct Source {
+    schema: Option<Value>,
+    served_by: EffectiveVersion,
+}
 
 impl CrdSource for Source {
     fn fingerprint(&self) -> &str {
@@ -48,7 +58,11 @@ impl CrdSource for Source {
     }
 
     fn schema(&self, _: &str) -> Option<Value> {
-        self.0.clone()
+        self.schema.clone()
+    }
+
+    fn served_by(&self) -> EffectiveVersion {
+        self.served_by
     }
 
     fn is_terminating(&self, _: u64, _: &[u8]) -> bool {

@@ -39,7 +39,7 @@ pub(super) fn schema(input: &[u8]) {
 static CRDS: LazyLock<(Arc<Resource>, TypeId)> = LazyLock::new(|| {
     let catalog = pintle_catalog::shared();
     let mut resources = pintle_kinds::resources(catalog);
-    install_crd_validation(&mut resources);
+    install_crd_validation(&mut resources, pintle_gates::Gates::default().version());
     let plural = "customresourcedefinitions";
     let found = resources.into_iter().find(|resource| resource.plural == plural);
     let ty = catalog.kind_type("apiextensions.k8s.io", "v1", "CustomResourceDefinition");

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pintle::{
     AccessOptions, AggregatorOptions, AuthorizationMode, CertificateFiles, Options, RequestHeaderNames, TlsOptions,
 };
+use pintle_gates::Gates;
 use pintle_integration::{
     API_SERVICE, Cluster, HttpsServer, Protocol, ReceivedRequest, SERVICE_HOST as HOST, SentBody, SentResponse,
     condition, eventually, expect_waiting, run,
 };
+use pintle_versions::{EffectiveVersion, Minor};
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -363,6 +365,55 @@ fn versions_of_api_servers_are_discovered() {
         let _ = cluster.request("PATCH", API_SERVICE).body("application/merge-patch+json", patch).send().await;
         assert_eq!(discovered("Stale").await, json!({"version": "v1", "freshness": "Stale"}));
         cluster.stop().await;
+    });
+}
+
+/// Up to 1.36, the aggregation layer knows aggregated discovery v2beta1. Since then it asks such an API server for the
+/// documents of its versions.
+#[test]
+fn since_1_37_only_the_stable_form_of_aggregated_discovery_is_known() {
+    const BETA: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+    const STABLE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let resource = |name: &str, kind: Value| json!({"resource": name, "responseKind": kind, "scope": "Cluster", "singularResource": "x", "verbs": ["get"]});
+    let aggregated = json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2beta1", "items": [{
+            "metadata": {"name": "x.example.com"},
+            "versions": [{"version": "v1", "resources": [resource("betas", json!({"group": "", "version": "", "kind": "Beta"}))]}],
+        }],
+    });
+    let single = json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "x.example.com/v1",
+        "resources": [{"name": "things", "singularName": "x", "namespaced": false, "kind": "Thing", "verbs": ["get"]}],
+    });
+    run(async {
+        for (minor, accept, expect) in [(36, format!("{STABLE},{BETA}"), "betas"), (37, STABLE.to_owned(), "things")] {
+            let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
+            let cluster = Cluster::with_options(Options { gates, api_services: true, ..Options::default() }).await;
+            let (aggregated, single) = (aggregated.to_string(), single.to_string());
+            let server = HttpsServer::start_with_names(&[HOST], move |request| {
+                let (aggregated, single) = (aggregated.clone(), single.clone());
+                let accept = accept.to_lowercase();
+                async move {
+                    match request.path.as_str() {
+                        "/apis" if request.head.to_lowercase().contains(&format!("accept: {accept}\r\n")) => {
+                            SentResponse::new(200, aggregated).header(&format!("Content-Type: {BETA}"))
+                        }
+                        "/apis/x.example.com/v1" => SentResponse::json(200, single),
+                        _ => SentResponse::new(404, "404 page not found"),
+                    }
+                }
+            })
+            .await;
+            cluster.register_available(&server).await;
+            eventually(expect, || async {
+                let list = cluster.request("GET", "/apis").header("accept", STABLE).send().await.expect(200).json();
+                let groups = list["items"].as_array().cloned().unwrap_or_default();
+                let group = groups.into_iter().find(|group| group["metadata"]["name"] == "x.example.com");
+                group.unwrap_or_default()["versions"][0]["resources"][0]["resource"] == expect
+            })
+            .await;
+            cluster.stop().await;
+        }
     });
 }
 

@@ -19,4 +19,5 @@ mod request_observers;
 mod restart;
 mod runtime_config;
 mod storage_versions;
+mod watch_compression;
 mod zpages;

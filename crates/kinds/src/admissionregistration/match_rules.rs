@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+use pintle_versions::EffectiveVersion;
 
 use super::expressions;
 use crate::declarative::Rules;
@@ -93,7 +94,13 @@ pub(crate) fn validate_resources(errors: &mut Errors, list: &Value, path: &Field
 
 /// Validates match conditions: valid unique names, and expressions that compile. A policy with a `paramKind` can use
 /// `params` in them.
-pub(super) fn validate_conditions(errors: &mut Errors, conditions: &[Value], has_params: bool, path: &FieldPath<'_>) {
+pub(super) fn validate_conditions(
+    errors: &mut Errors,
+    conditions: &[Value],
+    has_params: bool,
+    version: EffectiveVersion,
+    path: &FieldPath<'_>,
+) {
     if conditions.len() > MAX_CONDITIONS {
         errors.push(FieldError::too_many(path, conditions.len(), MAX_CONDITIONS));
     }
@@ -102,7 +109,9 @@ pub(super) fn validate_conditions(errors: &mut Errors, conditions: &[Value], has
         let path = path.index(i);
         match condition.str_at(&["expression"]).trim() {
             "" => errors.required(&path.child("expression"), ""),
-            expression => expressions::match_condition(errors, expression, has_params, &path.child("expression")),
+            expression => {
+                expressions::match_condition(errors, expression, has_params, version, &path.child("expression"));
+            }
         }
         let name = condition.str_at(&["name"]);
         if name.is_empty() {

@@ -76,7 +76,7 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
     }
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
-        let mut errors = validate_validating_policy(object, old);
+        let mut errors = validate_validating_policy(object, old, context.gates.version());
         reserved_names::validate(&mut errors, context, object, old);
         errors
     }
@@ -107,7 +107,7 @@ impl Strategy for MutatingAdmissionPolicyStrategy {
     }
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
-        let mut errors = validate_mutating_policy(object, old);
+        let mut errors = validate_mutating_policy(object, old, context.gates.version());
         reserved_names::validate(&mut errors, context, object, old);
         errors
     }

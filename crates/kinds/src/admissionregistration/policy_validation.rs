@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use pintle_admission_cel::ExpressionKind;
 use pintle_value::{Errors, FieldPath, Value, names};
+use pintle_versions::EffectiveVersion;
 
 use super::expressions::PolicyExpressions;
 use super::match_resources::{MUTATING_OPERATIONS, validate_match, validate_operations};
@@ -22,11 +23,11 @@ const ANNOTATIONS: GoType = GoType::List(&GoType::Of("admissionregistration/v1.A
 const MAX_AUDIT_EXPRESSION: usize = 5 * 1024;
 
 /// Validates a ValidatingAdmissionPolicy. `old` is the policy before an update.
-pub(super) fn validate_validating_policy(object: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn validate_validating_policy(object: &Value, old: Option<&Value>, version: EffectiveVersion) -> Errors {
     let mut errors = Errors::new();
     let spec = &object["spec"];
     let path = FieldPath::new("spec");
-    let mut expressions = PolicyExpressions::of(spec, false);
+    let mut expressions = PolicyExpressions::of(spec, false, version);
     validate_common(&mut errors, spec, old, &mut expressions, None, &path);
     let (validations, annotations) = (spec.items_at(&["validations"]), spec.items_at(&["auditAnnotations"]));
     if validations.is_empty() && annotations.is_empty() {
@@ -56,11 +57,11 @@ pub(super) fn validate_validating_policy(object: &Value, old: Option<&Value>) ->
 }
 
 /// Validates a MutatingAdmissionPolicy. `old` is the policy before an update.
-pub(super) fn validate_mutating_policy(object: &Value, old: Option<&Value>) -> Errors {
+pub(super) fn validate_mutating_policy(object: &Value, old: Option<&Value>, version: EffectiveVersion) -> Errors {
     let mut errors = Errors::new();
     let spec = &object["spec"];
     let path = FieldPath::new("spec");
-    let mut expressions = PolicyExpressions::of(spec, true);
+    let mut expressions = PolicyExpressions::of(spec, true, version);
     validate_common(&mut errors, spec, old, &mut expressions, Some(&MUTATING_OPERATIONS), &path);
     let list = path.child("mutations");
     let mutations = spec.items_at(&["mutations"]);
@@ -126,7 +127,8 @@ fn validate_common(
     let unchanged = |field| old.is_some_and(|old| same_at(spec, &old["spec"], &[field]));
     if !(unchanged("paramKind") && unchanged("matchConditions")) {
         let conditions = spec.items_at(&["matchConditions"]);
-        validate_conditions(errors, conditions, kind.is_some(), &path.child("matchConditions"));
+        let version = expressions.version();
+        validate_conditions(errors, conditions, kind.is_some(), version, &path.child("matchConditions"));
     }
     let list = path.child("variables");
     for (i, variable) in spec.items_at(&["variables"]).iter().enumerate() {
@@ -240,6 +242,7 @@ fn validate_audit_annotation(
 #[cfg(test)]
 mod tests {
     use pintle_registry::Strategy as _;
+    use pintle_versions::Minor;
 
     use super::super::policy::{MutatingAdmissionPolicyStrategy, ValidatingAdmissionPolicyStrategy};
     use super::*;
@@ -379,5 +382,28 @@ mod tests {
                 "spec.mutations[5].jsonPatch.expression: Invalid value: \"JSONPatch{op: 1}\": compilation failed: ERROR: <input>:1:13: expected type of field 'op' is 'string' but provided type is 'int'\n | JSONPatch{op: 1}\n | ............^",
             ],
         );
+    }
+
+    /// The syntax is that of the binary version, and libraries that of the minimum compatibility version.
+    #[test]
+    fn expressions_depend_on_the_version() {
+        let policy = |expression: &str| {
+            object(&format!(
+                r#"{{"metadata":{{"name":"p"}},"spec":{{"failurePolicy":"Fail","matchConstraints":{{"matchPolicy":"Exact",
+                    "namespaceSelector":{{}},"objectSelector":{{}},"resourceRules":[{{"apiGroups":["*"],"apiVersions":["*"],
+                    "operations":["*"],"resources":["*"],"scope":"*"}}]}},"validations":[{{"expression":"{expression}"}}]}}}}"#
+            ))
+        };
+        let (older, newer) = (EffectiveVersion::of(Minor::new(36)), EffectiveVersion::of(Minor::new(37)));
+        let newest = newer.compatible_with(Minor::new(37)).expect("a version");
+        for (expression, valid) in [
+            ("object.metadata.`a-b` == 'x'", [false, true, true]),
+            ("object.spec.list.includes(1)", [false, false, true]),
+            ("object.spec.list.indexOf(1) == 0", [true, true, true]),
+        ] {
+            let found =
+                [older, newer, newest].map(|version| validate_validating_policy(&policy(expression), None, version));
+            assert_eq!(found.map(|errors| errors.is_empty()), valid, "{expression}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
 use pintle_value::{Errors, FieldPath, Value, names};
+use pintle_versions::EffectiveVersion;
 
 use super::match_rules::{set_rule_defaults, validate_conditions, validate_field_one_of, validate_rule};
 use super::reserved_names;
@@ -74,7 +75,7 @@ impl Strategy for WebhookConfigurationStrategy {
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let options =
             old.map_or_else(WebhookValidationOptions::default, |old| WebhookValidationOptions::of(object, old));
-        let mut errors = self.validate_hooks(object, options);
+        let mut errors = self.validate_hooks(object, options, context.gates.version());
         reserved_names::validate(&mut errors, context, object, old);
         errors
     }
@@ -127,13 +128,17 @@ impl WebhookValidationOptions {
 }
 
 impl WebhookConfigurationStrategy {
-    fn validate_hooks(&self, object: &Value, options: WebhookValidationOptions) -> Errors {
+    fn validate_hooks(&self, object: &Value, options: WebhookValidationOptions, version: EffectiveVersion) -> Errors {
         let mut errors = Errors::new();
         let list = FieldPath::new("webhooks");
         let mut seen = BTreeSet::new();
         for (i, hook) in hooks(object).iter().enumerate() {
             let path = list.index(i);
             self.validate_hook(&mut errors, hook, &options, &path);
+            if !options.match_conditions {
+                let conditions = hook.items_at(&["matchConditions"]);
+                validate_conditions(&mut errors, conditions, false, version, &path.child("matchConditions"));
+            }
             let versions = path.child("admissionReviewVersions");
             validate_review_versions(&mut errors, hook, options.unknown_reviews, &versions);
             let name = hook.str_at(&["name"]);
@@ -176,10 +181,6 @@ impl WebhookConfigurationStrategy {
             validate_field_one_of(errors, hook, "reinvocationPolicy", &REINVOCATION_POLICIES, path);
         }
         validate_client(errors, &hook["clientConfig"], &path.child("clientConfig"));
-        if !options.match_conditions {
-            let conditions = hook.items_at(&["matchConditions"]);
-            validate_conditions(errors, conditions, false, &path.child("matchConditions"));
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use pintle_cel::{
 };
 use pintle_gates::{Feature, Gates};
 use pintle_value::{Errors, FieldError, FieldPath, Str};
+use pintle_versions::{EffectiveVersion, Minor};
 
 /// The maximum length of an expression.
 const MAX_EXPRESSION: usize = 10 * 1024;
@@ -32,7 +33,7 @@ const QUANTITY: &str = "kubernetes.Quantity";
 
 /// The environments of all combinations of features, by [`SelectorFeatures::index`].
 static ENVIRONMENTS: LazyLock<[Env; 4]> = LazyLock::new(|| {
-    let base = Env::kubernetes().library(&library::bindings());
+    let base = Env::kubernetes_of(EffectiveVersion::of(Minor::DEFAULT)).library(&library::bindings());
     let lists = base.clone().library(&includes());
     [(false, false), (false, true), (true, false), (true, true)].map(|(consumable_capacity, list_attributes)| {
         let base = if list_attributes { &lists } else { &base };

@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use http::header::{CONTENT_TYPE, ETAG, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use pintle_codec::json::{self, DecodeOptions};
+use pintle_gates::Change;
 use pintle_outbound::CallLimits;
 use pintle_registry::GroupVersion;
 use pintle_schema::{Problems, normalise};
@@ -30,6 +31,8 @@ const MAX_RESOURCES: usize = 1000;
 /// The forms of aggregated discovery.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+/// The only form since [`Change::ONLY_DISCOVERY_V2`].
+const AGGREGATED_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The resources of the versions in a discovery document.
 type Discovered = BTreeMap<GroupVersion, Value>;
@@ -82,7 +85,9 @@ async fn read(
     let remote = available_remote(&services)?;
     let etag = before.as_ref().and_then(|document| document.etag.as_ref());
     let user = aggregator(&["system:masters"]);
-    let response = call(&cluster, remote, Call { etag, ..Call::get("/apis", AGGREGATED, user, LIMITS) }).await?;
+    let only_v2 = cluster.gates().has(Change::ONLY_DISCOVERY_V2);
+    let forms = if only_v2 { AGGREGATED_V2 } else { AGGREGATED };
+    let response = call(&cluster, remote, Call { etag, ..Call::get("/apis", forms, user, LIMITS) }).await?;
     match response.status() {
         StatusCode::NOT_MODIFIED => {
             if let Some(before) = before.filter(|document| document.etag.is_some()) {
@@ -90,7 +95,7 @@ async fn read(
             }
         }
         StatusCode::SERVICE_UNAVAILABLE => return Err("status 503 for /apis".to_owned()),
-        StatusCode::OK if is_aggregated(response.headers()) => {
+        StatusCode::OK if is_aggregated(response.headers(), only_v2) => {
             if response.body().truncated {
                 return Err("the discovery document is too large".to_owned());
             }
@@ -114,12 +119,13 @@ async fn read(
 }
 
 /// True if the content type is a form of aggregated discovery (upstream: `discovery.ContentTypeIsGVK`).
-fn is_aggregated(headers: &HeaderMap) -> bool {
+fn is_aggregated(headers: &HeaderMap, only_v2: bool) -> bool {
     let mut parts = header_text(headers, &CONTENT_TYPE).split(';').map(str::trim);
     let is_json = parts.next() == Some("application/json");
     let parameters: Vec<&str> = parts.collect();
     let has = |parameter: &str| parameters.contains(&parameter);
-    is_json && has("g=apidiscovery.k8s.io") && has("as=APIGroupDiscoveryList") && (has("v=v2") || has("v=v2beta1"))
+    let is_known = has("v=v2") || (!only_v2 && has("v=v2beta1"));
+    is_json && has("g=apidiscovery.k8s.io") && has("as=APIGroupDiscoveryList") && is_known
 }
 
 /// Decodes a document of a type of the catalog.

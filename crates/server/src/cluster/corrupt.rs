@@ -2,7 +2,7 @@
 //! The message depends on the feature gate that allows deleting such objects.
 
 use pintle_cache::{CorruptObject, CorruptReason, Key, KeyRange, WatchCache};
-use pintle_gates::Feature;
+use pintle_gates::{Change, Feature};
 use pintle_registry::{ApiError, Cause, Resource};
 use pintle_value::Str;
 use pintle_value::print::quote;
@@ -10,7 +10,7 @@ use pintle_value::print::quote;
 use super::Cluster;
 
 /// Maximum number of corrupt objects that a list error names.
-const MAX_CAUSES: usize = 100;
+pub(crate) const MAX_NAMED_CORRUPT_OBJECTS: usize = 100;
 
 impl Cluster {
     /// True if corrupt objects can be deleted.
@@ -65,17 +65,34 @@ impl Cluster {
                 error_of(&first.reason)
             });
         }
+        Err(self.list_error(resource, &found))
+    }
+
+    /// The error of a list that meets corrupt objects, if they can be deleted.
+    pub(crate) fn list_error(&self, resource: &Resource, found: &[CorruptObject]) -> ApiError {
+        let prefix = resource.collection().map(|collection| collection.prefix.clone()).unwrap_or_default();
         let cause = |corrupt: &CorruptObject| {
-            let key = key_of(corrupt);
+            let key = self.stores.cache.store_key(&prefix, &corrupt.key);
             let message = corrupt_message(&key, corrupt);
             Cause { reason: Str::from("UnexpectedServerResponse"), message, field: key }
         };
-        let mut causes: Vec<Cause> = found.iter().take(MAX_CAUSES).map(cause).collect();
-        if found.len() > MAX_CAUSES {
+        let mut causes: Vec<Cause> = found.iter().take(MAX_NAMED_CORRUPT_OBJECTS).map(cause).collect();
+        let is_precise = self.gates().has(Change::PRECISE_UNSAFE_DELETION);
+        let resource = resource.group_resource();
+        let mut message = format!("failed to read one or more {resource} from the storage");
+        if let Some(first) = causes.first().filter(|_| is_precise) {
+            message = format!("{message}: {}", first.message);
+            if causes.len() > 1 {
+                message = format!("{message} (and {} more)", causes.len() - 1);
+            }
+        }
+        // Since the change, upstream stops at the last object that it names, without a look at the others.
+        let most = if is_precise { MAX_NAMED_CORRUPT_OBJECTS - 1 } else { MAX_NAMED_CORRUPT_OBJECTS };
+        if found.len() > most {
             let message = "too many errors, the list is truncated".to_owned();
             causes.push(Cause { reason: Str::from("FieldValueTooMany"), message, field: String::new() });
         }
-        Err(ApiError::StoreRead { resource: resource.group_resource(), causes })
+        ApiError::StoreRead { message, resource, causes }
     }
 }
 

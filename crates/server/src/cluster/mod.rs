@@ -54,6 +54,7 @@ pub(crate) use self::aggregation::{
     ApiService, RemoteApi, RemoteDiscovery, RemoteOpenApi, RemoteV2, RemoteV3, RemoteVersion,
 };
 pub(crate) use self::contended_keys::Turn;
+pub(crate) use self::corrupt::MAX_NAMED_CORRUPT_OBJECTS;
 pub(crate) use self::flow_control::{FLOW_CONTROL_TASK, FlowControl, start_flow_control};
 use self::followed::{FollowedIndex, ObjectIndex, empty_node_authorizer};
 pub use self::front_proxy::{AggregationOptions, FrontProxyCertificate};

@@ -7,6 +7,7 @@ use std::fmt;
 use pintle_cache::Object;
 use pintle_cel::{Expr, ExprKind, Literal, parse_without_macros};
 use pintle_value::print::quote;
+use pintle_versions::EffectiveVersion;
 
 /// The exclusive end of all hashes.
 const END: &str = "0x10000000000000000";
@@ -49,12 +50,12 @@ impl ShardSelector {
     ///
     /// # Errors
     /// Returns upstream's message.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, version: EffectiveVersion) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() {
             return Err("empty shard selector is not allowed; omit the parameter for unfiltered lists".to_owned());
         }
-        let expr = parse_without_macros(text).map_err(|message| format!("CEL parse error: {message}"))?;
+        let expr = parse_without_macros(text, version).map_err(|message| format!("CEL parse error: {message}"))?;
         let mut ranges = Vec::new();
         collect_ranges(&expr, &mut ranges)?;
         let key = ranges.first().map_or(ShardKey::Uid, |range| range.key);
@@ -215,6 +216,7 @@ fn kind_number(kind: &ExprKind) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use pintle_versions::{Minor, MinorRange};
     use serde_json::Value;
 
     use super::*;
@@ -225,11 +227,16 @@ mod tests {
         for row in include_str!("shard_selectors.jsonl").lines() {
             let row: Value = serde_json::from_str(row).expect("a row");
             let field = |name: &str| row[name].as_str().expect("a text");
-            let (selector, error) = match ShardSelector::parse(field("Text")) {
-                Ok(selector) => (selector.to_string(), String::new()),
-                Err(error) => (String::new(), error),
-            };
-            assert_eq!((selector.as_str(), error.as_str()), (field("Selector"), field("Error")), "{}", field("Text"));
+            // A row with a version is of that version only.
+            let versions = row["In"].as_str().map_or(MinorRange::ALL, |range| range.parse().expect("a range"));
+            for minor in Minor::known().filter(|minor| versions.contains(*minor)) {
+                let (selector, error) = match ShardSelector::parse(field("Text"), EffectiveVersion::of(minor)) {
+                    Ok(selector) => (selector.to_string(), String::new()),
+                    Err(error) => (String::new(), error),
+                };
+                let expect = (field("Selector"), field("Error"));
+                assert_eq!((selector.as_str(), error.as_str()), expect, "{minor}: {}", field("Text"));
+            }
         }
     }
 

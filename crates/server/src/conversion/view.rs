@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_cache::{Event, Indexer, KeyRange, Object, ObjectIndex, WatchCache};
+use futures_util::{StreamExt as _, stream};
+use pintle_cache::{CorruptObject, Event, Indexer, KeyRange, Object, ObjectIndex, WatchCache};
 use pintle_codec::json::{OriginalObject, encode_decoded_again, encode_typed_changed};
+use pintle_gates::Change;
 use pintle_registry::{ApiError, Conversion, MultiVersion, Resource};
 use pintle_value::Value;
 
@@ -12,13 +14,15 @@ use super::convert::convert;
 use super::shared::convert_shared;
 use crate::cluster::conversion_cache::ConversionKey;
 use crate::cluster::object_index::with_kind_first;
-use crate::cluster::{Cluster, tree_keeping_text};
+use crate::cluster::{Cluster, MAX_NAMED_CORRUPT_OBJECTS, tree_keeping_text};
 use crate::objects::encode::{Shape, encode_exact, write_json};
 use crate::objects::model;
 
 /// Maximum number of bytes that are converted before other tasks run, unless one object is larger. Converting a
 /// kilobyte takes about ten microseconds.
 const BYTES_PER_TURN: usize = 32 * 1024;
+/// Maximum number of concurrent calls that determine which objects a webhook cannot convert.
+const CONCURRENT_ATTEMPTS: usize = 16;
 
 /// The objects in groups. Each group is converted before other tasks run.
 fn turns(mut objects: &[Arc<Object>]) -> impl Iterator<Item = &[Arc<Object>]> {
@@ -130,11 +134,67 @@ impl VersionView {
         Ok(objects)
     }
 
+    /// Converts the objects of a list. If corrupt objects can be deleted, the error names the objects that cannot be
+    /// converted.
+    ///
+    /// # Errors
+    /// See [`VersionView::convert_shared`].
+    pub(crate) async fn convert_list(&self, objects: Vec<Arc<Object>>) -> Result<Vec<Arc<Object>>, ApiError> {
+        if !self.uses_webhook() || !self.cluster.deletes_corrupt_objects() {
+            return self.convert_shared(objects).await;
+        }
+        match self.convert_shared(objects.clone()).await {
+            Err(error @ ApiError::Unclassified(_)) => Err(Box::pin(self.list_error(objects)).await.unwrap_or(error)),
+            result => result,
+        }
+    }
+
+    /// The error for the objects that cannot be converted; `None` if all can be converted meanwhile.
+    async fn list_error(&self, objects: Vec<Arc<Object>>) -> Option<ApiError> {
+        let attempts = objects.into_iter().map(|object| self.find_corrupt(object));
+        let failed = stream::iter(attempts).buffered(CONCURRENT_ATTEMPTS).filter_map(std::future::ready);
+        let failed: Vec<CorruptObject> = failed.take(MAX_NAMED_CORRUPT_OBJECTS + 1).collect().await;
+        (!failed.is_empty()).then(|| self.cluster.list_error(&self.hub, &failed))
+    }
+
+    /// An object as a corrupt object, if it cannot be converted.
+    async fn find_corrupt(&self, object: Arc<Object>) -> Option<CorruptObject> {
+        let error = self.convert_one(&object).await.err()?;
+        self.as_corrupt(&object, &error)
+    }
+
+    /// An object that a webhook cannot convert, as a corrupt object. `None` if corrupt objects cannot be deleted: then the
+    /// error itself is the answer.
+    pub(crate) fn as_corrupt(&self, object: &Object, error: &ApiError) -> Option<CorruptObject> {
+        let ApiError::Unclassified(why) = error else { return None };
+        (self.uses_webhook() && self.cluster.deletes_corrupt_objects()).then(|| CorruptObject {
+            key: object.key.clone(),
+            revision: object.revision,
+            reason: why.clone().into(),
+        })
+    }
+
+    /// The error of a get or a delete for an object that cannot be converted.
+    pub(crate) fn read_error(&self, object: &Object, error: ApiError) -> ApiError {
+        let corrupt = self.as_corrupt(object, &error);
+        corrupt.map_or(error, |corrupt| self.cluster.corrupt_read_error(&self.hub, &corrupt))
+    }
+
+    /// The error of an update for an object that cannot be converted.
+    pub(crate) fn update_error(&self, object: &Object, error: ApiError) -> ApiError {
+        let corrupt = self.as_corrupt(object, &error);
+        corrupt.map_or(error, |corrupt| self.cluster.corrupt_update_error(&corrupt))
+    }
+
     /// The error of lists and watches for objects that cannot be converted. Upstream has a watch cache per version,
     /// which cannot be initialized then (`storage/cacher`), and clients retry.
     pub(crate) fn initializing_error(&self, error: ApiError) -> ApiError {
-        let ApiError::Unclassified(why) = error else { return error };
-        let kind = model(&self.hub).go_type(&self.hub);
+        let (ApiError::Unclassified(why) | ApiError::StoreRead { message: why, .. }) = error else { return error };
+        let kind = if self.cluster.gates().has(Change::WATCH_CACHES_WITHOUT_TYPE) {
+            "<unspecified>".to_owned()
+        } else {
+            model(&self.hub).go_type(&self.hub)
+        };
         let message = format!("storage is (re)initializing: failed to list {kind}: {why}");
         ApiError::TooManyRequests { message, retry_after: 1, causes: Vec::new() }
     }

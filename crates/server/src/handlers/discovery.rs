@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::{ACCEPT, CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use pintle_extensions::version_order;
-use pintle_gates::Feature;
+use pintle_gates::{Change, Feature};
 use pintle_kinds::{ApiServicePriorities, api_services_resource};
 use pintle_registry::{
     ApiError, Group, GroupVersion, GroupVersionKind, Registry, Resource, Scope, Subresource, Verb, Verbs,
@@ -19,7 +19,7 @@ use crate::context::RequestContext;
 use crate::http::{Response, joined_headers};
 use crate::objects::model;
 use crate::represent;
-use crate::request::negotiate::EndpointRestrictions;
+use crate::request::negotiate::{Encoding, EndpointRestrictions};
 
 /// Responds if the path is a path of discovery.
 ///
@@ -29,10 +29,12 @@ pub(crate) fn respond(request: &RequestContext, documents: &Documents) -> Result
     let path = request.info.path.trim_end_matches('/').to_owned();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let registry = request.cluster.published_registry();
+    let cluster = &request.cluster;
+    let has_cbor = cluster.settings.cbor && cluster.gates().has(Change::DISCOVERY_IN_CBOR);
+    if let (["api" | "apis"], Some(encoding)) = (parts.as_slice(), aggregated_encoding(&request.headers, has_cbor)) {
+        return Ok(Some(respond_aggregated(request, documents, &registry, parts[0] == "api", encoding)));
+    }
     let (kind, value) = match parts.as_slice() {
-        ["api"] | ["apis"] if prefers_aggregated(&request.headers) => {
-            return Ok(Some(respond_aggregated(request, documents, &registry, parts[0] == "api")));
-        }
         ["api"] => ("APIVersions", core_versions(request)),
         ["apis"] => ("APIGroupList", group_list(&request.cluster, &registry)),
         ["apis", group] => match group_versions(&request.cluster, &registry, group).and_then(|v| group_document(&v)) {
@@ -55,15 +57,17 @@ pub(crate) fn respond(request: &RequestContext, documents: &Documents) -> Result
         }
         _ => return Ok(None),
     };
-    // Upstream serves discovery in CBOR only for groups of built-in kinds whose objects are served in CBOR.
+    // Before the change, upstream serves discovery in CBOR only for versions of built-in kinds whose objects are served in
+    // CBOR. Versions of custom resources have no such documents afterwards either.
     let built_in = |group: &str| registry.group(group).is_some_and(|group| group.has_built_in());
     let endpoint = match parts.as_slice() {
         ["api", _] => request.endpoint(),
         ["apis", group, _] if built_in(group) => request.endpoint(),
         // Upstream's aggregation layer is in front of the router.
         ["apis"] | ["apis", _] if request.cluster.api_services().is_some() => {
-            EndpointRestrictions { has_router: false, ..EndpointRestrictions::PLAIN }
+            EndpointRestrictions { has_router: false, has_cbor, ..EndpointRestrictions::PLAIN }
         }
+        ["api" | "apis"] | ["apis", _] => EndpointRestrictions { has_cbor, ..EndpointRestrictions::PLAIN },
         _ => EndpointRestrictions::PLAIN,
     };
     represent::respond_meta(request, &format!("meta/v1.{kind}"), value, endpoint).map(Some)
@@ -217,23 +221,25 @@ fn subresource_entry(resource: &Resource, subresource: &Subresource, name: &str)
     entry
 }
 
-/// True if the client prefers aggregated discovery over the other documents.
-fn prefers_aggregated(headers: &HeaderMap) -> bool {
+/// The encoding of aggregated discovery, if the client prefers it over the other documents.
+fn aggregated_encoding(headers: &HeaderMap, has_cbor: bool) -> Option<Encoding> {
     let accept = joined_headers(headers, &ACCEPT);
     for clause in accept.split(',') {
         let mut parameters = clause.split(';').map(str::trim);
-        if parameters.next() != Some("application/json") {
-            continue;
-        }
+        let encoding = match parameters.next() {
+            Some("application/json") => Encoding::Json,
+            Some("application/cbor") if has_cbor => Encoding::Cbor,
+            _ => continue,
+        };
         let parameters: Vec<&str> = parameters.collect();
         if ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"].iter().all(|it| parameters.contains(it)) {
-            return true;
+            return Some(encoding);
         }
         if parameters.iter().all(|p| p.starts_with("q=")) {
-            return false;
+            return None;
         }
     }
-    false
+    None
 }
 
 /// Responds with aggregated discovery.
@@ -242,23 +248,35 @@ fn respond_aggregated(
     documents: &Documents,
     registry: &Arc<Registry>,
     core: bool,
+    encoding: Encoding,
 ) -> Response {
+    const TYPE: &str = "apidiscovery/v2.APIGroupDiscoveryList";
     let name = format!("discovery/{core}");
     let remote = request.cluster.remote_discovery();
-    let document = documents.get(&DocumentDependency::Merged(registry.clone(), remote.clone()), &name, || {
+    let dependency = DocumentDependency::Merged(registry.clone(), remote.clone());
+    let list = || {
         let groups = discovered_groups(&request.cluster, registry, &remote).into_iter();
         let groups = groups.filter(|group| group.name.is_empty() == core);
         let items: Vec<Value> = groups.map(DiscoveredGroup::document).collect();
-        let list = object! {
+        object! {
             "kind": "APIGroupDiscoveryList",
             "apiVersion": "apidiscovery.k8s.io/v2",
             "metadata": Value::object(),
             "items": items,
-        };
-        Document::new(represent::typed_json(&request.cluster, "apidiscovery/v2.APIGroupDiscoveryList", &list))
-    });
-    let media_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    let mut response = document.respond(&request.headers, media_type);
+        }
+    };
+    let document =
+        documents.get(&dependency, &name, || Document::new(represent::typed_json(&request.cluster, TYPE, &list())));
+    let mut response = if encoding == Encoding::Cbor {
+        // All encodings have the ETag of the JSON.
+        let in_cbor = documents.get(&dependency, &format!("{name}/cbor"), || {
+            let bytes = represent::typed(&request.cluster, TYPE, &list(), encoding);
+            Document::with_hash(document.hash.clone(), bytes)
+        });
+        in_cbor.respond(&request.headers, "application/cbor;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+    } else {
+        document.respond(&request.headers, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+    };
     if let Some(audit) = request.audit.as_ref().filter(|_| response.status() == StatusCode::OK) {
         audit.set_response_object(document.json());
     }

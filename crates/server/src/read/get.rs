@@ -30,7 +30,8 @@ pub(crate) async fn get(request: &RequestContext, resource: &Arc<Resource>) -> R
         // Other requests of an HTTP/2 connection do not wait for the encoding of a large object.
         move_to_own_task().await;
     }
-    let body = format.encode_object(&format.view.convert_one(&object).await?)?;
+    let converted = format.view.convert_one(&object).await.map_err(|error| format.view.read_error(&object, error))?;
+    let body = format.encode_object(&converted)?;
     Ok(compress(request, format.respond(StatusCode::OK, body)))
 }
 

@@ -127,7 +127,7 @@ pub(crate) fn select_shard(
         return Ok(selection);
     };
     let invalid = |error| ApiError::Unclassified(format!("invalid shard selector: {error}"));
-    let selector = ShardSelector::parse(text).map_err(invalid)?;
+    let selector = ShardSelector::parse(text, request.cluster.gates().version()).map_err(invalid)?;
     let filtered = is_watch.then(|| request.cluster.metrics.collection(resource).filtered_events().clone());
     Ok(selection.with_shard(selector, filtered))
 }
@@ -251,7 +251,7 @@ impl ListRead {
             let page = self.page(after.as_deref(), page_size)?;
             self.metrics.fetched += page.objects.len() as u64;
             let candidates = if needs_conversion {
-                format.view.convert_shared(page.objects).await.map_err(|error| self.map_error(format, error))?
+                format.view.convert_list(page.objects).await.map_err(|error| self.map_error(format, error))?
             } else {
                 page.objects
             };

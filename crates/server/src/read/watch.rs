@@ -5,9 +5,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HeaderValue};
-use pintle_cache::{Event, KeyRange, Object, RevisionPin, TooOld, WatchCache, Watcher};
+use pintle_auth::is_websocket_request;
+use pintle_cache::{CompressedBlocks, Event, KeyRange, Object, RevisionPin, TooOld, WatchCache, Watcher};
+use pintle_gates::Feature;
 use pintle_metrics::GaugeGuard;
 use pintle_registry::{ApiError, Resource, Scope};
 
@@ -17,7 +19,7 @@ use crate::cluster::{Cluster, CollectionSeries, WatchSeries};
 use crate::context::RequestContext;
 use crate::conversion::Selection;
 use crate::http::{Body, BodySender, Chunk, Response};
-use crate::represent::ResponseFormat;
+use crate::represent::{ResponseFormat, gzip_member, set_gzip_headers};
 use crate::request::flow::{Flow, timed};
 use crate::request::negotiate::Transform;
 use crate::request::observed::{Interruption, Interruptions, interrupted};
@@ -67,6 +69,13 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
     };
     let lifetime = WatchLifetime::start(&request.cluster.clock, duration, schedule);
     let sharded = selection.shard().is_some().then(|| request.cluster.metrics.begin_sharded_watch(resource));
+    // Only the watches that replace lists are compressed. A bookmark ends their list.
+    let is_compressed = send_initial_events == Some(true)
+        && bookmarks
+        && request.cluster.gates().is_enabled(Feature::WATCH_LIST_COMPRESSION)
+        && request.accepts_gzip()
+        && !is_websocket_request(&request.headers);
+    let blocks = is_compressed.then(|| request.cluster.stores.cache.encoding_cache().compressed_blocks().clone());
     let mut stream = WatchStream {
         scope: selection.scope(namespaced, &format.hub),
         range: selection.range(namespaced),
@@ -76,6 +85,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
         format,
         selection,
         sender: BodySender::default(),
+        compressed_blocks: blocks,
         start: 0,
         delivered: 0,
         _sharded: sharded,
@@ -95,8 +105,10 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
             match super::wait_for_revision(cluster, storage, revision).await {
                 Ok(()) => super::newest_revision(cluster, &stream.watch_cache),
                 Err(error) => {
-                    let frame = stream.format.error_frame(&error);
-                    return Ok(respond(&stream.format, frame.into()));
+                    let frame = stream.encode(stream.format.error_frame(&error).into());
+                    let mut frame = frame.unwrap_or_else(|_: WatchEnded| Bytes::new().into());
+                    let body = frame.copy_to_bytes(frame.remaining());
+                    return Ok(respond(&stream.format, is_compressed, body.into()));
                 }
             }
         }
@@ -133,7 +145,7 @@ pub(crate) async fn watch(request: &RequestContext, resource: &Arc<Resource>) ->
             cluster.metrics.collection(&resource).record_terminated_watcher();
         }
     });
-    Ok(respond(&format, body))
+    Ok(respond(&format, is_compressed, body))
 }
 
 /// Starts the task that ends watches whose clients do not read although there are events. Until their connections end,
@@ -212,10 +224,13 @@ fn same_crd(a: &Resource, b: &Resource) -> bool {
 }
 
 /// Creates the response of a watch.
-fn respond(format: &ResponseFormat, body: Body) -> Response {
+fn respond(format: &ResponseFormat, is_compressed: bool, body: Body) -> Response {
     let mut response = Response::new(body);
     let media_type = HeaderValue::from_static(format.media_type.encoding.stream_type());
     response.headers_mut().insert(CONTENT_TYPE, media_type);
+    if is_compressed {
+        set_gzip_headers(&mut response);
+    }
     response
 }
 
@@ -241,6 +256,8 @@ struct WatchStream {
     range: KeyRange,
     watch_cache: Arc<WatchCache>,
     sender: BodySender,
+    /// The shared blocks, if the watch is compressed.
+    compressed_blocks: Option<Arc<CompressedBlocks>>,
     needs_columns: bool,
     /// The client has asked for bookmarks.
     bookmarks: bool,
@@ -459,9 +476,9 @@ impl WatchStream {
         let view = &self.format.view;
         if !self.selection.needs_conversion(view) {
             objects.retain(|object| self.selection.matches(object));
-            return view.convert_shared(objects).await;
+            return view.convert_list(objects).await;
         }
-        let mut converted = view.convert_shared(objects).await?;
+        let mut converted = view.convert_list(objects).await?;
         converted.retain(|object| self.selection.matches(object));
         Ok(converted)
     }
@@ -541,7 +558,7 @@ impl WatchStream {
     async fn fail(&mut self, error: &ApiError) -> Result<(), WatchEnded> {
         let frame = self.format.error_frame(error);
         self.metrics.record_event(frame.len());
-        self.sender.send(frame.into()).await;
+        self.sender.send(self.encode(frame.into())?).await;
         Err(WatchEnded)
     }
 
@@ -551,7 +568,19 @@ impl WatchStream {
         if matches!(self.format.media_type.transform, Some(Transform::PartialList(_))) {
             return Err(WatchEnded);
         }
-        self.sender.send(chunk.into()).await;
+        self.sender.send(self.encode(chunk.into())?).await;
         Ok(())
+    }
+
+    /// Compresses a chunk, if the watch is compressed. Each chunk is a complete gzip member, so an idle watch keeps no
+    /// compressor.
+    fn encode(&self, chunk: Chunk) -> Result<Chunk, WatchEnded> {
+        let Some(blocks) = &self.compressed_blocks else { return Ok(chunk) };
+        let compressed = gzip_member(blocks, chunk).map_err(|error| {
+            tracing::error!(%error, "Failed to compress watch events");
+            self.sender.break_off();
+            WatchEnded
+        })?;
+        Ok(compressed.into())
     }
 }

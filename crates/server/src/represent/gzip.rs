@@ -2,17 +2,18 @@
 //! least 128 KiB.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use http::HeaderValue;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 
-use pintle_cache::GzipStream;
+use pintle_cache::{CompressedBlocks, GzipStream};
 use pintle_gates::Feature;
 
 use crate::context::RequestContext;
-use crate::http::{Body, BodySource, PullBody, Response};
+use crate::http::{Body, BodySource, Chunk, PullBody, Response};
 
 /// The size below which responses are not compressed, in bytes.
 const THRESHOLD: usize = 128 * 1024;
@@ -42,6 +43,12 @@ pub(crate) fn compress_from(threshold: usize, request: &RequestContext, mut resp
     let blocks = request.cluster.stores.cache.encoding_cache().compressed_blocks().clone();
     let gzip = Gzip { inner, stream: Some(GzipStream::new(blocks)) };
     *response.body_mut() = Body::Pull(PullBody::new(None, Box::new(gzip), &request.cluster.limits.cpu_permits));
+    set_gzip_headers(&mut response);
+    response
+}
+
+/// Sets the headers of a response whose body is compressed.
+pub(crate) fn set_gzip_headers(response: &mut Response) {
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -49,7 +56,22 @@ pub(crate) fn compress_from(threshold: usize, request: &RequestContext, mut resp
     if !headers.get_all(VARY).iter().any(|value| *value == vary) {
         headers.append(VARY, vary);
     }
-    response
+}
+
+/// Compresses a chunk as a complete member of a gzip stream (RFC 1952), so that nothing is kept for the next one.
+///
+/// # Errors
+/// The compressor fails.
+pub(crate) fn gzip_member(blocks: &Arc<CompressedBlocks>, mut chunk: Chunk) -> io::Result<Bytes> {
+    let (mut stream, mut out) = (GzipStream::new(blocks.clone()), Vec::new());
+    while chunk.has_remaining() {
+        let part = chunk.chunk();
+        stream.write(part, &mut out)?;
+        let read = part.len();
+        chunk.advance(read);
+    }
+    stream.finish(&mut out)?;
+    Ok(out.into())
 }
 
 /// A source of one chunk.

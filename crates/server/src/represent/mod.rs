@@ -30,7 +30,7 @@ use crate::objects::model;
 use crate::request::audit::RequestAudit;
 use crate::request::negotiate::{self, Encoding, EndpointRestrictions, MediaTypeOptions, MetaVersion, Transform};
 
-pub(crate) use gzip::{compress, compress_from};
+pub(crate) use gzip::{compress, compress_from, gzip_member, set_gzip_headers};
 pub(crate) use list::ListHead;
 pub(crate) use source::{ListMetrics, ObjectSource, RangeReader};
 
@@ -402,5 +402,10 @@ pub(crate) fn respond_shaped(
 
 /// Encodes an object of the type `name` as JSON.
 pub(crate) fn typed_json(cluster: &Cluster, name: &str, value: &Value) -> Vec<u8> {
-    encode(value, Shape::named(&cluster.served.catalog, name), Encoding::Json, false)
+    typed(cluster, name, value, Encoding::Json)
+}
+
+/// Encodes an object of the type `name`.
+pub(crate) fn typed(cluster: &Cluster, name: &str, value: &Value, encoding: Encoding) -> Vec<u8> {
+    encode(value, Shape::named(&cluster.served.catalog, name), encoding, false)
 }

@@ -188,7 +188,7 @@ impl ListObjects {
                     return Poll::Ready(Ok(objects));
                 }
                 let view = self.view.clone();
-                self.conversion = Some(Box::pin(async move { view.convert_shared(objects).await }));
+                self.conversion = Some(Box::pin(async move { view.convert_list(objects).await }));
                 continue;
             };
             let converted = ready!(conversion.as_mut().poll(cx));

@@ -132,7 +132,7 @@ pub(crate) fn error_status(error: &ApiError) -> ErrorStatus {
             details.causes(&[Cause { reason: "".into(), message: message.clone(), field: String::new() }]);
             (500, "InternalError")
         }
-        ApiError::StoreRead { resource, causes } => {
+        ApiError::StoreRead { resource, causes, .. } => {
             details.named("list", &resource.group, &resource.resource);
             details.causes(causes);
             (500, "StorageReadError")

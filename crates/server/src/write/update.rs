@@ -379,7 +379,8 @@ impl<'a> GuaranteedUpdate<'a> {
         let version_view = self.version_view(&hub);
         // If the store's encoding is made from the tree, the encoding needs the whole tree.
         let seldom_used = if cluster.stores.encoder.is_none() { self.seldom_used } else { &[] };
-        let old = version_view.tree_keeping_text(current, seldom_used).await?;
+        let old = version_view.tree_keeping_text(current, seldom_used).await;
+        let old = old.map_err(|error| version_view.update_error(current, error))?;
         let other_view = (!resource.is_hub()).then(|| from_hub(resource, old.clone()));
         let old_view = other_view.as_ref().unwrap_or(&old);
         let live = match self.view {

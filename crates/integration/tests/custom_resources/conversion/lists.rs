@@ -1,10 +1,13 @@
 //! Lists in all formats and watches at a version that is not the storage version.
 
 use pintle_integration::Cluster;
+use pintle_versions::Minor;
 use serde_json::{Value, json};
 
 use super::webhook::WebhookBehavior;
-use super::{cluster_with_webhook, convert, widget_path, widget_v1, widget_v2, widgets_path};
+use super::{
+    cluster_of_version_with_webhook, cluster_with_webhook, convert, widget_path, widget_v1, widget_v2, widgets_path,
+};
 
 /// Creates the widgets `w000`, `w001`, ....
 async fn create_widgets(cluster: &Cluster, count: usize) {
@@ -201,6 +204,51 @@ fn watches_convert_every_change() {
         let _ = cluster.patch(&widget_path("v1", "w000"), "merge", r#"{"spec": {"colour": "blue"}}"#).await.expect(200);
         assert_eq!(watch.next().await, None);
         stored.expect("MODIFIED", "w000").await;
+        cluster.stop().await;
+    });
+}
+
+/// Since 1.37, objects that a webhook cannot convert are corrupt objects, which a client may delete.
+#[test]
+fn since_1_37_objects_that_cannot_be_converted_are_corrupt() {
+    const UNSAFE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
+    pintle_integration::run(async {
+        let (cluster, webhook) = cluster_of_version_with_webhook(Minor::new(37)).await;
+        create_widgets(&cluster, 3).await;
+        let first = cluster.get(&widget_path("v1", "w000")).await.expect(200).json();
+        let revision = first["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        webhook.set_behavior(WebhookBehavior::RespondWithHeader(500, "Content-Type: text/plain", "broken"));
+        let why = "conversion webhook for example.com/v1, Kind=Widget failed: an error on the server (\"broken\") has prevented the request from succeeding";
+        let undecodable = format!("object not decodable revision={revision}: {why}");
+        let corrupt = |prefix: &str| {
+            let key = format!("{prefix}/example.com/widgets/default/w000");
+            format!(
+                "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {undecodable}"
+            )
+        };
+        let failed = "failed to read one or more widgets.example.com from the storage";
+        let list_error = format!("{failed}: {} (and 2 more)", corrupt("/registry"));
+        let unready = format!("storage is (re)initializing: failed to list <unspecified>: {list_error}");
+        for (query, code, reason, message) in [
+            ("", 429, "TooManyRequests", &unready),
+            ("watch=1", 429, "TooManyRequests", &unready),
+            ("limit=5", 500, "StorageReadError", &list_error),
+        ] {
+            cluster.get(&format!("{}?{query}", widgets_path("v2"))).await.expect_error(code, reason, message);
+        }
+        let path = widget_path("v2", "w000");
+        let internal = format!("Internal error occurred: {}", corrupt(""));
+        cluster.get(&path).await.expect_error(500, "InternalError", &internal);
+        cluster.delete(&path).await.expect_error(500, "InternalError", &internal);
+        cluster.patch(&path, "merge", r#"{"spec": {"hue": "blue"}}"#).await.expect_error(500, "", &undecodable);
+        // At the stored version, the object can be decoded.
+        let _ = cluster.delete(&format!("{}?{UNSAFE}", widget_path("v1", "w000"))).await.expect(409);
+        let _ = cluster.delete(&format!("{path}?{UNSAFE}&dryRun=All")).await.expect(200);
+        let _ = cluster.get(&widget_path("v1", "w000")).await.expect(200);
+        let _ = cluster.delete(&format!("{path}?{UNSAFE}")).await.expect(200);
+        let _ = cluster.delete(&format!("{path}?{UNSAFE}")).await.expect(404);
+        webhook.set_behavior(WebhookBehavior::ConvertAll(convert));
+        assert_eq!(hues(&cluster.get(&widgets_path("v2")).await.expect(200).json()), ["green", "red"]);
         cluster.stop().await;
     });
 }

@@ -8,7 +8,9 @@ mod verbs;
 mod webhook;
 mod webhook_responses;
 
-use pintle_integration::{Cluster, Watch};
+use pintle_gates::Gates;
+use pintle_integration::{Cluster, Options, Watch};
+use pintle_versions::{EffectiveVersion, Minor};
 use serde_json::{Value, json};
 use webhook::{ConversionWebhook, WebhookBehavior};
 
@@ -113,7 +115,13 @@ async fn define(cluster: &Cluster, crd: &Value) {
 
 /// Starts a cluster that serves widgets with the storage version v1, and their conversion webhook.
 async fn cluster_with_webhook() -> (Cluster, ConversionWebhook) {
-    let cluster = Cluster::start().await;
+    cluster_of_version_with_webhook(Minor::DEFAULT).await
+}
+
+/// Like [`cluster_with_webhook`], of a version of Kubernetes.
+async fn cluster_of_version_with_webhook(minor: Minor) -> (Cluster, ConversionWebhook) {
+    let gates = Gates::of(EffectiveVersion::of(minor));
+    let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
     let webhook = ConversionWebhook::start(WebhookBehavior::ConvertAll(convert)).await;
     define(&cluster, &crd("v1", &webhook_conversion(&webhook.client_config()))).await;
     (cluster, webhook)

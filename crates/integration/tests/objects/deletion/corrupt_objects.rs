@@ -3,6 +3,7 @@
 
 use pintle_gates::Gates;
 use pintle_integration::{Cluster, Options};
+use pintle_versions::{EffectiveVersion, Minor};
 use serde_json::{Value, json};
 
 use super::{NO_BODY, Scenario, Step, any, configmap, failure_status, with_finalizers};
@@ -183,6 +184,69 @@ fn with_the_gate_a_corrupt_object_is_named_and_can_be_deleted() {
             ("DELETE configmaps/b", NO_BODY, 200, any()),
         ];
         scenario.run_steps(&steps).await;
+        scenario.stop().await;
+    });
+}
+
+/// Since 1.37 the gate is on.
+#[test]
+fn since_1_37_unsafe_deletions_conflict_with_readable_objects() {
+    const FAILED: &str = "failed to read one or more configmaps from the storage";
+    const KEY: &str = "/registry/configmaps/default/b";
+    let corrupt = || {
+        format!(
+            "StorageError: corrupt object, Code: 7, Key: {KEY}, ResourceVersion: 0, AdditionalErrorMsg: object not decodable \
+             revision=$b.rv: {DECODE_ERROR}"
+        )
+    };
+    let read_error = move |more: &str| {
+        let mut status = failure_status("StorageReadError", &format!("{FAILED}: {}{more}", corrupt()));
+        status["details"] = json!({"name": "list", "kind": "configmaps"});
+        status
+    };
+    let readable = failure_status(
+        "Conflict",
+        "Operation cannot be fulfilled on configmaps \"a\": StorageError: invalid object, Code: 4, Key: \
+         /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because \
+         the object is decodable from storage",
+    );
+    let not_ready = move || {
+        let message = format!("storage is (re)initializing: failed to list <unspecified>: {FAILED}: {}", corrupt());
+        json!({"reason": "TooManyRequests", "message": message})
+    };
+    let absent = |name: &str| failure_status("NotFound", &format!("configmaps \"{name}\" not found"));
+    let dry_run = || json!({OPTION: true, "dryRun": ["All"]});
+    let deleted = || json!({"kind": "Status", "status": "Success", "details": {"name": "b", "kind": "ConfigMap"}});
+    pintle_integration::run(async move {
+        let gates = Gates::of(EffectiveVersion::of(Minor::new(37)));
+        let mut scenario = Scenario::with_options(Options { gates, ..Options::default() }).await;
+        for name in ["a", "b", "c"] {
+            scenario.run_steps(&[("POST configmaps", with_finalizers(name, &["example.com/a"]), 201, any())]).await;
+        }
+        let revision = scenario.cluster.write_to_store(KEY, TRUNCATED).await;
+        scenario.variables.insert("b.rv".to_owned(), revision.to_string());
+        let steps: [Step<'_>; 13] = [
+            ("GET configmaps?limit=500", NO_BODY, 500, read_error("")),
+            ("GET configmaps", NO_BODY, 429, not_ready()),
+            ("GET configmaps?watch=1", NO_BODY, 429, not_ready()),
+            ("DELETE configmaps/a", ignore_read_errors(), 409, readable.clone()),
+            ("DELETE configmaps/a", dry_run(), 409, readable),
+            ("DELETE configmaps/z", ignore_read_errors(), 404, absent("z")),
+            ("DELETE configmaps/z", dry_run(), 404, absent("z")),
+            ("DELETE configmaps/b", json!({OPTION: true, "propagationPolicy": "Orphan"}), 422, any()),
+            ("DELETE configmaps/b", dry_run(), 200, deleted()),
+            ("GET configmaps/b", NO_BODY, 500, any()),
+            ("DELETE configmaps/b", ignore_read_errors(), 200, deleted()),
+            ("DELETE configmaps/b", ignore_read_errors(), 404, absent("b")),
+            ("GET configmaps", NO_BODY, 200, any()),
+        ];
+        scenario.run_steps(&steps).await;
+        scenario.cluster.write_to_store(KEY, TRUNCATED).await;
+        scenario.cluster.write_to_store("/registry/configmaps/default/c", TRUNCATED).await;
+        let list = scenario.cluster.get(&format!("{CONFIGMAPS}?limit=500")).await.expect(500).json();
+        let message = list["message"].as_str().unwrap_or_default();
+        assert!(message.ends_with(&format!("{DECODE_ERROR} (and 1 more)")), "{message}");
+        assert_eq!(list["details"]["causes"].as_array().map(Vec::len), Some(2), "{list}");
         scenario.stop().await;
     });
 }

@@ -1,7 +1,9 @@
 //! Requests and responses in CBOR have the same content as in JSON.
 
-use pintle_integration::{Cluster, run};
+use pintle_gates::Gates;
+use pintle_integration::{Cluster, Options, run};
 use pintle_value::Value;
+use pintle_versions::{EffectiveVersion, Minor};
 
 use super::{CBOR, CONFIGMAPS, CRDS, WIDGETS, cbor_body, cbor_request, cluster, decode_cbor, decode_json, to_cbor};
 
@@ -99,6 +101,38 @@ fn lists_and_discovery_equal_json() {
         let _ = check_equals_json(&cluster, "/api/v1", "").await;
         let _ = check_equals_json(&cluster, "/apis/apps/v1", "").await;
         cluster.stop().await;
+    });
+}
+
+/// Since 1.37.
+#[test]
+fn all_documents_of_discovery_are_served_in_cbor() {
+    run(async {
+        let (gates, _) = Gates::of(EffectiveVersion::of(Minor::new(37)))
+            .overridden(&[("CBORServingAndStorage".to_owned(), true)].into())
+            .expect("settable feature gates");
+        for api_services in [false, true] {
+            let cluster =
+                Cluster::with_options(Options { gates: gates.clone(), api_services, ..Options::default() }).await;
+            for path in ["/api", "/apis", "/apis/apps", "/api/v1", "/apis/apps/v1"] {
+                let _ = check_equals_json(&cluster, path, "").await;
+            }
+            const AGGREGATED: &str = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+            for path in ["/api", "/apis"] {
+                let get = async |encoding: &str| {
+                    let media_type = format!("{encoding}{AGGREGATED}");
+                    let found = cluster.request("GET", path).header("accept", &media_type).send().await.expect(200);
+                    assert_eq!(found.header("content-type"), media_type);
+                    found
+                };
+                let (found, json) = (get(CBOR).await, get("application/json").await);
+                assert_eq!(decode_cbor(&found.body), decode_json(&json.text()), "{path}");
+                assert_eq!(found.header("etag"), json.header("etag"));
+                let other = cluster.request("GET", path).header("accept", &format!("application/yaml{AGGREGATED}"));
+                let _ = other.send().await.expect(406);
+            }
+            cluster.stop().await;
+        }
     });
 }
 

@@ -5,8 +5,10 @@ mod scrape;
 use std::time::Duration;
 
 use pintle::{AccessOptions, Options};
+use pintle_gates::Gates;
 use pintle_integration::{Cluster, Protocol, eventually, run};
 use pintle_server::RequestLimits;
+use pintle_versions::{EffectiveVersion, Minor};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) use scrape::Scrape;
@@ -454,5 +456,32 @@ fn metrics_are_reset_by_delete() {
         let _ = cluster.get(MAPS).await.expect(200);
         assert_eq!(scrape(&cluster).await.sum(lists), 1.0);
         cluster.stop().await;
+    });
+}
+
+/// Since 1.37, lists from the watch cache count among the lists from storage.
+#[test]
+fn metrics_differ_between_versions() {
+    run(async {
+        for (minor, storage_lists, watch_events, cache_lists) in [
+            (36, 0.0, "[ALPHA] Events", "[ALPHA] Lists"),
+            (37, 1.0, "[BETA] Events", "[ALPHA] (Deprecated since 1.37.0) Lists"),
+        ] {
+            let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
+            let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
+            let _ = cluster.post(MAPS, config_map("a")).await.expect(201);
+            let mut watch = cluster.watch(&format!("{MAPS}?watch=1")).await;
+            watch.expect("ADDED", "a").await;
+            let list = "apiserver_storage_list_total{group=,resource=configmaps,storage=watchcache,index=}";
+            let before = scrape(&cluster).await.sum(list);
+            let _ = cluster.get(MAPS).await.expect(200);
+            let text = cluster.get("/metrics").await.expect(200).text();
+            assert_eq!(Scrape::parse(&text).sum(list) - before, storage_lists, "1.{minor}");
+            for (name, help) in [("watch_events_total", watch_events), ("cache_list_total", cache_lists)] {
+                let line = format!("# HELP apiserver_{name} {help}");
+                assert!(text.contains(&line), "1.{minor} has no {line}");
+            }
+            cluster.stop().await;
+        }
     });
 }

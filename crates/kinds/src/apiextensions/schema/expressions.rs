@@ -1,6 +1,6 @@
 //! Validates the CEL expressions of the rules of a schema (upstream: the last part of
-//! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`SchemaValidator`] compiles them. Stored expressions compile in
-//! the same environment as new ones, because the two environments are equal in Kubernetes 1.36.
+//! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`SchemaValidator`] compiles them. Unchanged expressions compile in
+//! the same environment as new ones, because the two environments differ only for what a newer version has stored.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 

@@ -19,7 +19,7 @@ const RESOURCE_VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 impl Cluster {
     /// The metrics of `/metrics`. `version` is the document of `/version`.
     pub(crate) fn metrics_text(&self, version: &Value) -> String {
-        let mut out = Exposition::default();
+        let mut out = self.metrics.exposition();
         self.metrics.write(version, &mut out);
         self.write_watch_caches(&mut out);
         self.write_history(&mut out);

@@ -213,6 +213,28 @@ fn write_collection(labels: [(&'static str, &str); 2], series: &CollectionSeries
         ] {
             out.family(name, Kind::Counter, Stability::Alpha, help).value(&labels, counter.get() as f64);
         }
+        // Since 1.37, the lists of watch caches and of etcd have metrics together. All lists come from watch caches here.
+        let labels = [&labels[..], &[("storage", "watchcache")]].concat();
+        for (name, help, counter) in [
+            ("apiserver_storage_list_total", "Lists served from storage.", &series.lists),
+            (
+                "apiserver_storage_list_fetched_objects_total",
+                "Objects read from storage to serve lists.",
+                &series.fetched,
+            ),
+        ] {
+            out.family(name, Kind::Counter, Stability::Alpha, help).value(&labels, counter.get() as f64);
+        }
+    }
+    if !indexes.is_empty() {
+        let labels = [&labels[..], &[("storage", "watchcache")]].concat();
+        let help = "Objects returned by lists from storage.";
+        out.family("apiserver_storage_list_returned_objects_total", Kind::Counter, Stability::Alpha, help)
+            .value(&labels, series.returned.get() as f64);
+        // As in upstream, the selectors of watch caches are not counted.
+        let help = "Objects that selectors of lists from storage were compared with.";
+        out.family("apiserver_storage_list_evaluated_objects_total", Kind::Counter, Stability::Alpha, help)
+            .value(&labels, 0.0);
     }
     let mut counter = |name, help, counter: &Counter, is_shown: bool| {
         if is_shown {

@@ -17,6 +17,7 @@ mod manifests;
 mod process;
 mod requests;
 mod tokens;
+mod versions;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 use pintle_controllers::{ApiServiceOutages, WorkQueues};
 use pintle_extensions::conversion::ConversionErrorType;
 use pintle_gates::Gates;
-use pintle_metrics::{Counter, Exposition, Family, GaugeGuard, Kind, Stability, Watermark};
+use pintle_metrics::{Counter, Exposition, Family, FamilyChanges, GaugeGuard, Kind, Stability, Watermark};
 use pintle_registry::Resource;
 use pintle_value::Value;
 
@@ -48,6 +49,8 @@ use crate::request::info::RequestInfo;
 
 /// The metrics of a cluster.
 pub(crate) struct Metrics {
+    /// How the version differs from what the code says.
+    changes: &'static FamilyChanges,
     /// The name and stage of each feature gate, and whether it is enabled.
     features: Vec<(&'static str, &'static str, bool)>,
     requests: Family<RequestLabels, RequestSeries>,
@@ -79,6 +82,7 @@ impl Metrics {
     /// Creates the metrics of a cluster with these feature gates.
     pub(crate) fn new(gates: &Gates) -> Self {
         Self {
+            changes: versions::changes(gates.version().binary()),
             features: gates.states().map(|(gate, on)| (gate.name, gate.stage.name(), on)).collect(),
             requests: Family::default(),
             reading: Watermark::default(),
@@ -212,6 +216,11 @@ impl Metrics {
         self.collections.clear();
         self.conversions.clear();
         self.tls_handshake_errors.reset();
+    }
+
+    /// The text format of the metrics of this version.
+    pub(crate) fn exposition(&self) -> Exposition {
+        Exposition::with_changes(self.changes)
     }
 
     /// The metrics of `/metrics/slis`.

@@ -155,7 +155,7 @@ impl UnvalidatedOptions<'_> {
     /// Rejects all other options if the object cannot be decoded.
     fn forbid_other_options(&self, gates: &Gates, errors: &mut Errors) {
         let options = [
-            (!self.dry_run.is_empty() && !gates.has(Change::DRY_RUN_OF_UNSAFE_DELETION), "dryRun"),
+            (!self.dry_run.is_empty() && !gates.has(Change::PRECISE_UNSAFE_DELETION), "dryRun"),
             (self.propagation.is_some(), "propagationPolicy"),
             (self.orphan_dependents.is_some(), "orphanDependents"),
             (self.grace_period_seconds.is_some(), "gracePeriodSeconds"),

@@ -45,7 +45,7 @@ pub(crate) async fn delete_collection(
     let selection = select_shard(request, resource, selection, false)?;
     let (head, mut objects) = collect(&format, selection, list).await?;
     for batch in objects.chunks_mut(CONVERSION_BATCH) {
-        let converted = format.view.convert_shared(batch.to_vec()).await?;
+        let converted = format.view.convert_list(batch.to_vec()).await?;
         batch.clone_from_slice(&converted);
     }
     let failed = AtomicBool::new(false);

@@ -64,7 +64,7 @@ pub(crate) async fn delete(request: &RequestContext, resource: &Arc<Resource>) -
     let format = ResponseFormat::negotiate(request, resource, false)?;
     let options = delete_options(request).await?;
     if options.ignores_read_error {
-        return corrupt::delete_corrupt_object(request, resource, &format).await;
+        return corrupt::delete_corrupt_object(request, resource, &format, options.dry_run).await;
     }
     if let Some(why) = resource.strategy.delete_forbidden(&request.info.name) {
         let (resource, name) = (resource.group_resource(), request.info.name.clone());
@@ -153,7 +153,7 @@ async fn attempt(
     let (cluster, resource, context) = (update.writer.cluster, update.resource, &update.writer.context);
     let hub = cluster.hub(resource);
     let view = update.version_view(&hub);
-    let old = view.tree(current).await?;
+    let old = view.tree(current).await.map_err(|error| view.read_error(current, error))?;
     let two_phase_deletion = hub.strategy.two_phase_deletion();
     check_preconditions(update, options, &old, current.revision, two_phase_deletion.is_some())?;
     let is_deletion_pending =
