@@ -464,6 +464,7 @@ fn feature_gates_change_what_nodes_may_do() {
         credential_provider_tokens: false,
         pod_certificate_requests: false,
         cluster_trust_bundles: false,
+        storage_health: false,
     };
     let authorizer = NodeAuthorizer::new(off);
     authorizer.set(NodeObject::Pod, "ns", "p0", &full_pod("p0", "n0"));
@@ -493,6 +494,19 @@ fn feature_gates_change_what_nodes_may_do() {
             ("list certificates.k8s.io:podcertificaterequests ns/-", unselected),
             ("update certificates.k8s.io:podcertificaterequests/status ns/a", status),
             ("delete certificates.k8s.io:podcertificaterequests ns/a", "nodes may not delete podcertificaterequests"),
+            ("update storage.k8s.io:csinodes/status n0", "cannot authorize CSINode subresources"),
+        ],
+    );
+    let other = "can only access CSINode with the same name as the requesting node";
+    check(
+        &NodeAuthorizer::new(NodeFeatures { storage_health: true, ..off }),
+        &[
+            ("get storage.k8s.io:csinodes/status n0", "yes"),
+            ("update storage.k8s.io:csinodes/status n0", "yes"),
+            ("patch storage.k8s.io:csinodes/status n0", "yes"),
+            ("update storage.k8s.io:csinodes/status n1", other),
+            ("create storage.k8s.io:csinodes/status -", "can only get, update, or patch the status of a CSINode"),
+            ("get storage.k8s.io:csinodes/x n0", "cannot authorize CSINode subresources"),
         ],
     );
 }

@@ -28,6 +28,25 @@ impl Change {
     /// Pod groups have priorities without a feature of their own.
     pub const POD_GROUPS_HAVE_PRIORITIES: Change = Change::since(37);
 
+    /// Empty resources of a pod as a whole do not count for its quality of service.
+    pub const EMPTY_POD_RESOURCES_DO_NOT_COUNT: Change = Change::since(37);
+    /// The wanted, the allocated and the actual resources of a pod are each summed before the maximum is taken.
+    pub const POD_RESOURCES_ARE_SUMMED_BY_SOURCE: Change = Change::since(37);
+    /// The status of node allocatable resources of a pod's claims has mappings and overheads.
+    pub const NODE_ALLOCATABLE_CLAIMS_HAVE_MAPPINGS: Change = Change::since(37);
+    /// A writer of a pod's status that does not know the statuses of its resource claims does not remove them.
+    pub const POD_CLAIM_STATUSES_ARE_KEPT: Change = Change::since(37);
+    /// The users and groups in the status of containers have 32 bits.
+    pub const USERS_IN_STATUS_HAVE_32_BITS: Change = Change::since(37);
+    /// The target of a binding has the name of a node.
+    pub const BINDING_TARGETS_ARE_NODE_NAMES: Change = Change::since(37);
+    /// Image volumes of pod templates have a reference.
+    pub const IMAGE_VOLUMES_OF_TEMPLATES_HAVE_REFERENCES: Change = Change::since(37);
+    /// An update may keep a security context that forbids escalation and adds CAP_SYS_ADMIN.
+    pub const UNCHANGED_SYS_ADMIN_IS_VALID: Change = Change::since(37);
+    /// Errors about the messages of volume attachments name the limit of messages.
+    pub const ATTACHMENT_ERRORS_NAME_THEIR_LIMIT: Change = Change::since(37);
+
     /// Declarative validation runs for every kind, after the validation by code.
     pub const DECLARATIVE_VALIDATION_FOR_EVERY_KIND: Change = Change::since(37);
     /// Errors about owner references have their indices, and missing fields of owner references, managed fields and

@@ -102,6 +102,12 @@ impl Feature {
     pub const MAX_UNAVAILABLE_STATEFUL_SET: Feature = Feature("MaxUnavailableStatefulSet");
     /// Node affinities of persistent volumes that change (KEP-5381).
     pub const MUTABLE_PV_NODE_AFFINITY: Feature = Feature("MutablePVNodeAffinity");
+    /// Resources of pods as a whole get their defaults after mutating admission.
+    pub const POD_LEVEL_RESOURCES_FIX_DEFAULTING: Feature = Feature("PodLevelResourcesFixDefaulting");
+    /// StatefulSets that replace all pods at once.
+    pub const STATEFUL_SET_RECREATE_STRATEGY: Feature = Feature("StatefulSetRecreateStrategy");
+    /// The health of volumes and of their storage.
+    pub const CSI_VOLUME_HEALTH: Feature = Feature("CSIVolumeHealth");
     /// Tokens of nodes are for the audiences of their pods (KEP-4412).
     pub const SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION: Feature = Feature("ServiceAccountNodeAudienceRestriction");
     /// Nodes declare features that other nodes may not have (KEP-5328).
@@ -131,6 +137,9 @@ impl Feature {
     /// Init containers that are resized in place (KEP-5532).
     pub const IN_PLACE_POD_VERTICAL_SCALING_INIT_CONTAINERS: Feature =
         Feature("InPlacePodVerticalScalingInitContainers");
+    /// Volumes in memory that are resized in place (KEP-6030).
+    pub const IN_PLACE_POD_VERTICAL_SCALING_MEMORY_BACKED_VOLUMES: Feature =
+        Feature("InPlacePodVerticalScalingMemoryBackedVolumes");
     /// Label keys of topology spread constraints (KEP-3243).
     pub const MATCH_LABEL_KEYS_IN_SPREAD: Feature = Feature("MatchLabelKeysInPodTopologySpread");
     /// Label keys of topology spread constraints are added to the selector (KEP-3243).

@@ -126,7 +126,7 @@ pub(crate) fn strategy_in(
         ("scheduling.k8s.io", "priorityclasses") => Arc::new(scheduling::priorityclass::PriorityClassStrategy),
         ("scheduling.k8s.io", "workloads") => Arc::new(scheduling::workload::WorkloadStrategy),
         ("storage.k8s.io", "csidrivers") => Arc::new(storage::csi::CsiDriverStrategy),
-        ("storage.k8s.io", "csinodes") => Arc::new(storage::csi::CsiNodeStrategy),
+        ("storage.k8s.io", "csinodes") => Arc::new(storage::csi_node::CsiNodeStrategy),
         ("storage.k8s.io", "csistoragecapacities") => Arc::new(storage::csi::CsiStorageCapacityStrategy),
         ("storage.k8s.io", "storageclasses") => Arc::new(storage::class::StorageClassStrategy),
         ("storage.k8s.io", "volumeattachments") => Arc::new(storage::attachment::VolumeAttachmentStrategy),

@@ -108,14 +108,17 @@ pub(crate) const PLUGINS: &[Registration] = &[
     off("ImagePolicyWebhook", |options| {
         Ok(Arc::new(image_policy_webhook::ImagePolicyWebhook::from_text(options.text)?))
     }),
-    on("PodSecurity", |options| Ok(Arc::new(pod_security::PodSecurity::from_text(options.text)?))),
+    on("PodSecurity", |options| {
+        let plugin = pod_security::PodSecurity::from_text(options.text)?;
+        Ok(Arc::new(plugin.in_server(options.gates.version().binary())))
+    }),
     off("PodNodeSelector", |options| Ok(Arc::new(pod_node_selector::PodNodeSelector::from_text(options.text)))),
     on("Priority", |options| Ok(Arc::new(priority::Priority::new(options.gates)))),
     on("DefaultTolerationSeconds", |options| {
         Ok(Arc::new(default_toleration_seconds::DefaultTolerationSeconds(options.toleration_seconds)))
     }),
     off("PodTolerationRestriction", |options| {
-        Ok(Arc::new(pod_toleration_restriction::PodTolerationRestriction::from_text(options.text)?))
+        Ok(Arc::new(pod_toleration_restriction::PodTolerationRestriction::from_text(options.text, options.gates)?))
     }),
     off("EventRateLimit", |options| Ok(Arc::new(event_rate_limit::EventRateLimit::from_text(options.text)?))),
     off("ExtendedResourceToleration", plain::<extended_resource_toleration::ExtendedResourceToleration>),

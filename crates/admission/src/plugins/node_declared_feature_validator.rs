@@ -14,13 +14,26 @@ use crate::{AdmissionAttributes, AdmissionOperation, Phase, SyncPlugin};
 type IsNeeded = fn(&Value, &Value) -> bool;
 
 /// The features that updates can need, sorted (upstream: `component-helpers/nodedeclaredfeatures/features`).
-const FEATURES: [(&str, IsNeeded); 2] = [
+const FEATURES: [(&str, IsNeeded); 3] = [
     ("InPlacePodLevelResourcesVerticalScaling", |old, new| old.get("resources") != new.get("resources")),
     ("InPlacePodVerticalScalingInitContainers", |old, new| {
         let containers = old.items_at(&["initContainers"]).iter().zip(new.items_at(&["initContainers"]));
         containers.filter(|(old, _)| !is_sidecar(old)).any(|(old, new)| old.get("resources") != new.get("resources"))
     }),
+    ("InPlacePodVerticalScalingMemoryBackedVolumes", resizes_volume_in_memory),
 ];
+
+/// True if an update changes the size of a volume in memory. Validation refuses all other changes of volumes.
+fn resizes_volume_in_memory(old: &Value, new: &Value) -> bool {
+    let (old, new) = (old.items_at(&["volumes"]), new.items_at(&["volumes"]));
+    let size = |volume: &Value| volume.at(&["emptyDir", "sizeLimit"]).cloned();
+    old.len() == new.len()
+        && old.iter().zip(new).any(|(old, new)| {
+            old.str_at(&["name"]) == new.str_at(&["name"])
+                && new.str_at(&["emptyDir", "medium"]) == "Memory"
+                && size(old).zip(size(new)).is_some_and(|(old, new)| old != new)
+        })
+}
 
 /// The admission plugin `NodeDeclaredFeatureValidator`.
 #[derive(Clone, Copy, Debug)]
@@ -114,5 +127,21 @@ mod tests {
         // Sidecars could be resized before.
         let sidecar = |fields: &str| format!(r#""initContainers":[{{"name":"i","restartPolicy":"Always"{fields}}}]"#);
         check(true, "", "", &sidecar(""), &sidecar(&format!(",{CPU}")), Ok(()));
+    }
+
+    #[test]
+    fn the_node_must_resize_volumes_in_memory() {
+        let volume = |medium: &str, size: &str| {
+            format!(r#""volumes":[{{"name":"v","emptyDir":{{"medium":"{medium}","sizeLimit":"{size}"}}}}]"#)
+        };
+        let feature = "InPlacePodVerticalScalingMemoryBackedVolumes";
+        let refused = format!(
+            "pods \"p\" is forbidden: pod update requires features {feature} which are not available on node \"node\""
+        );
+        let (old, new) = (volume("Memory", "1Mi"), volume("Memory", "2Mi"));
+        check(true, "resize", "", &old, &new, Err(&refused));
+        check(true, "resize", &format!("\"{feature}\""), &old, &new, Ok(()));
+        check(true, "resize", "", &old, &old, Ok(()));
+        check(true, "resize", "", &volume("", "1Mi"), &volume("", "2Mi"), Ok(()));
     }
 }

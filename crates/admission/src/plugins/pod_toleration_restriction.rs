@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use pintle_auth::config_file::{ConfigScheme, ConfigTypes};
+use pintle_gates::Gates;
 use pintle_registry::ApiError;
 use pintle_schema::Scalar;
 use pintle_value::{FieldPath, Value, object};
@@ -36,6 +37,8 @@ pub(crate) struct PodTolerationRestriction {
     default: Vec<Value>,
     /// The whitelist of the cluster.
     whitelist: Vec<Value>,
+    /// The gates, on which the class of a pod depends.
+    gates: Gates,
 }
 
 impl PodTolerationRestriction {
@@ -43,11 +46,12 @@ impl PodTolerationRestriction {
     ///
     /// # Errors
     /// The configuration is malformed or invalid.
-    pub(crate) fn from_text(text: Option<&[u8]>) -> Result<Self, PluginError> {
-        let Some(text) = text else { return Ok(Self::default()) };
+    pub(crate) fn from_text(text: Option<&[u8]>, gates: &Gates) -> Result<Self, PluginError> {
+        let gates = gates.clone();
+        let Some(text) = text else { return Ok(Self { gates, ..Self::default() }) };
         let configuration = SCHEME.decode(text).map_err(|error| PluginError::Unreadable(error.to_string()))?.value;
         let list = |name: &str| configuration.items_at(&[name]).to_vec();
-        let plugin = Self { default: list("default"), whitelist: list("whitelist") };
+        let plugin = Self { default: list("default"), whitelist: list("whitelist"), gates };
         let path = FieldPath::new("podtolerationrestriction");
         let mut errors = pintle_kinds::validate_toleration_list(&plugin.default, &path.child("default"));
         errors.append(pintle_kinds::validate_toleration_list(&plugin.whitelist, &path.child("whitelist")));
@@ -60,9 +64,9 @@ impl PodTolerationRestriction {
 }
 
 /// The quality-of-service class that the client has sent. If there is none, the class follows from the resources.
-fn qos_class(pod: &Value) -> &str {
+fn qos_class<'p>(gates: &Gates, pod: &'p Value) -> &'p str {
     match pod.str_at(&["status", "qosClass"]) {
-        "" => pintle_kinds::qos_class(&pod["spec"]),
+        "" => pintle_kinds::qos_class(gates, &pod["spec"]),
         class => class,
     }
 }
@@ -125,7 +129,7 @@ impl SyncPlugin for PodTolerationRestriction {
         if attributes.operation == AdmissionOperation::Create {
             extra = of_namespace(attributes, DEFAULT_TOLERATIONS)?.unwrap_or_else(|| self.default.clone());
         }
-        if qos_class(pod) != "BestEffort" {
+        if qos_class(&self.gates, pod) != "BestEffort" {
             extra.push(object! {"key": MEMORY_PRESSURE, "operator": "Exists", "effect": "NoSchedule"});
         }
         if !extra.is_empty() {
@@ -174,7 +178,8 @@ mod tests {
     }
 
     fn check(scenario: &Scenario, spec: &str, expect: Result<&str, &str>) {
-        let plugin = PodTolerationRestriction::from_text(Some(CONFIGURATION.as_bytes())).expect("a configuration");
+        let plugin = PodTolerationRestriction::from_text(Some(CONFIGURATION.as_bytes()), &Gates::default())
+            .expect("a configuration");
         let expect = expect.map(pod);
         scenario.check_mutate(&plugin, pod(spec), expect.as_ref().map_err(|text| *text));
     }
@@ -239,7 +244,7 @@ mod tests {
 
     #[test]
     fn invalid_configurations_are_errors() {
-        let error = |text: &str| PodTolerationRestriction::from_text(Some(text.as_bytes())).err();
+        let error = |text: &str| PodTolerationRestriction::from_text(Some(text.as_bytes()), &Gates::default()).err();
         let head = "apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1\nkind: Configuration\n";
         let expect = "invalid config: [podtolerationrestriction.default[0].operator: Invalid value: \"Equal\": operator must \
                       be Exists when `key` is empty, which means \"match all values and all keys\"]";

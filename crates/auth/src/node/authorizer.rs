@@ -23,12 +23,19 @@ pub struct NodeFeatures {
     pub pod_certificate_requests: bool,
     /// Kubelets read cluster trust bundles (`ClusterTrustBundleProjection`).
     pub cluster_trust_bundles: bool,
+    /// Kubelets report the health of storage in the status of their CSINode (`CSIVolumeHealth`).
+    pub storage_health: bool,
 }
 
 impl Default for NodeFeatures {
     /// The defaults of the gates.
     fn default() -> Self {
-        Self { credential_provider_tokens: true, pod_certificate_requests: false, cluster_trust_bundles: false }
+        Self {
+            credential_provider_tokens: true,
+            pod_certificate_requests: false,
+            cluster_trust_bundles: false,
+            storage_health: false,
+        }
     }
 }
 
@@ -161,7 +168,7 @@ impl NodeAuthorizer {
             ("resource.k8s.io", "resourceclaims") => self.get(node, VertexKind::ResourceClaim, request),
             ("resource.k8s.io", "resourceslices") => self.resource_slice(node, request),
             ("storage.k8s.io", "volumeattachments") => self.get(node, VertexKind::VolumeAttachment, request),
-            ("storage.k8s.io", "csinodes") => csi_node(node, request),
+            ("storage.k8s.io", "csinodes") => self.csi_node(node, request),
             ("coordination.k8s.io", "leases") => lease(node, request),
             ("certificates.k8s.io", "podcertificaterequests") if self.features.pod_certificate_requests => {
                 self.pod_certificate_request(node, request)
@@ -183,6 +190,25 @@ impl NodeAuthorizer {
             return Ok(());
         }
         Err(format!("no relationship found between node '{node}' and this object").into())
+    }
+
+    /// Decides about the CSINode of the node. The name of a new CSINode is not known here; the admission plugin
+    /// `NodeRestriction` checks it.
+    fn csi_node(&self, node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
+        let is_status = request.subresource == "status" && self.features.storage_health;
+        if is_status && !matches!(request.verb, "get" | "update" | "patch") {
+            return pass("can only get, update, or patch the status of a CSINode");
+        }
+        if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {
+            return pass("can only get, create, update, patch, or delete a CSINode");
+        }
+        if !is_status && !request.subresource.is_empty() {
+            return pass("cannot authorize CSINode subresources");
+        }
+        if request.verb != "create" && request.name != node {
+            return pass("can only access CSINode with the same name as the requesting node");
+        }
+        Ok(())
     }
 
     fn get(&self, node: &str, kind: VertexKind, request: &AuthorizationAttributes<'_>) -> Outcome {
@@ -312,21 +338,6 @@ fn lease(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
     }
     if request.verb != "create" && request.name != node {
         return pass("can only access node lease with the same name as the requesting node");
-    }
-    Ok(())
-}
-
-/// Decides about the CSINode of the node. The name of a new CSINode is not known here; the admission plugin
-/// `NodeRestriction` checks it.
-fn csi_node(node: &str, request: &AuthorizationAttributes<'_>) -> Outcome {
-    if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {
-        return pass("can only get, create, update, patch, or delete a CSINode");
-    }
-    if !request.subresource.is_empty() {
-        return pass("cannot authorize CSINode subresources");
-    }
-    if request.verb != "create" && request.name != node {
-        return pass("can only access CSINode with the same name as the requesting node");
     }
     Ok(())
 }

@@ -162,6 +162,69 @@ fn pod_templates_are_validated_in_every_kind() {
 }
 
 #[test]
+fn rules_in_beta_have_texts_of_their_own() {
+    run(async {
+        let newer = cluster(37, &[]).await;
+        let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+        let slice = json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": [{"addresses": []}]});
+        check(&newer, slices, &slice, &[("endpoints[0].addresses", "Required value")]).await;
+        let classes = "/apis/node.k8s.io/v1/runtimeclasses";
+        let class = json!({"metadata": {"name": "c"}, "handler": ""});
+        check(&newer, classes, &class, &[("handler", "Required value")]).await;
+        let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+        let scaler = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 0, "scaleTargetRef": target}});
+        let response = newer.post(AUTOSCALERS, scaler.to_string()).await.expect(422).json();
+        let causes = response["details"]["causes"].as_array().expect("causes");
+        let required: Vec<_> = causes.iter().filter(|cause| cause["reason"] == "FieldValueRequired").collect();
+        assert_eq!(required.len(), 1, "{response}");
+        assert_eq!(required[0]["message"], "Required value");
+        let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
+        let attachment = json!({"metadata": {"name": "a"}, "spec": {"attacher": "d".repeat(64), "nodeName": "n",
+            "source": {"persistentVolumeName": "v"}}});
+        let too_long = "Too long: may not be more than 63 characters";
+        check(&newer, attachments, &attachment, &[("spec.attacher", too_long)]).await;
+
+        let immutable = "Invalid value: null: field is immutable";
+        let cases = [
+            (
+                slices,
+                json!({"metadata": {"name": "i"}, "addressType": "IPv4", "endpoints": []}),
+                "addressType",
+                json!("IPv6"),
+            ),
+            (classes, json!({"metadata": {"name": "i"}, "handler": "a"}), "handler", json!("b")),
+            (
+                "/apis/storage.k8s.io/v1/storageclasses",
+                json!({"metadata": {"name": "i"}, "provisioner": "a"}),
+                "provisioner",
+                json!("b"),
+            ),
+            (
+                "/apis/networking.k8s.io/v1/ipaddresses",
+                json!({"metadata": {"name": "10.9.0.1"}, "spec": {"parentRef": {"resource": "services", "name": "s"}}}),
+                "spec.parentRef",
+                json!({"parentRef": {"name": "t"}}),
+            ),
+            (
+                attachments,
+                json!({"metadata": {"name": "i"}, "spec": {"attacher": "d", "nodeName": "n",
+                    "source": {"persistentVolumeName": "v"}}}),
+                "spec",
+                json!({"nodeName": "m"}),
+            ),
+        ];
+        for (path, object, field, changed) in cases {
+            let name = object["metadata"]["name"].as_str().expect("a name");
+            let _ = newer.post(path, object.to_string()).await.expect(201);
+            let (top, _) = field.split_once('.').unwrap_or((field, ""));
+            let change = json!({ top: changed }).to_string();
+            let response = newer.patch(&format!("{path}/{name}"), "merge", change).await.expect(422).json();
+            check_causes(&response, &[(field, immutable)]);
+        }
+    });
+}
+
+#[test]
 fn errors_about_owners_have_an_index() {
     run(async {
         let owners =

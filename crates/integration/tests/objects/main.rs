@@ -4,6 +4,7 @@ mod apply;
 mod components;
 mod concurrent_writes;
 mod converted;
+mod core_since_1_37;
 mod create_on_update;
 mod declarative_validation;
 mod deletion;

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use pintle_gates::Feature;
 use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -73,7 +74,9 @@ fn validate_spec(
         "OrderedReady" | "Parallel" => {}
         other => errors.invalid(&path.child("podManagementPolicy"), other, "must be 'OrderedReady' or 'Parallel'"),
     }
-    validate_strategy(&mut errors, &spec["updateStrategy"], &path.child("updateStrategy"));
+    let recreates = context.gates.is_enabled(Feature::STATEFUL_SET_RECREATE_STRATEGY)
+        || old.is_some_and(|old| old.str_at(&["updateStrategy", "type"]) == "Recreate");
+    validate_strategy(&mut errors, &spec["updateStrategy"], recreates, &path.child("updateStrategy"));
     validate_retention(&mut errors, spec, &path.child("persistentVolumeClaimRetentionPolicy"));
     if !options.skip_immutable_fields {
         let list = path.child("volumeClaimTemplates");
@@ -108,9 +111,15 @@ fn validate_spec(
     errors
 }
 
-fn validate_strategy(errors: &mut Errors, strategy: &Value, path: &FieldPath<'_>) {
+/// Validates the strategy of updates. `recreates` says whether it may recreate all pods at once.
+fn validate_strategy(errors: &mut Errors, strategy: &Value, recreates: bool, path: &FieldPath<'_>) {
     let update_path = path.child("rollingUpdate");
-    match (strategy.str_at(&["type"]), strategy.get("rollingUpdate")) {
+    let kind = match strategy.str_at(&["type"]) {
+        // No pod is replaced gradually, as with OnDelete.
+        "Recreate" if recreates => "OnDelete",
+        kind => kind,
+    };
+    match (kind, strategy.get("rollingUpdate")) {
         ("", _) => errors.required(path, ""),
         ("OnDelete", Some(update)) => {
             let text = "only allowed for updateStrategy 'RollingUpdate'";
@@ -186,7 +195,28 @@ mod tests {
     use super::*;
     use crate::apps::statefulset::StatefulSetStrategy;
     use crate::apps::tests::workload;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{context, context_of, messages, object};
+
+    #[test]
+    fn pods_are_recreated_with_the_feature() {
+        let set =
+            |strategy: &str| workload(&StatefulSetStrategy::default(), &format!(r#"{{"updateStrategy":{strategy}}}"#));
+        let (off, on) = (context_of(37, &[]), context_of(37, &[("StatefulSetRecreateStrategy", true)]));
+        let recreate = set(r#"{"type":"Recreate"}"#);
+        let check = |context: &StrategyContext, new: &Value, old: Option<&Value>, expect: &[&str]| {
+            assert_eq!(messages(&validate(context, new, old)), expect);
+        };
+        let refused = "spec.updateStrategy: Invalid value: {\"Type\":\"Recreate\",\"RollingUpdate\":null}: must be \
+                       'RollingUpdate' or 'OnDelete'";
+        check(&on, &recreate, None, &[]);
+        check(&off, &recreate, None, &[refused]);
+        check(&off, &recreate, Some(&set(r#"{"type":"OnDelete"}"#)), &[refused]);
+        check(&off, &recreate, Some(&recreate), &[]);
+        check(&off, &set(r#"{"type":"OnDelete"}"#), Some(&recreate), &[]);
+        let rolling = "spec.updateStrategy.rollingUpdate: Invalid value: {\"Partition\":1,\"MaxUnavailable\":null}: only \
+                       allowed for updateStrategy 'RollingUpdate'";
+        check(&on, &set(r#"{"type":"Recreate","rollingUpdate":{"partition":1}}"#), None, &[rolling]);
+    }
 
     #[test]
     fn specs_are_validated() {

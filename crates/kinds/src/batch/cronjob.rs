@@ -3,7 +3,7 @@
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 
-use super::job::{set_pattern_defaults, spec_warnings};
+use super::job::{drop_disabled_job_fields, set_pattern_defaults, spec_warnings};
 use super::{cron, jobspec};
 use crate::apps::template;
 use crate::generic::{
@@ -15,7 +15,7 @@ use crate::validation::reject_negative;
 /// The maximum length of the name. The names of jobs append a timestamp of 11 characters.
 const NAME_LENGTH: usize = 52;
 const CONCURRENCY_POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
-const TEMPLATE: [&str; 4] = ["spec", "jobTemplate", "spec", "template"];
+const JOB: [&str; 3] = ["spec", "jobTemplate", "spec"];
 
 static STATUS: StatusStrategy = StatusStrategy::new(no_validation);
 
@@ -37,7 +37,7 @@ impl Strategy for CronJobStrategy {
 
     fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         reset_status(object, old, Value::object());
-        template::drop_disabled(context, object, old, &TEMPLATE);
+        drop_disabled_job_fields(context, object, old, &JOB);
         set_generation(object, old, SPEC);
     }
 
@@ -53,8 +53,7 @@ impl Strategy for CronJobStrategy {
         let spec = FieldPath::new("spec");
         let template = spec.child("jobTemplate");
         let path = template.child("spec");
-        let job = ["spec", "jobTemplate", "spec"];
-        let job_warnings = || spec_warnings(object.at(&job).unwrap_or(&Value::Null), &path);
+        let job_warnings = || spec_warnings(object.at(&JOB).unwrap_or(&Value::Null), &path);
         let mut warnings = Vec::new();
         match old {
             None => {

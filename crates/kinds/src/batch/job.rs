@@ -7,6 +7,7 @@ use pintle_value::{Errors, FieldPath, Str, Value};
 
 use super::{jobspec, jobstatus, jobupdate};
 use crate::apps::template;
+use crate::gated::{Part, drop_disabled};
 use crate::generic::{
     SPEC, StatusStrategy, is_enabled_or_used, pod_name_warning, reset_status, set_generation, set_if_empty,
 };
@@ -19,6 +20,19 @@ const MANY_COMPLETIONS: i64 = 100_000;
 const MANY_PARALLEL: i64 = 10_000;
 
 static STATUS: StatusStrategy = StatusStrategy::new(jobstatus::validate_update);
+
+/// Drops disabled fields from the spec of a job at a path, and from its pod template.
+pub(super) fn drop_disabled_job_fields(
+    context: &StrategyContext,
+    object: &mut Value,
+    old: Option<&Value>,
+    path: &[&str],
+) {
+    let Some(spec) = object.at_mut(path) else { return };
+    let old = old.and_then(|old| old.at(path));
+    drop_disabled(&context.gates, Part::JobSpec, spec, old);
+    template::drop_disabled(context, spec, old, &["template"]);
+}
 
 /// The strategy for Job.
 pub(crate) struct JobStrategy;
@@ -47,7 +61,7 @@ impl Strategy for JobStrategy {
         }
         label_like_template(object);
         reset_status(object, old, Value::object());
-        template::drop_disabled(context, object, old, &["spec", "template"]);
+        drop_disabled_job_fields(context, object, old, &["spec"]);
         set_generation(object, old, SPEC);
     }
 

@@ -44,11 +44,12 @@ impl Strategy for NodeStrategy {
         drop_disabled(&context.gates, Part::Node, object, None);
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, context: &StrategyContext, object: &mut Value, old: &Value) {
         keep_old(object, old, &["status"]);
         if old.at(&["spec", "configSource"]).is_none() {
             object.remove_at(&["spec", "configSource"]);
         }
+        drop_disabled(&context.gates, Part::Node, object, Some(old));
     }
 
     fn has_option(&self, gates: &Gates, option: &str, old: Option<&Value>) -> bool {

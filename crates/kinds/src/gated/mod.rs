@@ -23,18 +23,24 @@ pub(crate) enum Part {
     Pod,
     /// The spec of a PersistentVolumeClaim.
     ClaimSpec,
+    /// A PersistentVolumeClaim whose status is written.
+    Claim,
     /// A Node.
     Node,
     /// A ReplicaSet or Deployment.
     Replicas,
     /// A StatefulSet.
     StatefulSet,
+    /// The spec of a Job or of the template of a CronJob.
+    JobSpec,
     /// A HorizontalPodAutoscaler.
     Autoscaler,
     /// A Lease.
     Lease,
     /// A CSIDriver.
     CsiDriver,
+    /// A CSINode.
+    CsiNode,
     /// A DeviceClass.
     DeviceClass,
     /// The spec of a ResourceClaim or of a ResourceClaimTemplate.
@@ -57,12 +63,15 @@ impl Part {
             "pod-spec" => Part::PodSpec,
             "pod" => Part::Pod,
             "claim-spec" => Part::ClaimSpec,
+            "claim" => Part::Claim,
             "node" => Part::Node,
             "replicas" => Part::Replicas,
             "stateful-set" => Part::StatefulSet,
+            "job-spec" => Part::JobSpec,
             "autoscaler" => Part::Autoscaler,
             "lease" => Part::Lease,
             "csi-driver" => Part::CsiDriver,
+            "csi-node" => Part::CsiNode,
             "device-class" => Part::DeviceClass,
             "device-claim" => Part::DeviceClaim,
             "claim-status" => Part::ClaimStatus,

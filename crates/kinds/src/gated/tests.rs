@@ -14,7 +14,7 @@ use crate::testing::context;
 type PartOfKind = (&'static str, &'static [&'static str]);
 
 /// The kinds with each part.
-const KINDS: [(Part, &[PartOfKind]); 16] = [
+const KINDS: [(Part, &[PartOfKind]); 19] = [
     (
         Part::PodSpec,
         &[
@@ -31,12 +31,15 @@ const KINDS: [(Part, &[PartOfKind]); 16] = [
     ),
     (Part::Pod, &[("Pod", &[])]),
     (Part::ClaimSpec, &[("PersistentVolumeClaim", &["spec"])]),
+    (Part::Claim, &[("PersistentVolumeClaim", &[])]),
     (Part::Node, &[("Node", &[])]),
     (Part::Replicas, &[("ReplicaSet", &[]), ("Deployment", &[])]),
     (Part::StatefulSet, &[("StatefulSet", &[])]),
+    (Part::JobSpec, &[("Job", &["spec"]), ("CronJob", &["spec", "jobTemplate", "spec"])]),
     (Part::Autoscaler, &[("HorizontalPodAutoscaler", &[])]),
     (Part::Lease, &[("Lease", &[])]),
     (Part::CsiDriver, &[("CSIDriver", &[])]),
+    (Part::CsiNode, &[("CSINode", &[])]),
     (Part::DeviceClass, &[("DeviceClass", &[])]),
     (Part::DeviceClaim, &[("ResourceClaim", &["spec"]), ("ResourceClaimTemplate", &["spec", "spec"])]),
     (Part::ClaimStatus, &[("ResourceClaim", &[])]),

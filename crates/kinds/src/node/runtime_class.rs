@@ -1,5 +1,6 @@
 //! The strategy for RuntimeClass (upstream: `pkg/apis/node/validation`).
 
+use pintle_gates::Change;
 use pintle_registry::{Strategy, StrategyContext, UnservedVersion};
 use pintle_value::metadata::validate_labels;
 use pintle_value::{Errors, FieldPath, Value, names};
@@ -34,10 +35,15 @@ impl Strategy for RuntimeClassStrategy {
         round_resource_list(object, &["overhead", "podFixed"]);
     }
 
-    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
-        let handler = object.str_at(&["handler"]);
-        invalid_each(&mut errors, &FieldPath::new("handler"), handler, names::dns1123_label_name(handler, false));
+        let (path, handler) = (FieldPath::new("handler"), object.str_at(&["handler"]));
+        // The rule of the tag covers this error.
+        if handler.is_empty() && context.gates.has(Change::DECLARATIVE_VALIDATION_FOR_EVERY_KIND) {
+            errors.required(&path, "");
+        } else {
+            invalid_each(&mut errors, &path, handler, names::dns1123_label_name(handler, false));
+        }
         let options = PodOptions::default();
         if let Some(overhead) = object.at(&["overhead", "podFixed"]) {
             validate_overhead(&mut errors, overhead, &options, &FieldPath::new("overhead"));

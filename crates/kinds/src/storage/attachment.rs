@@ -1,5 +1,6 @@
 //! The strategy for VolumeAttachment, whose spec is immutable (upstream: `ValidateVolumeAttachment`).
 
+use pintle_gates::Change;
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldError, FieldPath, Value, names};
 
@@ -28,14 +29,16 @@ impl Strategy for VolumeAttachmentStrategy {
         reset_status(object, old, pintle_value::object! { "attached": false });
     }
 
-    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
+    fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
         let mut errors = Errors::new();
         let spec = FieldPath::new("spec");
         validate_csi_driver_name(&mut errors, object.str_at(&["spec", "attacher"]), &spec.child("attacher"));
         validate_source(&mut errors, &object["spec"]["source"], &spec.child("source"));
         let node = object.str_at(&["spec", "nodeName"]);
         invalid_each(&mut errors, &spec.child("nodeName"), node, names::dns1123_subdomain_name(node, false));
-        validate_status(&mut errors, &object["status"]);
+        let names_limit = context.gates.has(Change::ATTACHMENT_ERRORS_NAME_THEIR_LIMIT);
+        let shown_limit = if names_limit { MAX_MESSAGE_BYTES } else { MAX_METADATA_BYTES };
+        validate_status(&mut errors, &object["status"], shown_limit);
         let source = spec.child("source");
         if let Some(name) = object.at(&["spec", "source", "persistentVolumeName"]).and_then(Value::as_str) {
             invalid_each(
@@ -72,7 +75,8 @@ fn validate_source(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
     }
 }
 
-fn validate_status(errors: &mut Errors, status: &Value) {
+/// Validates a status. `shown_limit` is the limit in errors about messages. Before 1.37, it was the limit for metadata.
+fn validate_status(errors: &mut Errors, status: &Value, shown_limit: usize) {
     let path = FieldPath::new("status");
     let metadata = status.entries_at(&["attachmentMetadata"]);
     let size: usize = metadata.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
@@ -83,8 +87,7 @@ fn validate_status(errors: &mut Errors, status: &Value) {
         let Some(error) = status.get(field) else { continue };
         let path = path.child(field);
         if error.str_at(&["message"]).len() > MAX_MESSAGE_BYTES {
-            // Upstream's message contains the limit for metadata.
-            errors.push(FieldError::too_long(&path.child("message"), MAX_METADATA_BYTES));
+            errors.push(FieldError::too_long(&path.child("message"), shown_limit));
         }
         if let Some(code) = error.int_at(&["errorCode"]).filter(|code| *code < 0) {
             errors.invalid(&path.child("errorCode"), code, names::range_text(0, i64::from(i32::MAX)));
@@ -95,7 +98,7 @@ fn validate_status(errors: &mut Errors, status: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{context, context_of, messages, object};
 
     #[test]
     fn attachments() {
@@ -125,5 +128,19 @@ mod tests {
         assert_eq!(new.at(&["spec"]), object(good).at(&["spec"]));
         assert_eq!(new.at(&["metadata", "labels"]), None);
         assert!(new.bool_at(&["status", "attached"]));
+    }
+
+    #[test]
+    fn errors_about_long_messages_name_their_limit_since_1_37() {
+        let message = "x".repeat(MAX_MESSAGE_BYTES + 1);
+        let attachment = object(&format!(
+            r#"{{"spec":{{"attacher":"d.example.com","nodeName":"n","source":{{"persistentVolumeName":"v"}}}},
+            "status":{{"detachError":{{"message":"{message}"}}}}}}"#
+        ));
+        for (minor, limit) in [(36, 262_144), (37, 1024)] {
+            let errors = VolumeAttachmentStrategy.validate(&context_of(minor, &[]), &attachment);
+            let expect = format!("status.detachError.message: Too long: may not be more than {limit} bytes");
+            assert_eq!(messages(&errors), [expect], "{minor}");
+        }
     }
 }

@@ -1,26 +1,22 @@
-//! The strategies for CSIDriver, CSINode and CSIStorageCapacity (upstream: `pkg/apis/storage/validation`,
+//! The strategies for CSIDriver and CSIStorageCapacity (upstream: `pkg/apis/storage/validation`,
 //! `pkg/registry/storage`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use pintle_registry::{Strategy, StrategyContext};
-use pintle_value::metadata::IMMUTABLE_TEXT;
 use pintle_value::quantity::Quantity;
-use pintle_value::{Errors, FieldError, FieldPath, Value, names};
+use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::core::node::deprecated_node_label;
-use crate::core::persistentvolume::validate_csi_driver_name;
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{increment_generation, same, same_at, validate_immutable, validate_immutable_at};
-use crate::go_json;
+use crate::generic::{increment_generation, same_at, validate_immutable, validate_immutable_at};
 use crate::labels::{has_invalid_value, validate_selector};
-use crate::validation::{invalid_each, reject_negative};
+use crate::validation::invalid_each;
 
 const FS_GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
 const LIFECYCLE_MODES: [&str; 2] = ["Persistent", "Ephemeral"];
 const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
-const MAX_NODE_ID: usize = 256;
 
 /// The strategy for CSIDriver.
 pub(crate) struct CsiDriverStrategy;
@@ -131,75 +127,6 @@ fn validate_token_requests(errors: &mut Errors, requests: &[Value], list: &Field
     }
 }
 
-/// The strategy for CSINode.
-pub(crate) struct CsiNodeStrategy;
-
-impl Strategy for CsiNodeStrategy {
-    fn validate_write(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
-        let mut errors = Errors::new();
-        let spec = FieldPath::new("spec");
-        let list = spec.child("drivers");
-        let mut seen = BTreeSet::new();
-        for (i, driver) in object.items_at(&["spec", "drivers"]).iter().enumerate() {
-            let path = list.index(i);
-            let name = driver.str_at(&["name"]);
-            validate_csi_driver_name(&mut errors, name, &path.child("name"));
-            let id = driver.str_at(&["nodeID"]);
-            if id.is_empty() {
-                errors.required(&path.child("nodeID"), "");
-            }
-            if id.len() > MAX_NODE_ID {
-                errors.invalid(&path.child("nodeID"), id, format!("must be {MAX_NODE_ID} characters or less"));
-            }
-            let count = path.child("allocatable");
-            reject_negative(&mut errors, &count.child("count"), driver.int_at(&["allocatable", "count"]));
-            if !seen.insert(name) {
-                errors.duplicate(&path.child("name"), name);
-            }
-            validate_topology_keys(&mut errors, driver.items_at(&["topologyKeys"]), &path);
-        }
-        let Some(old) = old else { return errors };
-        // The allocatable count of a driver is mutable; the rest of its entry is not.
-        let fixed = |driver: &Value| {
-            let mut driver = driver.clone();
-            driver.remove("allocatable");
-            driver
-        };
-        let drivers = ["spec", "drivers"];
-        let mut by_name: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-        for driver in object.items_at(&drivers) {
-            by_name.entry(driver.str_at(&["name"])).or_default().push(driver);
-        }
-        for before in old.items_at(&drivers) {
-            for driver in by_name.get(before.str_at(&["name"])).into_iter().flatten().copied() {
-                let (new, old) = (fixed(driver), fixed(before));
-                if !same(Some(&new), Some(&old)) {
-                    let path = FieldPath::new("spec.drivers");
-                    let error = FieldError::invalid(&path, new.clone(), IMMUTABLE_TEXT);
-                    errors.push(error.showing(go_json::internal(Some(&new), &DRIVER)));
-                }
-            }
-        }
-        errors
-    }
-}
-
-/// How upstream's internal type prints a driver.
-const DRIVER: go_json::GoType = go_json::GoType::Of("storage/v1.CSINodeDriver");
-
-fn validate_topology_keys(errors: &mut Errors, keys: &[Value], path: &FieldPath<'_>) {
-    let mut seen = BTreeSet::new();
-    for key in keys.iter().filter_map(Value::as_str) {
-        if key.is_empty() {
-            errors.required(path, "");
-        }
-        if !seen.insert(key) {
-            errors.duplicate(path, key);
-        }
-        invalid_each(errors, path, key, names::qualified_name(key));
-    }
-}
-
 /// The strategy for CSIStorageCapacity.
 pub(crate) struct CsiStorageCapacityStrategy;
 
@@ -290,37 +217,6 @@ mod tests {
         new.set_at(&["spec", "requiresRepublish"], true);
         CsiDriverStrategy.prepare_for_update(&context(), &mut new, &old);
         assert_eq!(new.generation(), 3);
-    }
-
-    #[test]
-    fn nodes() {
-        let node = r#"{"spec":{"drivers":[{"name":"d.example.com","nodeID":"n","topologyKeys":["zone"],"allocatable":{"count":3}}]}}"#;
-        check(&CsiNodeStrategy, node, None, &[]);
-        check(
-            &CsiNodeStrategy,
-            r#"{"spec":{"drivers":[{"name":"d","nodeID":"","topologyKeys":["a","a"],"allocatable":{"count":-1}},{"name":"d","nodeID":"n"}]}}"#,
-            None,
-            &[
-                "spec.drivers[0].nodeID: Required value",
-                "spec.drivers[0].allocatable.count: Invalid value: -1: must be greater than or equal to 0",
-                "spec.drivers[0]: Duplicate value: \"a\"",
-                "spec.drivers[1].name: Duplicate value: \"d\"",
-            ],
-        );
-        check(
-            &CsiNodeStrategy,
-            r#"{"spec":{"drivers":[{"name":"d.example.com","nodeID":"n","topologyKeys":["zone"],"allocatable":{"count":4}}]}}"#,
-            Some(node),
-            &[],
-        );
-        check(
-            &CsiNodeStrategy,
-            r#"{"spec":{"drivers":[{"name":"d.example.com","nodeID":"m"}]}}"#,
-            Some(node),
-            &[
-                "spec.drivers: Invalid value: {\"Name\":\"d.example.com\",\"NodeID\":\"m\",\"TopologyKeys\":null,\"Allocatable\":null}: field is immutable",
-            ],
-        );
     }
 
     #[test]

@@ -3,3 +3,4 @@
 pub(crate) mod attachment;
 pub(crate) mod class;
 pub(crate) mod csi;
+pub(crate) mod csi_node;

@@ -8,6 +8,7 @@ mod requirements;
 mod tests;
 
 use memchr::memmem;
+use pintle_gates::Gates;
 use pintle_kinds::{ResourceList, is_extended, is_native, is_pod_level, qos_class, resource_list};
 use pintle_registry::GroupResource;
 use pintle_value::time::{Duration, Time};
@@ -114,8 +115,9 @@ impl Evaluator for Pods {
 
     fn scopes(&self, pod: &Value) -> ObjectScopes {
         let spec = &pod["spec"];
+        // Every pod that a strategy has prepared has a class.
         let qos = match pod.str_at(&["status", "qosClass"]) {
-            "" => qos_class(spec),
+            "" => qos_class(&Gates::default(), spec),
             qos => qos,
         };
         let (has_deadline, is_best_effort) = (has_deadline(pod), qos == "BestEffort");

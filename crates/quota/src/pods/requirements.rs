@@ -1,10 +1,12 @@
 //! The requests and limits of a pod (upstream: `PodRequests` and `PodLimits` of `component-helpers/resource`). While a
 //! pod is being resized, the maximum of its past, present and future values counts.
 
+use std::collections::BTreeMap;
+
 use pintle_kinds::{ResourceList, aggregate_resources, is_pod_level, max_resource_list, resource_list};
 use pintle_value::Value;
 
-use super::list_of;
+use super::{has_pod_level_resources, list_of};
 use crate::QuotaFeatures;
 use crate::resource_list::add;
 
@@ -26,6 +28,79 @@ impl Requirement {
 
 /// The requests or the limits of a pod.
 pub(super) fn pod_resources(pod: &Value, requirement: Requirement, features: QuotaFeatures) -> ResourceList {
+    let mut resources = if features.sums_by_source {
+        resources_by_source(pod, requirement, features)
+    } else {
+        resources_by_container(pod, requirement, features)
+    };
+    let mut overhead = resource_list(&pod["spec"], &["overhead"]);
+    if requirement == Requirement::Limits {
+        overhead.retain(|name, _| resources.get(name).is_some_and(|limit| !limit.is_zero()));
+    }
+    add(&mut resources, &overhead);
+    resources
+}
+
+/// The maximum of the resources that the pod as a whole wants, has been allocated, and has. This is the computation since
+/// 1.37.
+fn resources_by_source(pod: &Value, requirement: Requirement, features: QuotaFeatures) -> ResourceList {
+    let (spec, status) = (&pod["spec"], &pod["status"]);
+    let is_infeasible = is_resize_infeasible(status);
+    let wanted = |container: &Value| list_of(container, &["resources"], requirement);
+    let mut resources = ResourceList::new();
+    if !is_infeasible {
+        resources = aggregate_resources(spec, |container, _| wanted(container));
+    }
+    let actual_of_pod = status.at(&["resources", requirement.field()]).is_some();
+    let allocated_to_pod = status.get("allocatedResources").is_some() || requirement == Requirement::Limits;
+    if features.pod_level_resize && actual_of_pod && allocated_to_pod {
+        max_resource_list(&mut resources, &effective(ResourceList::new(), status, requirement, true));
+    } else {
+        // The first status with a name is valid.
+        let statuses: BTreeMap<&str, &Value> = ["initContainerStatuses", "containerStatuses"]
+            .iter()
+            .flat_map(|list| status.items_at(&[list]).iter().rev())
+            .map(|status| (status.str_at(&["name"]), status))
+            .collect();
+        // Each source replaces the wanted resources of the containers that have it.
+        let sum = |sources: &[&[&str]]| {
+            aggregate_resources(spec, |container, _| {
+                let status = statuses.get(container.str_at(&["name"]));
+                let found = status.and_then(|status| {
+                    sources.iter().find(|path| status.at(path).is_some()).map(|path| (status, path))
+                });
+                match found {
+                    Some((status, path)) => resource_list(status, path),
+                    None if is_infeasible => ResourceList::new(),
+                    None => wanted(container),
+                }
+            })
+        };
+        let (actual, allocated) = (["resources", requirement.field()], ["allocatedResources"]);
+        if requirement == Requirement::Requests {
+            max_resource_list(&mut resources, &sum(&[&allocated]));
+            max_resource_list(&mut resources, &sum(&[&actual, &allocated]));
+        } else {
+            max_resource_list(&mut resources, &sum(&[&actual]));
+        }
+    }
+
+    let own = list_of(spec, &["resources"], requirement);
+    let has_own = match requirement {
+        Requirement::Requests => own.keys().any(|name| is_pod_level(name)),
+        Requirement::Limits => has_pod_level_resources(spec),
+    };
+    if features.pod_level_resources && has_own {
+        let is_resized = features.pod_level_resize && status.get("resources").is_some();
+        let own = if is_resized { effective(own, status, requirement, is_infeasible) } else { own };
+        resources.extend(own.into_iter().filter(|(name, _)| is_pod_level(name)));
+    }
+    resources
+}
+
+/// The sum of the resources of containers. The maximum of what a container wants, has been allocated, and has counts. This
+/// was the computation before 1.37.
+fn resources_by_container(pod: &Value, requirement: Requirement, features: QuotaFeatures) -> ResourceList {
     let (spec, status) = (&pod["spec"], &pod["status"]);
     let is_infeasible = is_resize_infeasible(status);
     let statuses = ["containerStatuses", "initContainerStatuses"];
@@ -50,11 +125,6 @@ pub(super) fn pod_resources(pod: &Value, requirement: Requirement, features: Quo
             resources.insert(name, resized.unwrap_or(quantity));
         }
     }
-    let mut overhead = resource_list(spec, &["overhead"]);
-    if requirement == Requirement::Limits {
-        overhead.retain(|name, _| resources.get(name).is_some_and(|limit| !limit.is_zero()));
-    }
-    add(&mut resources, &overhead);
     resources
 }
 

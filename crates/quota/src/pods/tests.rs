@@ -238,3 +238,36 @@ fn writes_that_change_the_usage_are_handled() {
     check("status", Some(&object), &object, false);
     check("binding", None, &object, false);
 }
+
+#[test]
+fn resources_are_summed_by_source_since_1_37() {
+    // One container grows while the other one shrinks.
+    let pod = |status: &str| {
+        let container = |name: &str, cpu: u8| {
+            format!(r#"{{"name":"{name}","resources":{{"requests":{{"cpu":"{cpu}"}},"limits":{{"cpu":"{cpu}"}}}}}}"#)
+        };
+        let status_of = |name: &str, cpu: u8| {
+            let resources = format!(r#""resources":{{"requests":{{"cpu":"{cpu}"}},"limits":{{"cpu":"{cpu}"}}}}"#);
+            format!(r#"{{"name":"{name}",{resources},"allocatedResources":{{"cpu":"{cpu}"}}}}"#)
+        };
+        format!(
+            r#"{{"spec":{{"containers":[{},{}]}},"status":{{"containerStatuses":[{},{}]{status}}}}}"#,
+            container("a", 1),
+            container("b", 4),
+            status_of("a", 3),
+            status_of("b", 1)
+        )
+    };
+    let check = |sums_by_source: bool, status: &str, cpu: u8| {
+        let features = QuotaFeatures { sums_by_source, ..QuotaFeatures::default() };
+        let expect = format!("count/pods=1,cpu={cpu},limits.cpu={cpu},pods=1,requests.cpu={cpu}");
+        check_usage_with(features, "", "pods", &pod(status), &expect);
+    };
+    check(false, "", 7);
+    check(true, "", 5);
+    let infeasible = r#","conditions":[{"type":"PodResizePending","reason":"Infeasible"}]"#;
+    check(true, infeasible, 4);
+    // The status of the pod as a whole replaces the sums of its containers.
+    let whole = r#","resources":{"requests":{"cpu":"6"},"limits":{"cpu":"6"}},"allocatedResources":{"cpu":"6"}"#;
+    check(true, whole, 6);
+}

@@ -38,7 +38,7 @@ pub(crate) async fn run_action(
         Action::Bind => {
             let check = |binding: &mut Value| {
                 check_binding_name(request, binding)?;
-                pintle_kinds::check_binding(binding)
+                pintle_kinds::check_binding(&request.cluster.settings.gates, binding)
             };
             admit(request, resource, &mut object, options, check).await?;
             bind(request, Writer::for_request(request, options, options.dry_run), object).await

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use pintle_registry::{ApiError, GroupResource, ObjectClient, StoredObject};
 use pintle_value::{Str, Value};
+use pintle_versions::Minor;
 
 use super::evaluator::Violations;
 use super::pod::PodTemplate;
@@ -34,18 +35,7 @@ impl Default for ExistingPodLimits {
 const PODS_PER_TURN: usize = 32;
 
 /// Returns the warnings for a namespace.
-pub(super) async fn warnings(
-    client: &dyn ObjectClient,
-    namespace: &str,
-    enforce: LevelVersion,
-    exempt_runtime_classes: &[Str],
-    limits: ExistingPodLimits,
-    deadline: Option<Instant>,
-) -> Vec<String> {
-    let now = Instant::now();
-    let left = deadline.map(|deadline| deadline.saturating_duration_since(now) / 2);
-    let time = left.map_or(limits.time, |left| limits.time.min(left));
-    let mut check = NamespaceCheck::new(enforce, exempt_runtime_classes, limits.count, now + time);
+pub(super) async fn warnings(client: &dyn ObjectClient, namespace: &str, mut check: NamespaceCheck<'_>) -> Vec<String> {
     if check.run(client, namespace).await.is_err() {
         return vec!["failed to list pods while checking new PodSecurity enforce level".to_owned()];
     }
@@ -53,8 +43,10 @@ pub(super) async fn warnings(
 }
 
 /// The state of the check of a namespace.
-struct NamespaceCheck<'a> {
+pub(super) struct NamespaceCheck<'a> {
     enforce: LevelVersion,
+    /// The version of the server.
+    server: Minor,
     exempt_runtime_classes: &'a [Str],
     max_pods: usize,
     deadline: Instant,
@@ -69,13 +61,24 @@ struct NamespaceCheck<'a> {
 }
 
 impl<'a> NamespaceCheck<'a> {
-    fn new(enforce: LevelVersion, exempt_runtime_classes: &'a [Str], max_pods: usize, deadline: Instant) -> Self {
+    /// The check of a policy that will be enforced. It ends after half of the time until the deadline of the request.
+    pub(super) fn new(
+        enforce: LevelVersion,
+        server: Minor,
+        exempt_runtime_classes: &'a [Str],
+        limits: ExistingPodLimits,
+        deadline: Option<Instant>,
+    ) -> Self {
+        let now = Instant::now();
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(now) / 2);
+        let time = left.map_or(limits.time, |left| limits.time.min(left));
         let (is_late, violations) = (false, BTreeMap::new());
         Self {
             enforce,
+            server,
             exempt_runtime_classes,
-            max_pods,
-            deadline,
+            max_pods: limits.count,
+            deadline: now + time,
             is_late,
             total: 0,
             checked: 0,
@@ -136,7 +139,7 @@ impl<'a> NamespaceCheck<'a> {
 
     fn check(&mut self, pod: &Value) {
         self.checked += 1;
-        let violations = Violations::find(self.enforce, PodTemplate::of(pod));
+        let violations = Violations::find(self.enforce.known_to(self.server), PodTemplate::of(pod));
         if !violations.is_empty() {
             let name = Str::from(pod.name());
             match self.violations.entry(violations.reasons()) {

@@ -23,10 +23,12 @@ use std::collections::HashMap;
 use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::{Errors, Str, Value};
+use pintle_versions::Minor;
 
 pub use self::configuration::{Exemptions, PodSecurityConfiguration};
 pub use self::evaluator::{Violation, Violations};
 pub use self::existing_pods::ExistingPodLimits;
+use self::existing_pods::NamespaceCheck;
 use self::metrics::{Mode, PodSecurityMetrics};
 pub use self::pod::PodTemplate;
 use self::policy::PolicyLabels;
@@ -48,6 +50,8 @@ const IGNORED_SUBRESOURCES: [&str; 8] =
 pub struct PodSecurity {
     configuration: PodSecurityConfiguration,
     existing_pod_limits: ExistingPodLimits,
+    /// The version of the server. It does not know newer standards.
+    server: Minor,
     metrics: PodSecurityMetrics,
 }
 
@@ -73,6 +77,12 @@ impl PodSecurity {
     #[must_use]
     pub fn with_existing_pod_limits(self, existing_pod_limits: ExistingPodLimits) -> Self {
         Self { existing_pod_limits, ..self }
+    }
+
+    /// The same plugin in a server of a version.
+    #[must_use]
+    pub fn in_server(self, server: Minor) -> Self {
+        Self { server, ..self }
     }
 
     fn policy<'l>(&self, labels: impl Iterator<Item = (&'l str, &'l str)>) -> NamespacePolicy {
@@ -141,9 +151,8 @@ impl PodSecurity {
         } else if needs_check {
             let classes = &self.configuration.exemptions.runtime_classes;
             let (client, limits) = (attributes.client, self.existing_pod_limits);
-            let name = object.name();
-            let warnings =
-                existing_pods::warnings(client, name, policy.enforce, classes, limits, attributes.deadline).await;
+            let check = NamespaceCheck::new(policy.enforce, self.server, classes, limits, attributes.deadline);
+            let warnings = existing_pods::warnings(client, object.name(), check).await;
             warnings.into_iter().for_each(|warning| attributes.recorder.warn(warning));
         }
         Ok(())
@@ -218,7 +227,7 @@ impl PodSecurity {
             attributes.recorder.annotate(ERROR, format!("Failed to parse policy: {}", errors.message()));
             self.metrics.error(attributes, false);
         }
-        let mut evaluations = Evaluations { pod, found: Vec::new() };
+        let mut evaluations = Evaluations { pod, server: self.server, found: Vec::new() };
         let mut refusal = None;
         if enforces {
             attributes.recorder.annotate(ENFORCE_POLICY, policy.enforce.to_string());
@@ -257,6 +266,7 @@ impl PodSecurity {
 /// The violations of a pod by policy. The modes of a namespace often have the same policy.
 struct Evaluations<'a> {
     pod: PodTemplate<'a>,
+    server: Minor,
     found: Vec<(LevelVersion, Violations)>,
 }
 
@@ -264,7 +274,7 @@ impl Evaluations<'_> {
     fn of(&mut self, policy: LevelVersion) -> &Violations {
         let known = self.found.iter().position(|(known, _)| *known == policy);
         let index = known.unwrap_or_else(|| {
-            self.found.push((policy, Violations::find(policy, self.pod)));
+            self.found.push((policy, Violations::find(policy.known_to(self.server), self.pod)));
             self.found.len() - 1
         });
         &self.found[index].1

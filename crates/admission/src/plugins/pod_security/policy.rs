@@ -4,6 +4,7 @@
 use std::fmt;
 
 use pintle_value::{Errors, field::FieldPath};
+use pintle_versions::Minor;
 
 /// The prefix of all labels of namespaces and all audit annotations.
 const PREFIX: &str = "pod-security.kubernetes.io/";
@@ -90,6 +91,12 @@ pub struct LevelVersion {
 impl LevelVersion {
     /// `privileged:latest`.
     pub const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
+
+    /// What a server of a version understands: the newest standards that it knows instead of newer ones.
+    #[must_use]
+    pub fn known_to(self, server: Minor) -> Self {
+        Self { version: self.version.min(Version::Minor(server.number().into())), ..self }
+    }
 
     /// True if both mean the same: the versions of the level `privileged` do not differ.
     fn is_equivalent(self, other: Self) -> bool {

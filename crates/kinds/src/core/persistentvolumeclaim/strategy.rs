@@ -206,7 +206,7 @@ fn validate_attributes_class(errors: &mut Errors, object: &Value, old: &Value) {
 }
 
 /// The strategy for the `status` subresource.
-static STATUS: StatusStrategy = StatusStrategy::new(validate_status);
+static STATUS: StatusStrategy = StatusStrategy::new(validate_status).gated(Part::Claim);
 
 fn validate_status(_: &StrategyContext, object: &Value, _: &Value) -> Errors {
     let mut errors = Errors::new();

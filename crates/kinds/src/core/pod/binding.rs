@@ -1,18 +1,19 @@
 //! Binds a pod to a node for `pods/NAME/binding` and `bindings` (upstream: `BindingREST`).
 
-use pintle_gates::{Feature, Gates};
+use pintle_gates::{Change, Feature, Gates};
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Value};
 
 use super::status::set_condition;
+use crate::validation::validate_object_name;
 
 /// Checks a `Binding`.
 ///
 /// # Errors
 /// Returns an error if it is malformed.
-pub fn check_binding(binding: &Value) -> Result<(), ApiError> {
-    let errors = validate_binding(binding);
+pub fn check_binding(gates: &Gates, binding: &Value) -> Result<(), ApiError> {
+    let errors = validate_binding(gates, binding);
     // Upstream returns the bare errors here. They become a 500 without a reason.
     if errors.is_empty() { Ok(()) } else { Err(ApiError::Unclassified(errors.message())) }
 }
@@ -72,15 +73,18 @@ pub fn bind(gates: &Gates, pod: &mut Value, binding: &Value, now: Time) -> Resul
     Ok(())
 }
 
-fn validate_binding(binding: &Value) -> Errors {
+fn validate_binding(gates: &Gates, binding: &Value) -> Errors {
     let mut errors = Errors::new();
     let path = FieldPath::new("target");
     let kind = binding.str_at(&["target", "kind"]);
     if !matches!(kind, "" | "Node") {
         errors.not_supported(&path.child("kind"), kind, &["Node", "<empty>"]);
     }
-    if binding.str_at(&["target", "name"]).is_empty() {
-        errors.required(&path.child("name"), "");
+    let (name, name_path) = (binding.str_at(&["target", "name"]), path.child("name"));
+    if name.is_empty() {
+        errors.required(&name_path, "");
+    } else if gates.has(Change::BINDING_TARGETS_ARE_NODE_NAMES) {
+        validate_object_name(&mut errors, &name_path, name);
     }
     errors
 }
@@ -88,7 +92,7 @@ fn validate_binding(binding: &Value) -> Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::testing::{context_of, object};
 
     const NOW: Time = Time { seconds: 1_700_000_000, nanos: 0 };
 
@@ -136,5 +140,30 @@ mod tests {
             r#"{"target":{"name":"n"}}"#,
             Err("Operation cannot be fulfilled on pods/binding \"p\": pod p has non-empty .spec.schedulingGates"),
         );
+    }
+
+    #[test]
+    fn targets_are_nodes() {
+        let check = |minor: u8, target: &str, expect: Option<&str>| {
+            let binding = object(&format!(r#"{{"target":{target}}}"#));
+            let error = check_binding(&context_of(minor, &[]).gates, &binding).err().map(|error| error.to_string());
+            assert_eq!(error.as_deref(), expect, "{minor}");
+        };
+        let odd = r#"{"name":"a_b"}"#;
+        check(36, odd, None);
+        check(
+            37,
+            odd,
+            Some(
+                "target.name: Invalid value: \"a_b\": a lowercase RFC 1123 subdomain must consist of lower case \
+                 alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
+                 'example.com', regex used for validation is \
+                 '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            ),
+        );
+        for minor in [36, 37] {
+            check(minor, r#"{"name":"node.example.com"}"#, None);
+            check(minor, r#"{"kind":"Node"}"#, Some("target.name: Required value"));
+        }
     }
 }

@@ -1,12 +1,28 @@
 //! Validates the paths and modes of files in volumes (upstream: `validatePathNoBacksteps`,
 //! `validateLocalDescendingPath` and `validateLocalNonReservedPath` of `pkg/apis/core/validation`).
 
-use pintle_value::{Errors, FieldPath};
+use pintle_value::{Errors, FieldPath, names};
+
+use crate::validation::invalid_each;
 
 /// Rejects a number that is not a valid file mode.
 pub(crate) fn validate_file_mode(errors: &mut Errors, path: &FieldPath<'_>, mode: Option<i64>) {
     if let Some(mode) = mode.filter(|m| !(0..=0o777).contains(m)) {
         errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
+    }
+}
+
+/// Rejects a number that is not a valid mode of a directory, with its sticky bit.
+pub(crate) fn validate_directory_mode(errors: &mut Errors, path: &FieldPath<'_>, mode: Option<i64>) {
+    if let Some(mode) = mode.filter(|m| !(0..=0o1777).contains(m)) {
+        errors.invalid(path, mode, "must be a number between 0 and 01777 (octal), both inclusive");
+    }
+}
+
+/// Rejects an owner of files that is not a valid user.
+pub(crate) fn validate_file_user(errors: &mut Errors, path: &FieldPath<'_>, user: Option<i64>) {
+    if let Some(user) = user {
+        invalid_each(errors, path, user, names::user_id(user));
     }
 }
 

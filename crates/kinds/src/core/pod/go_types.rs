@@ -16,3 +16,6 @@ pub(super) const NODE_SELECTOR_TERM: GoType = GoType::Of("core/v1.NodeSelectorTe
 
 /// The addresses of a pod or of its host.
 pub(super) const ADDRESSES: GoType = GoType::List(&GoType::Of("core/v1.PodIP"));
+
+/// The overhead of a resource claim with resources of the node.
+pub(super) const OVERHEAD: GoType = GoType::Of("core/v1.NodeAllocatableOverheadResources");

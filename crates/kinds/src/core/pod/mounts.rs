@@ -64,6 +64,24 @@ pub(crate) fn validate_mounts(
             errors.forbidden(&propagation_path, detail);
         }
         validate_recursive_read_only(errors, mount, propagation, &list.child("recursiveReadOnly"));
+        let is_image = volumes.get(name).is_some_and(|volume| volume.get("image").is_some());
+        validate_bind_options(errors, mount, is_image, &path.child("bindMountOptions"));
+    }
+}
+
+/// Validates the options of a bind mount. Images have none.
+fn validate_bind_options(errors: &mut Errors, mount: &Value, is_image: bool, list: &FieldPath<'_>) {
+    let options = mount.items_at(&["bindMountOptions"]);
+    if is_image && !options.is_empty() {
+        errors.invalid(list, Value::Array(options.to_vec()), "not allowed in image volume sources");
+    }
+    let mut seen = BTreeSet::new();
+    for (i, option) in options.iter().enumerate() {
+        let (path, option) = (list.index(i), option.as_str().unwrap_or_default());
+        validate_one_of(errors, &path, Some(option), &["nodev", "noexec", "nosuid"]);
+        if !seen.insert(option) {
+            errors.duplicate(&path, option);
+        }
     }
 }
 
@@ -148,7 +166,8 @@ mod tests {
     fn check(container: &str, expect: &[&str]) {
         let claim = object(r#"{"persistentVolumeClaim":{}}"#);
         let empty = object(r#"{"emptyDir":{}}"#);
-        let volumes = BTreeMap::from([("claim", &claim), ("empty", &empty)]);
+        let image = object(r#"{"image":{}}"#);
+        let volumes = BTreeMap::from([("claim", &claim), ("empty", &empty), ("image", &image)]);
         let container = object(container);
         let mut errors = Errors::new();
         validate_mounts(&mut errors, &container, &volumes, &FieldPath::new("m"));
@@ -190,6 +209,25 @@ mod tests {
                 "d[0].name: Invalid value: \"claim\": must not already exist in volumeMounts",
                 "d[0].devicePath: Invalid value: \"/a\": must not already exist as a path in volumeMounts",
             ],
+        );
+    }
+
+    #[test]
+    fn options_of_bind_mounts() {
+        let mount = |name: &str, options: &str| {
+            format!(r#"{{"volumeMounts":[{{"name":"{name}","mountPath":"/a","bindMountOptions":[{options}]}}]}}"#)
+        };
+        check(&mount("empty", r#""noexec","nodev","nosuid""#), &[]);
+        check(
+            &mount("empty", r#""ro","noexec","noexec""#),
+            &[
+                "m[0].bindMountOptions[0]: Unsupported value: \"ro\": supported values: \"nodev\", \"noexec\", \"nosuid\"",
+                "m[0].bindMountOptions[2]: Duplicate value: \"noexec\"",
+            ],
+        );
+        check(
+            &mount("image", r#""noexec""#),
+            &["m[0].bindMountOptions: Invalid value: [\"noexec\"]: not allowed in image volume sources"],
         );
     }
 }

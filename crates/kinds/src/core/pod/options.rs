@@ -1,7 +1,7 @@
 //! Options that relax the validation of pods on update (upstream: `PodValidationOptions`). An object that was stored
 //! under older, looser rules must remain updatable.
 
-use pintle_gates::Feature;
+use pintle_gates::{Change, Feature};
 use pintle_registry::StrategyContext;
 use pintle_value::{Errors, FieldPath, Value, names};
 
@@ -35,6 +35,10 @@ pub(crate) struct PodOptions {
     pub(crate) user_namespaces_with_devices: bool,
     pub(crate) user_namespaces_with_host_network: bool,
     pub(crate) comparing_tolerations: bool,
+    /// True if an image volume may have no reference.
+    pub(crate) any_image_reference: bool,
+    /// True if a security context may add CAP_SYS_ADMIN and forbid the escalation of privileges.
+    pub(crate) any_sys_admin: bool,
     /// True if pod-level resources are not validated.
     pub(crate) any_pod_resources: bool,
     pub(crate) address_rules: AddressRules,
@@ -59,6 +63,7 @@ impl PodOptions {
     pub(crate) fn for_template(context: &StrategyContext, old: Option<&Value>) -> Self {
         let gates = &context.gates;
         let is_enabled = |feature| gates.is_enabled(feature);
+        let images_have_references = gates.has(Change::IMAGE_VOLUMES_OF_TEMPLATES_HAVE_REFERENCES);
         let (spreads, merges) = (Feature::MATCH_LABEL_KEYS_IN_SPREAD, Feature::MATCH_LABEL_KEYS_IN_SPREAD_SELECTORS);
         let by_gates = Self {
             privileged: context.allow_privileged,
@@ -72,6 +77,7 @@ impl PodOptions {
             user_namespaces_with_host_network: is_enabled(Feature::USER_NAMESPACES_HOST_NETWORK_SUPPORT),
             comparing_tolerations: is_enabled(Feature::TAINT_TOLERATION_COMPARISON_OPERATORS),
             address_rules: AddressRules::of(gates),
+            any_image_reference: !images_have_references,
             any_pod_resources: !is_enabled(Feature::POD_LEVEL_RESOURCES),
             no_restart_of_all: !is_enabled(Feature::RESTART_ALL_CONTAINERS_ON_CONTAINER_EXITS),
             ..Self::default()
@@ -96,6 +102,9 @@ impl PodOptions {
                 || user_namespaces(spec) && spec.bool_at(&["hostNetwork"]),
             comparing_tolerations: by_gates.comparing_tolerations
                 || spec.items_at(&["tolerations"]).iter().any(|t| matches!(t.str_at(&["operator"]), "Lt" | "Gt")),
+            any_image_reference: by_gates.any_image_reference || volumes::has_image_without_reference(spec),
+            any_sys_admin: gates.has(Change::UNCHANGED_SYS_ADMIN_IS_VALID)
+                && security::has_sys_admin_without_escalation(spec),
             no_restart_of_all: by_gates.no_restart_of_all && !restarts_all_containers(spec),
             ..by_gates
         }
@@ -103,7 +112,11 @@ impl PodOptions {
 
     /// The options for a pod, with the old pod on update.
     pub(crate) fn for_pod(context: &StrategyContext, old: Option<&Value>) -> Self {
-        Self { is_pod: true, ..Self::for_template(context, old) }
+        let options = Self::for_template(context, old);
+        // Before the change, the rule held for pods only, and old pods were no exception.
+        let any_image_reference =
+            options.any_image_reference && context.gates.has(Change::IMAGE_VOLUMES_OF_TEMPLATES_HAVE_REFERENCES);
+        Self { is_pod: true, any_image_reference, ..options }
     }
 }
 
@@ -164,7 +177,7 @@ pub(crate) fn has_no_errors(check: impl FnOnce(&mut Errors, &FieldPath<'_>)) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{gated_context, object};
+    use crate::testing::{context_of, gated_context, object};
 
     #[test]
     fn label_keys_follow_the_rules_of_their_gates() {
@@ -199,5 +212,30 @@ mod tests {
             check(invalid, false);
         }
         assert!(deletion_cost(&object("{}")).is_ok());
+    }
+
+    #[test]
+    fn images_without_references_are_kept() {
+        let old = object(r#"{"spec":{"volumes":[{"name":"v","image":{}}]}}"#);
+        let check = |minor: u8, old: Option<&Value>, template: bool, pod: bool| {
+            let context = context_of(minor, &[]);
+            assert_eq!(PodOptions::for_template(&context, old).any_image_reference, template, "{minor}");
+            assert_eq!(PodOptions::for_pod(&context, old).any_image_reference, pod, "{minor}");
+        };
+        check(36, None, true, false);
+        check(36, Some(&old), true, false);
+        check(37, None, false, false);
+        check(37, Some(&old), true, true);
+    }
+
+    #[test]
+    fn sys_admin_without_escalation_is_kept() {
+        let context = r#"{"allowPrivilegeEscalation":false,"capabilities":{"add":["CAP_SYS_ADMIN"]}}"#;
+        let old = object(&format!(r#"{{"spec":{{"initContainers":[{{"securityContext":{context}}}]}}}}"#));
+        for (minor, kept) in [(36, false), (37, true)] {
+            let context = context_of(minor, &[]);
+            assert!(!PodOptions::for_template(&context, None).any_sys_admin, "{minor}");
+            assert_eq!(PodOptions::for_template(&context, Some(&old)).any_sys_admin, kept, "{minor}");
+        }
     }
 }

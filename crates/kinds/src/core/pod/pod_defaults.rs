@@ -1,11 +1,16 @@
 //! Defaults of pods that do not apply to templates: requests from limits, pod-level resources and host ports. They
-//! include the effects of the conversion of a pod. (Upstream: `SetDefaults_Pod`.)
+//! include the effects of the conversion of a pod. (Upstream: `SetDefaults_Pod`.) Since 1.37, the strategy sets the
+//! defaults of pod-level resources, after mutating admission.
+
+use std::cmp::Ordering;
 
 use pintle_value::{Object, Value};
 
 use super::defaults::{drop_init_container_annotations, for_each_item, round_resource_list, set_pod_spec_defaults};
 use super::disabled::STATUS_LISTS;
-use super::resources::{aggregate_container_resources, is_overcommit_allowed, is_pod_level};
+use super::resources::{
+    ResourceList, aggregate_container_resources, has_pod_resources, is_overcommit_allowed, is_pod_level, resource_list,
+};
 
 /// Sets the defaults of a pod. If the pod is a changed copy of a defaulted pod, `live` is the defaulted pod.
 /// `pod_level_resources` says whether pod-level resources have defaults.
@@ -22,7 +27,7 @@ pub(crate) fn pod_defaults(pod: &mut Value, live: Option<&Value>, pod_level_reso
         }
         if pod_level_resources {
             set_huge_page_limits(spec);
-            set_pod_requests(spec);
+            set_pod_requests_of_limits(spec);
         }
         spec.set_default("enableServiceLinks", true);
         if spec.bool_at(&["hostNetwork"]) {
@@ -52,10 +57,19 @@ fn set_requests_from_limits(container: &mut Value) {
     }
 }
 
+/// Sets the defaults of the pod-level resources of a pod that has some (upstream: the strategy of pods with the feature
+/// `PodLevelResourcesFixDefaulting`). Values that are set stay.
+pub(crate) fn set_pod_resource_defaults(spec: &mut Value) {
+    if has_pod_resources(spec) {
+        set_huge_page_limits(spec);
+        set_pod_requests(spec);
+        set_pod_limits(spec);
+    }
+}
+
 /// Sets the pod-level limit of huge pages from its containers, if the pod has pod-level resources but no such limit.
 fn set_huge_page_limits(spec: &mut Value) {
-    let is_set = |kind: &str| spec.at(&["resources", kind]).is_some_and(|list| !list.is_empty());
-    if !is_set("limits") && !is_set("requests") {
+    if !has_pod_resources(spec) {
         return;
     }
     for (name, sum) in aggregate_container_resources(spec, "limits") {
@@ -66,12 +80,16 @@ fn set_huge_page_limits(spec: &mut Value) {
     }
 }
 
+/// Sets the pod-level requests of a pod with pod-level limits.
+fn set_pod_requests_of_limits(spec: &mut Value) {
+    if spec.at(&["resources", "limits"]).is_some_and(|limits| !limits.is_empty()) {
+        set_pod_requests(spec);
+    }
+}
+
 /// Sets the pod-level requests from the containers, or else from the pod-level limits.
 fn set_pod_requests(spec: &mut Value) {
     let limits = spec.at(&["resources", "limits"]).and_then(Value::as_object).cloned().unwrap_or_default();
-    if limits.is_empty() {
-        return;
-    }
     let mut requests = spec.at(&["resources", "requests"]).and_then(Value::as_object).cloned().unwrap_or_default();
     let mut add = |name: &str, amount: Value| {
         if !requests.contains_key(name) {
@@ -88,6 +106,22 @@ fn set_pod_requests(spec: &mut Value) {
     }
     if !requests.is_empty() {
         spec.set_at(&["resources", "requests"], requests);
+    }
+}
+
+/// Sets the pod-level limits of the resources that every container limits. They are not below the pod-level requests.
+fn set_pod_limits(spec: &mut Value) {
+    let limits_of = |container: &Value| resource_list(container, &["resources", "limits"]);
+    let containers: Vec<ResourceList> =
+        ["containers", "initContainers"].iter().flat_map(|list| spec.items_at(&[list])).map(limits_of).collect();
+    let requests = resource_list(spec, &["resources", "requests"]);
+    for (name, sum) in aggregate_container_resources(spec, "limits") {
+        let is_set = spec.at(&["resources", "limits", &name]).is_some();
+        if is_set || !is_pod_level(&name) || !containers.iter().all(|limits| limits.contains_key(&name)) {
+            continue;
+        }
+        let request = requests.get(&name).filter(|request| (*request).cmp(&sum) == Ordering::Greater);
+        spec.set_at(&["resources", "limits", &name], request.unwrap_or(&sum));
     }
 }
 
@@ -195,6 +229,40 @@ mod tests {
         let mut pod = object(&format!(r#"{{"spec":{{{containers},"resources":{{"limits":{{"cpu":"2"}}}}}}}}"#));
         pod_defaults(&mut pod, None, false);
         assert_eq!(pod["spec"]["resources"], object(r#"{"limits":{"cpu":"2"}}"#), "without the feature");
+    }
+
+    #[test]
+    fn pod_level_resources_are_defaulted_from_all_containers() {
+        let check = |spec: &str, expect: &str| {
+            let mut spec = object(spec);
+            set_pod_resource_defaults(&mut spec);
+            assert_eq!(spec["resources"], object(expect), "{spec:?}");
+            let once = spec.clone();
+            set_pod_resource_defaults(&mut spec);
+            assert_eq!(spec, once);
+        };
+        let container =
+            |cpu: &str| format!(r#"{{"resources":{{"requests":{{"cpu":"{cpu}"}},"limits":{{"cpu":"{cpu}"}}}}}}"#);
+        let both = format!(r#""containers":[{},{}]"#, container("1"), container("2"));
+        check(&format!("{{{both}}}"), "null");
+        check(&format!(r#"{{{both},"resources":{{}}}}"#), "{}");
+        check(
+            &format!(r#"{{{both},"resources":{{"requests":{{"memory":"1Gi"}}}}}}"#),
+            r#"{"requests":{"memory":"1Gi","cpu":"3"},"limits":{"cpu":"3"}}"#,
+        );
+        check(
+            &format!(r#"{{{both},"resources":{{"requests":{{"cpu":"4"}},"limits":{{"memory":"1Gi"}}}}}}"#),
+            r#"{"requests":{"cpu":"4","memory":"1Gi"},"limits":{"memory":"1Gi","cpu":"4"}}"#,
+        );
+        check(
+            &format!(r#"{{{both},"initContainers":[{{}}],"resources":{{"requests":{{"cpu":"4"}}}}}}"#),
+            r#"{"requests":{"cpu":"4"}}"#,
+        );
+        check(
+            r#"{"containers":[{"resources":{"limits":{"hugepages-2Mi":"4Mi"},"requests":{"hugepages-2Mi":"4Mi"}}},{}],
+                "resources":{"requests":{"cpu":"1"}}}"#,
+            r#"{"requests":{"cpu":"1","hugepages-2Mi":"4Mi"},"limits":{"hugepages-2Mi":"4Mi"}}"#,
+        );
     }
 
     #[test]

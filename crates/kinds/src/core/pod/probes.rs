@@ -3,7 +3,7 @@
 use pintle_value::{Errors, FieldPath, Value, names};
 
 use crate::declarative::Rules;
-use crate::validation::{invalid_each, require_fields, validate_one_of, validate_port_number_or_name};
+use crate::validation::{invalid_each, require_fields, str_field, validate_one_of, validate_port_number_or_name};
 
 static HTTP_GET: Rules = Rules::own("core/v1", "HTTPGetAction");
 static PROBE: Rules = Rules::own("core/v1", "Probe");
@@ -104,7 +104,10 @@ fn validate_handler(errors: &mut Errors, handler: &Value, actions: &[&str], grac
                     errors.invalid(&path, seconds, detail);
                 }
             }
-            _ => validate_port_number_or_name(errors, &path.child("port"), action.get("port")),
+            _ => {
+                validate_port_number_or_name(errors, &path.child("port"), action.get("port"));
+                validate_one_of(errors, &path.child("mode"), str_field(action, "mode"), &["Plaintext", "TLS"]);
+            }
         }
     }
     if !found {
@@ -117,6 +120,20 @@ fn validate_http_get(errors: &mut Errors, action: &Value, path: &FieldPath<'_>) 
     for header in action.items_at(&["httpHeaders"]) {
         let name = header.str_at(&["name"]);
         invalid_each(errors, &path.child("httpHeaders"), name, names::http_header_name(name));
+    }
+    validate_protocol(errors, action, &path.child("protocol"));
+}
+
+/// Validates the version of HTTP. HTTP/2 is spoken without TLS, and to the pod only.
+fn validate_protocol(errors: &mut Errors, action: &Value, path: &FieldPath<'_>) {
+    match str_field(action, "protocol") {
+        Some("HTTP2") if action.str_at(&["scheme"]) == "HTTPS" => {
+            errors.invalid(path, "HTTP2", "HTTP2 cannot be combined with scheme HTTPS");
+        }
+        Some("HTTP2") if !action.str_at(&["host"]).is_empty() => {
+            errors.invalid(path, "HTTP2", "HTTP2 cannot be combined with host");
+        }
+        protocol => validate_one_of(errors, path, protocol, &["HTTP1", "HTTP2"]),
     }
 }
 
@@ -171,6 +188,40 @@ mod tests {
                  (a-z, 0-9), and hyphens (-)",
                 "c.startupProbe.periodSeconds: Invalid value: -1: must be greater than or equal to 0",
             ],
+        );
+    }
+
+    #[test]
+    fn protocols_of_probes() {
+        let probe = |action: &str| {
+            format!(
+                r#"{{"livenessProbe":{{{action},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3}}}}"#
+            )
+        };
+        let http = |fields: &str| probe(&format!(r#""httpGet":{{"path":"/","port":80,{fields}}}"#));
+        check(&http(r#""scheme":"HTTP","protocol":"HTTP2""#), &[]);
+        check(&http(r#""scheme":"HTTPS","protocol":"HTTP1""#), &[]);
+        check(
+            &http(r#""scheme":"HTTPS","host":"h","protocol":"HTTP2""#),
+            &["c.livenessProbe.httpGet.protocol: Invalid value: \"HTTP2\": HTTP2 cannot be combined with scheme HTTPS"],
+        );
+        check(
+            &http(r#""scheme":"HTTP","host":"h","protocol":"HTTP2""#),
+            &["c.livenessProbe.httpGet.protocol: Invalid value: \"HTTP2\": HTTP2 cannot be combined with host"],
+        );
+        check(
+            &http(r#""scheme":"HTTP","protocol":"HTTP3""#),
+            &["c.livenessProbe.httpGet.protocol: Unsupported value: \"HTTP3\": supported values: \"HTTP1\", \"HTTP2\""],
+        );
+        check(&probe(r#""grpc":{"port":1,"mode":"TLS"}"#), &[]);
+        check(
+            &probe(r#""grpc":{"port":1,"mode":"tls"}"#),
+            &["c.livenessProbe.grpc.mode: Unsupported value: \"tls\": supported values: \"Plaintext\", \"TLS\""],
+        );
+        let hook = r#"{"lifecycle":{"preStop":{"httpGet":{"path":"/","port":1,"scheme":"HTTP","protocol":"x"}}}}"#;
+        check(
+            hook,
+            &["c.lifecycle.preStop.httpGet.protocol: Unsupported value: \"x\": supported values: \"HTTP1\", \"HTTP2\""],
         );
     }
 }

@@ -7,8 +7,9 @@ use pintle_value::{Errors, FieldPath, Value};
 
 use super::disabled::drop_disabled_pod_fields;
 use super::options::{PodOptions, is_sidecar};
-use super::resources::qos_class;
+use super::resources::{has_pod_resources, qos_class};
 use super::spec::MIRROR_POD;
+use super::strategy::set_late_defaults;
 use super::update::validate_metadata_and_spec;
 use super::{restore_metadata, set_generation};
 use crate::generic::{keep_old, same, same_at};
@@ -18,8 +19,10 @@ pub(crate) struct ResizeStrategy;
 
 impl SubresourceStrategy for ResizeStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
-        restore_all_but_resources(pod, old);
+        let resizes_volumes = context.gates.is_enabled(Feature::IN_PLACE_POD_VERTICAL_SCALING_MEMORY_BACKED_VOLUMES);
+        restore_all_but_resources(pod, old, resizes_volumes);
         drop_disabled_pod_fields(context, pod, Some(old));
+        set_late_defaults(context, pod, Some(old));
         set_generation(pod, Some(old));
     }
 
@@ -28,7 +31,7 @@ impl SubresourceStrategy for ResizeStrategy {
     }
 }
 
-fn restore_all_but_resources(pod: &mut Value, old: &Value) {
+fn restore_all_but_resources(pod: &mut Value, old: &Value, resizes_volumes: bool) {
     let count = |pod: &Value, list: &str| pod.items_at(&["spec", list]).len();
     // Validation reports added and removed containers.
     if ["containers", "initContainers"].iter().any(|list| count(pod, list) != count(old, list)) {
@@ -50,7 +53,11 @@ fn restore_all_but_resources(pod: &mut Value, old: &Value) {
         pairs.map(merge).collect()
     });
     let resources = pod.at(&["spec", "resources"]).cloned();
+    let volumes = resizes_volumes.then(|| merge_volumes(pod.items_at(&["spec", "volumes"]), &old["spec"]));
     keep_old(pod, old, &["spec"]);
+    if let Some(volumes) = volumes.filter(|volumes| !volumes.is_empty()) {
+        pod.set_at(&["spec", "volumes"], volumes);
+    }
     match resources {
         Some(resources) => pod.set_at(&["spec", "resources"], resources),
         None => {
@@ -66,16 +73,51 @@ fn restore_all_but_resources(pod: &mut Value, old: &Value) {
     restore_metadata(pod, old);
 }
 
+const SIZE_LIMIT: [&str; 2] = ["emptyDir", "sizeLimit"];
+
+fn is_in_memory(volume: &Value) -> bool {
+    volume.str_at(&["emptyDir", "medium"]) == "Memory"
+}
+
+/// The old volumes, with the new sizes of volumes in memory. Validation reports added, removed and renamed volumes.
+fn merge_volumes(new: &[Value], old_spec: &Value) -> Vec<Value> {
+    let old = old_spec.items_at(&["volumes"]);
+    let is_renamed = |(new, old): (&Value, &Value)| new.str_at(&["name"]) != old.str_at(&["name"]);
+    if new.len() != old.len() || new.iter().zip(old).any(is_renamed) {
+        return new.to_vec();
+    }
+    let merge = |(new, old): (&Value, &Value)| {
+        let mut volume = old.clone();
+        if is_in_memory(new) && is_in_memory(old) {
+            keep_old(&mut volume, new, &SIZE_LIMIT);
+        }
+        volume
+    };
+    new.iter().zip(old).map(merge).collect()
+}
+
+/// Replaces the sizes of volumes in memory by the old sizes. A size may not be added or removed.
+fn restore_sizes(spec: &mut Value, old: &Value) {
+    let old = old.items_at(&["volumes"]);
+    let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_array_mut) else { return };
+    for (volume, old) in volumes.iter_mut().zip(old) {
+        if is_in_memory(volume)
+            && is_in_memory(old)
+            && volume.at(&SIZE_LIMIT).is_some()
+            && old.at(&SIZE_LIMIT).is_some()
+        {
+            keep_old(volume, old, &SIZE_LIMIT);
+        }
+    }
+}
+
 fn validate_resize(context: &StrategyContext, pod: &Value, old: &Value) -> Errors {
     let refused = |why: &str| {
         let mut errors = Errors::new();
         errors.forbidden(&FieldPath::new(""), why);
         errors
     };
-    let has_resources = |spec: &Value| {
-        ["requests", "limits"].iter().any(|kind| spec.at(&["resources", kind]).is_some_and(|list| !list.is_empty()))
-    };
-    let has_pod_resources = has_resources(&old["spec"]) || has_resources(&pod["spec"]);
+    let has_pod_resources = has_pod_resources(&old["spec"]) || has_pod_resources(&pod["spec"]);
     if has_pod_resources && !context.gates.is_enabled(Feature::IN_PLACE_POD_LEVEL_RESOURCES_VERTICAL_SCALING) {
         return refused("pods with pod-level resources cannot be resized");
     }
@@ -89,10 +131,10 @@ fn validate_resize(context: &StrategyContext, pod: &Value, old: &Value) -> Error
     let path = FieldPath::new("spec");
     let (new_spec, old_spec) = (&pod["spec"], &old["spec"]);
     let class = match old.str_at(&["status", "qosClass"]) {
-        "" => qos_class(old_spec),
+        "" => qos_class(&context.gates, old_spec),
         class => class,
     };
-    if class != qos_class(new_spec) {
+    if class != qos_class(&context.gates, new_spec) {
         let detail = "Pod QOS Class may not change as a result of resizing";
         errors.invalid(&path, pod.str_at(&["status", "qosClass"]), detail);
     }
@@ -101,6 +143,9 @@ fn validate_resize(context: &StrategyContext, pod: &Value, old: &Value) -> Error
     }
 
     let mut rest = new_spec.clone();
+    if context.gates.is_enabled(Feature::IN_PLACE_POD_VERTICAL_SCALING_MEMORY_BACKED_VOLUMES) {
+        restore_sizes(&mut rest, old_spec);
+    }
     if has_pod_resources {
         validate_pod_level(&mut errors, &mut rest, new_spec, old_spec, &path);
     }
@@ -252,7 +297,7 @@ fn restore_container_resources(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, gated_context, messages, object};
+    use crate::testing::{context, context_of, gated_context, messages, object};
 
     fn pod(resources: &str) -> Value {
         object(&format!(
@@ -338,5 +383,33 @@ mod tests {
             messages(&ResizeStrategy.validate_update(&context(), &new, &old)),
             ["spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize"]
         );
+    }
+
+    #[test]
+    fn volumes_in_memory_are_resized_with_their_feature() {
+        let with = |volumes: &str| {
+            let mut pod = pod("{}");
+            pod.set_at(&["spec", "volumes"], object(volumes));
+            pod
+        };
+        let volume = |medium: &str, size: &str| {
+            with(&format!(r#"[{{"name":"v","emptyDir":{{"medium":"{medium}","sizeLimit":"{size}"}}}}]"#))
+        };
+        let unlimited = with(r#"[{"name":"v","emptyDir":{"medium":"Memory"}}]"#);
+        let on = context_of(37, &[("InPlacePodVerticalScalingMemoryBackedVolumes", true)]);
+        let check = |context: &StrategyContext, new: &Value, old: &Value, changes: bool, expect: &[&str]| {
+            let mut written = new.clone();
+            ResizeStrategy.prepare_for_update(context, &mut written, old);
+            assert_eq!(written["spec"] != old["spec"], changes, "{new:?}");
+            assert_eq!(messages(&ResizeStrategy.validate_update(context, &written, old)), expect, "{new:?}");
+        };
+        let (old, new) = (volume("Memory", "1Mi"), volume("Memory", "2Mi"));
+        check(&on, &new, &old, true, &[]);
+        check(&context_of(37, &[]), &new, &old, false, &[]);
+        check(&on, &volume("", "2Mi"), &volume("", "1Mi"), false, &[]);
+        let refused = "spec: Forbidden: only cpu and memory resources are mutable";
+        check(&on, &unlimited, &old, true, &[refused]);
+        check(&on, &new, &unlimited, true, &[refused]);
+        check(&on, &with(r#"[{"name":"w","emptyDir":{"medium":"Memory","sizeLimit":"1Mi"}}]"#), &old, true, &[refused]);
     }
 }

@@ -5,6 +5,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use pintle_gates::{Change, Gates};
 use pintle_value::quantity::Quantity;
 use pintle_value::{ErrorKind, Errors, FieldError, FieldPath, Value, names};
 
@@ -379,9 +380,14 @@ pub fn max_resource_list(list: &mut ResourceList, other: &ResourceList) {
 /// The resources that decide the quality of service.
 const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
+/// True if a pod has requests or limits as a whole.
+pub(crate) fn has_pod_resources(spec: &Value) -> bool {
+    ["requests", "limits"].iter().any(|kind| spec.at(&["resources", kind]).is_some_and(|list| !list.is_empty()))
+}
+
 /// Returns the quality of service class of a pod (upstream: `ComputePodQOS`).
 #[must_use]
-pub fn qos_class(spec: &Value) -> &'static str {
+pub fn qos_class(gates: &Gates, spec: &Value) -> &'static str {
     let mut guaranteed = true;
     let mut totals: [[Option<Quantity>; 2]; 2] = Default::default();
     let mut count = |resources: &Value, limits_decide: bool| {
@@ -396,7 +402,8 @@ pub fn qos_class(spec: &Value) -> &'static str {
             }
         }
     };
-    if let Some(resources) = spec.get("resources") {
+    let counts = |_: &&Value| has_pod_resources(spec) || !gates.has(Change::EMPTY_POD_RESOURCES_DO_NOT_COUNT);
+    if let Some(resources) = spec.get("resources").filter(counts) {
         let has_limits = resources.get("limits").is_some_and(|limits| !limits.is_empty());
         count(resources, has_limits);
     } else {
@@ -418,11 +425,12 @@ pub fn qos_class(spec: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{messages, object};
+    use crate::testing::{context_of, messages, object};
 
     #[test]
     fn qos_class_matches_upstream() {
-        let check = |spec: &str, expect: &str| assert_eq!(qos_class(&object(spec)), expect, "{spec}");
+        let check =
+            |spec: &str, expect: &str| assert_eq!(qos_class(&Gates::default(), &object(spec)), expect, "{spec}");
         check(r#"{"containers":[{"resources":{}}]}"#, "BestEffort");
         check(r#"{"containers":[{"resources":{"requests":{"cpu":"0","nvidia.com/gpu":"1"}}}]}"#, "BestEffort");
         check(r#"{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}"#, "Burstable");
@@ -434,6 +442,18 @@ mod tests {
             r#"{"containers":[{}],"resources":{"limits":{"cpu":"1","memory":"1"},"requests":{"cpu":"1","memory":"1"}}}"#,
             "Guaranteed",
         );
+    }
+
+    #[test]
+    fn empty_pod_resources_do_not_count_since_1_37() {
+        for resources in ["{}", r#"{"requests":{}}"#, r#"{"limits":{}}"#] {
+            let spec = object(&format!(
+                r#"{{"containers":[{{"resources":{{"requests":{{"cpu":"1"}}}}}}],"resources":{resources}}}"#
+            ));
+            for (minor, expect) in [(36, "BestEffort"), (37, "Burstable")] {
+                assert_eq!(qos_class(&context_of(minor, &[]).gates, &spec), expect, "{resources} in {minor}");
+            }
+        }
     }
 
     #[test]

@@ -8,12 +8,14 @@ use pintle_value::{Errors, FieldPath, Value, names};
 use super::file_paths::validate_local_descending_path;
 use super::go_types::{PROFILE, SECURITY_CONTEXT};
 use super::options::PodOptions;
+use super::visitor::all_containers;
 use super::windows::validate_windows_options;
 use crate::go_json;
 use crate::validation::{invalid_each, str_field, validate_one_of};
 
 /// The maximum length of an AppArmor profile's path: `PATH_MAX` without the terminating NUL.
 const MAX_PROFILE_PATH: usize = 4095;
+const SYS_ADMIN: &str = "CAP_SYS_ADMIN";
 const MAX_SYSCTL: usize = 253;
 const SYSCTL_FORMAT: &str = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
@@ -42,13 +44,22 @@ pub(crate) fn validate_security_context(
         }
         let mut added = context.items_at(&["capabilities", "add"]).iter().filter_map(Value::as_str);
         // Report this once, because the error contains the whole context.
-        if added.any(|capability| capability == "CAP_SYS_ADMIN") {
+        if added.any(|capability| capability == SYS_ADMIN) && !options.any_sys_admin {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
             errors.push(go_json::invalid(path, context, &SECURITY_CONTEXT, detail));
         }
     }
     validate_windows_options(errors, context.get("windowsOptions"), &path.child("windowsOptions"));
     validate_app_armor(errors, context.get("appArmorProfile"), &path.child("appArmorProfile"));
+}
+
+/// Returns true if a container adds CAP_SYS_ADMIN although its context forbids the escalation of privileges.
+pub(crate) fn has_sys_admin_without_escalation(spec: &Value) -> bool {
+    all_containers(spec).filter_map(|container| container.get("securityContext")).any(|context| {
+        let forbids = context.get("allowPrivilegeEscalation").and_then(Value::as_bool) == Some(false);
+        let mut added = context.items_at(&["capabilities", "add"]).iter();
+        forbids && added.any(|capability| capability.as_str() == Some(SYS_ADMIN))
+    })
 }
 
 /// Validates a pod's security context, and the host namespaces, which are fields of the spec itself.

@@ -5,6 +5,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use pintle_gates::{Change, Gates};
 use pintle_registry::{StrategyContext, SubresourceStrategy};
 use pintle_value::ip::{ip_warnings, parse_sloppy};
 use pintle_value::time::Time;
@@ -13,7 +14,7 @@ use pintle_value::{Errors, FieldError, FieldPath, Value, metadata, names};
 use super::annotations::{validate_annotation_updates, validate_pod_annotations};
 use super::defaults::for_each_item;
 use super::disabled::{STATUS_LISTS, drop_disabled_pod_fields};
-use super::go_types::ADDRESSES;
+use super::go_types::{ADDRESSES, OVERHEAD};
 use super::options::PodOptions;
 use super::resources::{is_native, quantity};
 use crate::generic::keep_old;
@@ -61,6 +62,9 @@ impl SubresourceStrategy for PodStatusStrategy {
             keep_old(pod, old, &["status", "qosClass"]);
         }
         restore_observed_generations(pod, old);
+        if context.gates.has(Change::POD_CLAIM_STATUSES_ARE_KEPT) {
+            restore_claim_statuses(pod, old);
+        }
         drop_disabled_pod_fields(context, pod, Some(old));
     }
 
@@ -82,6 +86,17 @@ impl SubresourceStrategy for PodStatusStrategy {
             }
         }
         warnings
+    }
+}
+
+/// Restores the statuses of resource claims that a client omits, because it may not know them.
+fn restore_claim_statuses(pod: &mut Value, old: &Value) {
+    for field in ["resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses"] {
+        let path = ["status", field];
+        let is_unset = pod.at(&path).is_none_or(|value| value.as_array().is_some_and(Vec::is_empty));
+        if is_unset && old.at(&path).is_some() {
+            keep_old(pod, old, &path);
+        }
     }
 }
 
@@ -146,10 +161,12 @@ fn validate_status_update(context: &StrategyContext, pod: &Value, old: &Value) -
     }
     validate_claim_statuses(&mut errors, pod, &path);
     validate_extended_claim_status(&mut errors, pod, &path.child("extendedResourceClaimStatus"));
-    validate_allocatable_claim_statuses(&mut errors, pod, &path.child("nodeAllocatableResourceClaimStatuses"));
+    let has_mappings = context.gates.has(Change::NODE_ALLOCATABLE_CLAIMS_HAVE_MAPPINGS);
+    let list = path.child("nodeAllocatableResourceClaimStatuses");
+    validate_allocatable_claim_statuses(has_mappings, &mut errors, pod, &list);
     validate_ips(AddressRules::of(&context.gates), &mut errors, status, old_status, &path);
     for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        validate_users(&mut errors, pod, list, &path.child(list));
+        validate_users(&context.gates, &mut errors, pod, list, &path.child(list));
     }
     for (list, containers) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
         validate_allocated(&mut errors, pod, list, containers, &path.child(list));
@@ -324,7 +341,9 @@ fn validate_extended_claim_status(errors: &mut Errors, pod: &Value, path: &Field
     }
 }
 
-fn validate_allocatable_claim_statuses(errors: &mut Errors, pod: &Value, list: &FieldPath<'_>) {
+/// Validates the statuses of claims whose devices are resources of the node. Since they have mappings, declarative
+/// validation requires their names and the names and quantities in them.
+fn validate_allocatable_claim_statuses(has_mappings: bool, errors: &mut Errors, pod: &Value, list: &FieldPath<'_>) {
     let claims = LazyCell::new(|| -> BTreeSet<&str> {
         let lists: [&[&str]; 2] = [&["spec", "resourceClaims"], &["status", "resourceClaimStatuses"]];
         let claims = lists.into_iter().flat_map(|list| pod.items_at(list));
@@ -333,29 +352,67 @@ fn validate_allocatable_claim_statuses(errors: &mut Errors, pod: &Value, list: &
     for (i, status) in pod.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).iter().enumerate() {
         let path = list.index(i);
         let name = status.str_at(&["resourceClaimName"]);
-        if name.is_empty() {
+        if name.is_empty() && !has_mappings {
             errors.required(&path.child("resourceClaimName"), "must not be empty");
         }
-        if !claims.contains(name) {
+        if !claims.contains(name) && !(name.is_empty() && has_mappings) {
             errors.invalid(&path.child("resourceClaimName"), name, "no mapping found in pod reference");
         }
-        if status.items_at(&["containers"]).is_empty() {
-            errors.required(&path.child("containers"), "must not be empty");
-        }
-        let resources = path.child("resources");
-        if status.get("resources").is_none_or(Value::is_empty) {
-            errors.required(&resources, "must not be empty");
-        }
-        for (name, amount) in status.entries_at(&["resources"]) {
-            let path = resources.key(name);
-            if !is_native(name) {
-                errors.invalid(&path, name, "must be a node allocatable resource name");
+        if has_mappings {
+            validate_mappings(errors, status, &path);
+        } else {
+            if status.items_at(&["containers"]).is_empty() {
+                errors.required(&path.child("containers"), "must not be empty");
             }
-            let amount = quantity(amount);
-            if amount.sign() < 0 {
-                errors.invalid(&path, amount.to_string(), "must be non-negative");
+            validate_allocatable_resources(errors, status, &path.child("resources"));
+        }
+    }
+}
+
+/// Validates the resources of a claim before 1.37.
+fn validate_allocatable_resources(errors: &mut Errors, status: &Value, path: &FieldPath<'_>) {
+    if status.get("resources").is_none_or(Value::is_empty) {
+        errors.required(path, "must not be empty");
+    }
+    for (name, amount) in status.entries_at(&["resources"]) {
+        let path = path.key(name);
+        if !is_native(name) {
+            errors.invalid(&path, name, "must be a node allocatable resource name");
+        }
+        reject_negative_quantity(errors, &path, Some(amount));
+    }
+}
+
+/// Validates the mappings and the overhead of a claim.
+fn validate_mappings(errors: &mut Errors, status: &Value, path: &FieldPath<'_>) {
+    for field in ["mapping", "overhead"] {
+        let list = path.child(field);
+        for (i, entry) in status.items_at(&[field]).iter().enumerate() {
+            let path = list.index(i);
+            let name = entry.str_at(&["name"]);
+            if !name.is_empty() && !is_native(name) {
+                errors.invalid(&path.child("name"), name, "must be a node allocatable resource name");
+            }
+            if field == "mapping" {
+                reject_negative_quantity(errors, &path.child("quantity"), entry.get("quantity"));
+                continue;
+            }
+            let amounts = ["perPod", "perContainer"];
+            if amounts.iter().all(|amount| entry.get(amount).is_none()) {
+                let error =
+                    FieldError::invalid(&path, Value::Null, "at least one of perPod or perContainer must be set");
+                errors.push(error.showing(go_json::internal(Some(entry), &OVERHEAD)));
+            }
+            for amount in amounts {
+                reject_negative_quantity(errors, &path.child(amount), entry.get(amount));
             }
         }
+    }
+}
+
+fn reject_negative_quantity(errors: &mut Errors, path: &FieldPath<'_>, amount: Option<&Value>) {
+    if let Some(amount) = amount.map(quantity).filter(|amount| amount.sign() < 0) {
+        errors.invalid(path, amount.to_string(), "must be non-negative");
     }
 }
 
@@ -393,7 +450,16 @@ fn validate_ips<'v>(rules: AddressRules, errors: &mut Errors, status: &'v Value,
     }
 }
 
-fn validate_users(errors: &mut Errors, pod: &Value, list: &str, path: &FieldPath<'_>) {
+/// The text about a user or group in a status that is out of range.
+fn user_in_status(gates: &Gates, id: i64) -> Vec<String> {
+    if gates.has(Change::USERS_IN_STATUS_HAVE_32_BITS) {
+        names::in_range(id, 0, i64::from(u32::MAX))
+    } else {
+        names::user_id(id)
+    }
+}
+
+fn validate_users(gates: &Gates, errors: &mut Errors, pod: &Value, list: &str, path: &FieldPath<'_>) {
     for (i, container) in pod.items_at(&["status", list]).iter().enumerate() {
         let Some(user) = container.at(&["user", "linux"]) else { continue };
         let windows = match pod.at(&["spec", "os"]).map(|os| os.str_at(&["name"])) {
@@ -409,13 +475,13 @@ fn validate_users(errors: &mut Errors, pod: &Value, list: &str, path: &FieldPath
             continue;
         }
         let uid = user.int_at(&["uid"]).unwrap_or(0);
-        invalid_each(errors, &path.child("uid"), uid, names::user_id(uid));
+        invalid_each(errors, &path.child("uid"), uid, user_in_status(gates, uid));
         let gid = user.int_at(&["gid"]).unwrap_or(0);
-        invalid_each(errors, &path.child("gid"), gid, names::group_id(gid));
+        invalid_each(errors, &path.child("gid"), gid, user_in_status(gates, gid));
         let groups = path.child("supplementalGroups");
         for (i, group) in user.items_at(&["supplementalGroups"]).iter().enumerate() {
             let group = group.as_int().unwrap_or(0);
-            invalid_each(errors, &groups.index(i), group, names::group_id(group));
+            invalid_each(errors, &groups.index(i), group, user_in_status(gates, group));
         }
     }
 }
@@ -488,7 +554,7 @@ mod tests {
     use pintle_value::EncodedObject;
 
     use super::*;
-    use crate::testing::{context, messages, object};
+    use crate::testing::{context, context_of, messages, object};
 
     fn check(new: &str, old: &str, expect: &[&str]) {
         let errors = PodStatusStrategy.validate_update(&context(), &object(new), &object(old));
@@ -583,5 +649,92 @@ mod tests {
             "status.hostIPs[0].ip: non-standard IP address \"010.0.0.2\" is invalid: use \"10.0.0.2\"",
         ];
         assert_eq!(warnings, expect);
+    }
+
+    /// Checks an update of a status without changes in a version.
+    fn check_in(minor: u8, pod: &str, expect: &[&str]) {
+        let pod = object(pod);
+        let errors = PodStatusStrategy.validate_update(&context_of(minor, &[]), &pod, &pod);
+        assert_eq!(messages(&errors), expect, "{pod:?}");
+    }
+
+    #[test]
+    fn omitted_claim_statuses_are_restored() {
+        let old = object(
+            r#"{"metadata":{},"spec":{},"status":{"resourceClaimStatuses":[{"name":"a"}],
+                "extendedResourceClaimStatus":{"resourceClaimName":"c"},
+                "nodeAllocatableResourceClaimStatuses":[{"resourceClaimName":"a"}]}}"#,
+        );
+        let write = |minor: u8, status: &str| {
+            let mut new = object(&format!(r#"{{"metadata":{{}},"spec":{{}},"status":{status}}}"#));
+            PodStatusStrategy.prepare_for_update(&context_of(minor, &[]), &mut new, &old);
+            new["status"].clone()
+        };
+        assert_eq!(write(36, "{}"), object("{}"));
+        assert_eq!(write(37, r#"{"resourceClaimStatuses":[]}"#), old["status"]);
+        let changed = r#"{"resourceClaimStatuses":[{"name":"b"}],"extendedResourceClaimStatus":{"resourceClaimName":"d"},
+            "nodeAllocatableResourceClaimStatuses":[{"resourceClaimName":"b"}]}"#;
+        assert_eq!(write(37, changed), object(changed));
+    }
+
+    #[test]
+    fn users_of_containers_have_32_bits() {
+        let pod = r#"{"spec":{},"status":{"containerStatuses":[{"name":"c","user":{"linux":{"uid":4294967295,"gid":2147483648,
+            "supplementalGroups":[4294967296]}}}]}}"#;
+        let path = "status.containerStatuses[0].user.linux";
+        let error = |field: &str, value: i64, max: i64| {
+            format!("{path}.{field}: Invalid value: {value}: must be between 0 and {max}, inclusive")
+        };
+        let (signed, unsigned) = (i64::from(i32::MAX), i64::from(u32::MAX));
+        let narrow = [
+            error("uid", unsigned, signed),
+            error("gid", signed + 1, signed),
+            error("supplementalGroups[0]", unsigned + 1, signed),
+        ];
+        check_in(36, pod, &narrow.each_ref().map(String::as_str));
+        check_in(37, pod, &[&error("supplementalGroups[0]", unsigned + 1, unsigned)]);
+    }
+
+    #[test]
+    fn claims_of_node_resources_have_another_form_since_1_37() {
+        let with = |status: &str| {
+            format!(
+                r#"{{"spec":{{"resourceClaims":[{{"name":"a","resourceClaimName":"c"}}]}},
+                "status":{{"nodeAllocatableResourceClaimStatuses":[{status}]}}}}"#
+            )
+        };
+        let list = "status.nodeAllocatableResourceClaimStatuses[0]";
+        let old = with(r#"{"resourceClaimName":"c","containers":["x"],"resources":{"cpu":"-1"}}"#);
+        check_in(36, &old, &[&format!("{list}.resources[cpu]: Invalid value: \"-1\": must be non-negative")]);
+        check_in(
+            36,
+            &with(r#"{"resourceClaimName":"c"}"#),
+            &[
+                &format!("{list}.containers: Required value: must not be empty"),
+                &format!("{list}.resources: Required value: must not be empty"),
+            ],
+        );
+        let new = r#"{"resourceClaimName":"c","mapping":[{"name":"cpu","quantity":"1"}],
+            "overhead":[{"name":"memory","perPod":"1Mi"},{"name":"cpu","perContainer":"1m"}]}"#;
+        check_in(37, &with(new), &[]);
+        check_in(
+            37,
+            &with(
+                r#"{"resourceClaimName":"other","mapping":[{"name":"example.com/gpu","quantity":"-1"}],
+                "overhead":[{"name":"memory"},{"name":"cpu","perPod":"-1"}]}"#,
+            ),
+            &[
+                &format!("{list}.resourceClaimName: Invalid value: \"other\": no mapping found in pod reference"),
+                &format!(
+                    "{list}.mapping[0].name: Invalid value: \"example.com/gpu\": must be a node allocatable resource name"
+                ),
+                &format!("{list}.mapping[0].quantity: Invalid value: \"-1\": must be non-negative"),
+                &format!(
+                    "{list}.overhead[0]: Invalid value: {{\"Name\":\"memory\",\"PerPod\":null,\"PerContainer\":null}}: at \
+                     least one of perPod or perContainer must be set"
+                ),
+                &format!("{list}.overhead[1].perPod: Invalid value: \"-1\": must be non-negative"),
+            ],
+        );
     }
 }

@@ -7,24 +7,38 @@ use pintle_value::{Errors, Str, Value, names};
 use super::annotations::copy_app_armor_annotations;
 use super::defaults::for_each_item;
 use super::disabled::drop_disabled_pod_fields;
-use super::pod_defaults::pod_defaults;
+use super::pod_defaults::{pod_defaults, set_pod_resource_defaults};
 use super::resize::ResizeStrategy;
 use super::resources::qos_class;
 use super::status::{PodStatusStrategy, set_condition};
 use super::update::{validate_create, validate_ephemeral_update, validate_update};
 use super::warnings::warnings_for_pod;
 use super::{restore_metadata, set_generation};
-use crate::generic::keep_old;
+use crate::generic::{keep_old, same_at};
 
 /// The strategy for Pod.
 pub(crate) struct PodStrategy {
-    /// Whether the resources of the pod as a whole have defaults.
+    /// Whether decoded pods get the defaults of the resources of the pod as a whole.
     pod_level_resources: bool,
 }
 
 impl PodStrategy {
     pub(crate) fn new(gates: &Gates) -> Self {
-        Self { pod_level_resources: gates.is_enabled(Feature::POD_LEVEL_RESOURCES) }
+        let is_late = gates.is_enabled(Feature::POD_LEVEL_RESOURCES_FIX_DEFAULTING);
+        Self { pod_level_resources: gates.is_enabled(Feature::POD_LEVEL_RESOURCES) && !is_late }
+    }
+}
+
+/// Sets the defaults of the resources of the pod as a whole, if the feature sets them this late. An update that does not
+/// change the spec leaves it unchanged.
+pub(super) fn set_late_defaults(context: &StrategyContext, pod: &mut Value, old: Option<&Value>) {
+    // The feature depends on pod-level resources.
+    let is_late = context.gates.is_enabled(Feature::POD_LEVEL_RESOURCES_FIX_DEFAULTING);
+    if !is_late || old.is_some_and(|old| same_at(pod, old, &["spec"])) {
+        return;
+    }
+    if let Some(spec) = pod.get_mut("spec") {
+        set_pod_resource_defaults(spec);
     }
 }
 
@@ -63,11 +77,12 @@ impl Strategy for PodStrategy {
         set_generation(pod, None);
         // The QoS class must not depend on resources that are dropped.
         drop_disabled_pod_fields(context, pod, None);
+        set_late_defaults(context, pod, None);
         let mut status = Value::object();
         status.set("phase", "Pending");
         let requested = pod.str_at(&["status", "qosClass"]);
         // Upstream uses the QoS class that the client sent.
-        let class = if requested.is_empty() { qos_class(&pod["spec"]) } else { requested };
+        let class = if requested.is_empty() { qos_class(&context.gates, &pod["spec"]) } else { requested };
         status.set("qosClass", class);
         pod.set("status", status);
         if !pod.items_at(&["spec", "schedulingGates"]).is_empty() {
@@ -85,6 +100,7 @@ impl Strategy for PodStrategy {
     fn prepare_for_update(&self, context: &StrategyContext, pod: &mut Value, old: &Value) {
         keep_old(pod, old, &["status"]);
         drop_disabled_pod_fields(context, pod, Some(old));
+        set_late_defaults(context, pod, Some(old));
         set_generation(pod, Some(old));
     }
 
@@ -249,7 +265,7 @@ impl SubresourceStrategy for EphemeralContainersStrategy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, gated_context, messages, object};
+    use crate::testing::{context, context_of, gated_context, messages, object};
 
     /// Returns the pod that is stored if a client sends this JSON.
     fn stored(json: &str) -> Value {
@@ -309,6 +325,39 @@ mod tests {
             PodStrategy::default().prepare_for_create(&context, &mut pod);
             assert_eq!(pod["status"]["qosClass"], Value::from(class));
         }
+    }
+
+    #[test]
+    fn pod_level_resources_get_defaults_late_since_1_37() {
+        let sent = object(
+            r#"{"metadata":{"name":"p"},"spec":{"resources":{"requests":{"cpu":"1"}},
+                "containers":[{"name":"c","resources":{"limits":{"cpu":"2","memory":"1Gi"}}}]}}"#,
+        );
+        let late = r#"{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"2","memory":"1Gi"}}"#;
+        let early = r#"{"requests":{"cpu":"1"}}"#;
+        let off = [("PodLevelResourcesFixDefaulting", false)];
+        for (context, expect) in [(context(), early), (context_of(37, &[]), late), (context_of(37, &off), early)] {
+            let strategy = PodStrategy::new(&context.gates);
+            let mut pod = sent.clone();
+            strategy.defaults(&mut pod);
+            assert_eq!(pod["spec"]["resources"], object(early));
+            strategy.prepare_for_create(&context, &mut pod);
+            assert_eq!(pod["spec"]["resources"], object(expect));
+
+            // A replacement with the original pod is no change.
+            let mut new = sent.clone();
+            strategy.defaults(&mut new);
+            strategy.prepare_for_update(&context, &mut new, &pod);
+            assert_eq!(new["spec"], pod["spec"]);
+            assert_eq!(new.generation(), 1);
+        }
+
+        // A pod that was stored before the feature existed stays as it is.
+        let context = context_of(37, &[]);
+        let mut new = sent.clone();
+        new.set_at(&["metadata", "labels", "a"], "b");
+        PodStrategy::new(&context.gates).prepare_for_update(&context, &mut new, &sent);
+        assert_eq!(new["spec"], sent["spec"]);
     }
 
     #[test]

@@ -10,7 +10,10 @@ use self::SourceRule::Code;
 use super::certificate::{CERTIFICATE_PATHS, validate_pod_certificate};
 use super::containers::PULL_POLICIES;
 use super::env::{VOLUME_FIELDS, validate_field_ref, validate_resource_ref};
-use super::file_paths::{validate_file_mode, validate_local_non_reserved_path, validate_no_backsteps};
+use super::file_paths::{
+    validate_directory_mode, validate_file_mode, validate_file_user, validate_local_non_reserved_path,
+    validate_no_backsteps,
+};
 use super::legacy_volumes as legacy;
 use super::options::{PodOptions, has_no_errors};
 use super::resources::is_negative;
@@ -159,6 +162,7 @@ fn validate_source(volume: &Value, pod_name: &str, path: &FieldPath<'_>, options
             let path = path.child("emptyDir");
             errors.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
         }
+        validate_directory_mode(&mut errors, &path.child("emptyDir").child("mode"), source.int_at(&["mode"]));
     }
     for VolumeSource { field, path_if_surplus, path: rule_path, rule } in &SOURCES {
         let Some(source) = volume.get(field) else { continue };
@@ -197,15 +201,20 @@ pub(crate) fn validate_host_path(errors: &mut Errors, source: &Value, path: &Fie
     validate_one_of(errors, &path.child("type"), source.get("type").and_then(Value::as_str), HOST_PATH_TYPES);
 }
 
+fn validate_default_mode_and_user(errors: &mut Errors, source: &Value, path: &FieldPath<'_>) {
+    validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    validate_file_user(errors, &path.child("defaultUser"), source.int_at(&["defaultUser"]));
+}
+
 fn validate_secret(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     require_fields(errors, source, &["secretName"], path);
-    validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    validate_default_mode_and_user(errors, source, path);
     keys_to_paths(errors, source, path, None);
 }
 
 fn validate_config_map(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
     require_fields(errors, source, &["name"], path);
-    validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    validate_default_mode_and_user(errors, source, path);
     keys_to_paths(errors, source, path, None);
 }
 
@@ -236,6 +245,7 @@ fn keys_to_paths<'v>(
         require_fields(errors, item, &["key", "path"], &path);
         validate_local_non_reserved_path(errors, &path.child("path"), target);
         validate_file_mode(errors, &path.child("mode"), item.int_at(&["mode"]));
+        validate_file_user(errors, &path.child("user"), item.int_at(&["user"]));
         if let Some(paths_in_use) = paths_in_use.as_deref_mut() {
             paths_in_use.insert(errors, target, source.str_at(&["name"]));
         }
@@ -243,7 +253,7 @@ fn keys_to_paths<'v>(
 }
 
 fn validate_downward_api(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, _: &PodOptions) {
-    validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    validate_default_mode_and_user(errors, source, path);
     for file in source.items_at(&["items"]) {
         // Upstream omits the index of the item.
         validate_downward_api_file(errors, file, path);
@@ -264,10 +274,11 @@ fn validate_downward_api_file(errors: &mut Errors, file: &Value, path: &FieldPat
         (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
     }
     validate_file_mode(errors, &path.child("mode"), file.int_at(&["mode"]));
+    validate_file_user(errors, &path.child("user"), file.int_at(&["user"]));
 }
 
 fn validate_projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
-    validate_file_mode(errors, &path.child("defaultMode"), source.int_at(&["defaultMode"]));
+    validate_default_mode_and_user(errors, source, path);
     let mut paths_in_use = ProjectedPaths { paths: BTreeSet::new(), report_at: path };
     let list = path.child("sources");
     for (i, projection) in source.items_at(&["sources"]).iter().enumerate() {
@@ -306,16 +317,21 @@ fn validate_projected(errors: &mut Errors, source: &Value, path: &FieldPath<'_>,
             } else if !options.any_token_path {
                 validate_local_non_reserved_path(errors, &path.child("path"), target);
             }
+            validate_file_user(errors, &item.child("serviceAccountToken").child("user"), token.int_at(&["user"]));
         }
         if let Some(bundle) = projection.get("clusterTrustBundle") {
             found += 1;
-            validate_trust_bundle(errors, bundle, &item.child("clusterTrustBundle"));
+            let path = item.child("clusterTrustBundle");
+            validate_trust_bundle(errors, bundle, &path);
+            validate_file_user(errors, &path.child("user"), bundle.int_at(&["user"]));
             let target = bundle.str_at(&["path"]);
             paths_in_use.insert(errors, target, target);
         }
         if let Some(certificate) = projection.get("podCertificate") {
             found += 1;
-            validate_pod_certificate(errors, certificate, &item.child("podCertificate"));
+            let path = item.child("podCertificate");
+            validate_pod_certificate(errors, certificate, &path);
+            validate_file_user(errors, &path.child("user"), certificate.int_at(&["user"]));
             for field in CERTIFICATE_PATHS {
                 let target = certificate.str_at(&[field]);
                 paths_in_use.insert(errors, target, target);
@@ -348,7 +364,7 @@ fn validate_ephemeral(errors: &mut Errors, source: &Value, path: &FieldPath<'_>,
 }
 
 fn validate_image(errors: &mut Errors, source: &Value, path: &FieldPath<'_>, options: &PodOptions) {
-    if options.is_pod {
+    if !options.any_image_reference {
         require_fields(errors, source, &["reference"], path);
     }
     require_one_of(errors, &path.child("pullPolicy"), source.str_at(&["pullPolicy"]), PULL_POLICIES);
@@ -360,6 +376,12 @@ pub(crate) fn projected_tokens(spec: &Value) -> impl Iterator<Item = (usize, usi
         let sources = volume.items_at(&["projected", "sources"]).iter().enumerate();
         sources.filter_map(move |(j, source)| Some((i, j, source.get("serviceAccountToken")?)))
     })
+}
+
+/// Returns true if an image volume has no reference.
+pub(crate) fn has_image_without_reference(spec: &Value) -> bool {
+    let mut images = spec.items_at(&["volumes"]).iter().filter_map(|volume| volume.get("image"));
+    images.any(|image| image.str_at(&["reference"]).is_empty())
 }
 
 /// Returns true if a token is projected to a path that new objects may not have.
@@ -468,6 +490,44 @@ mod tests {
                 "v[3].nfs.path: Required value",
                 "v[3].nfs.path: Invalid value: \"\": must be an absolute path",
             ],
+        );
+    }
+
+    #[test]
+    fn modes_and_users() {
+        check(
+            r#"[{"name":"a","emptyDir":{"mode":1023}},{"name":"b","secret":{"secretName":"s","defaultUser":0}}]"#,
+            &[],
+        );
+        let user = |path: &str, value: i64| {
+            format!("v[{path}: Invalid value: {value}: must be between 0 and 2147483647, inclusive")
+        };
+        let expect = [
+            "v[0].emptyDir.mode: Invalid value: 1024: must be a number between 0 and 01777 (octal), both inclusive"
+                .to_owned(),
+            user("1].secret.defaultUser", -1),
+            user("1].secret.items[0].user", -2),
+            user("2].configMap.items[0].user", 1 << 31),
+            // As all errors about the files of the downward API, this one has no index.
+            user("3].downwardAPI.user", -1),
+            user("4].projected.defaultUser", -1),
+            user("4].projected.sources[0].serviceAccountToken.user", -3),
+            user("4].projected.sources[1].secret.items[0].user", -4),
+        ];
+        let items = |user: i64| format!(r#""items":[{{"key":"k","path":"p","user":{user}}}]"#);
+        check(
+            &format!(
+                r#"[{{"name":"a","emptyDir":{{"mode":1024}}}},
+                {{"name":"b","secret":{{"secretName":"s","defaultUser":-1,{}}}}},
+                {{"name":"c","configMap":{{"name":"c",{}}}}},
+                {{"name":"d","downwardAPI":{{"items":[{{"path":"p","user":-1,"fieldRef":{{"apiVersion":"v1","fieldPath":"metadata.name"}}}}]}}}},
+                {{"name":"e","projected":{{"defaultUser":-1,"sources":[
+                {{"serviceAccountToken":{{"expirationSeconds":600,"path":"t","user":-3}}}},{{"secret":{{"name":"s",{}}}}}]}}}}]"#,
+                items(-2),
+                items(1 << 31),
+                items(-4)
+            ),
+            &expect.iter().map(String::as_str).collect::<Vec<_>>(),
         );
     }
 }

@@ -12,6 +12,7 @@ pub(in crate::cluster) fn empty_node_authorizer(gates: &Gates) -> NodeAuthorizer
         credential_provider_tokens: gates.is_enabled(Feature::KUBELET_SERVICE_ACCOUNT_TOKENS_FOR_CREDENTIAL_PROVIDERS),
         pod_certificate_requests: gates.is_enabled(Feature::POD_CERTIFICATE_REQUEST),
         cluster_trust_bundles: gates.is_enabled(Feature::CLUSTER_TRUST_BUNDLE_PROJECTION),
+        storage_health: gates.is_enabled(Feature::CSI_VOLUME_HEALTH),
     })
 }
 
