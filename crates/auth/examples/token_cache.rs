@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pintle_auth::jwt::SigningKey;
 use pintle_auth::service_account::{
     BoundObject, BoundTokenRequest, ObjectIdentity, PublicKeys, SecretToken, ServiceAccountAuthenticator,
-    ServiceAccountLookup, ServiceAccountTokens, TokenIssuer, TokenUse,
+    ServiceAccountLookup, ServiceAccountTokens, TokenIssuer, TokenUse, WebhookConfigurationKind,
 };
 use pintle_auth::{AuthFuture, CachedTokenAuthenticator, TokenAuthenticator, TokenCacheObserver, TokenCacheTtl};
 use pintle_value::Str;
@@ -42,6 +42,10 @@ impl ServiceAccountLookup for AnyCluster {
     }
 
     fn secret(&self, _: &str, _: &str) -> Option<ObjectIdentity> {
+        Some(anything())
+    }
+
+    fn webhook_configuration(&self, _: WebhookConfigurationKind, _: &str) -> Option<ObjectIdentity> {
         Some(anything())
     }
 

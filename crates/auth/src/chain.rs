@@ -3,13 +3,19 @@
 
 use std::borrow::Cow;
 
+use pintle_gates::{Change, Gates};
+use pintle_value::Str;
+
 use crate::rbac::aggregate;
 use crate::{AuthFuture, Authorization, AuthorizationAttributes, Authorizer, Decision, RulesReview, UserInfo};
 
 /// Asks several authorizers in order. The first authorizer that allows or denies decides. If none does, the reasons and
 /// errors of all are reported.
-#[derive(Default)]
-pub struct UnionAuthorizer(pub Vec<Box<dyn Authorizer>>);
+pub struct UnionAuthorizer {
+    authorizers: Vec<(Str, Box<dyn Authorizer>)>,
+    /// Whether reasons begin with the names of the authorizers.
+    names_authorizers: bool,
+}
 
 /// The reasons and errors of the authorizers so far, which did not decide.
 #[derive(Default)]
@@ -19,12 +25,16 @@ struct Undecided {
 }
 
 impl Undecided {
-    /// Returns the decision, if the authorizer has decided.
-    fn add(&mut self, authorization: Authorization) -> Option<Authorization> {
+    /// Returns the decision, if the authorizer has decided. The reason of an authorizer with a name begins with it.
+    fn add(&mut self, name: Option<&Str>, authorization: Authorization) -> Option<Authorization> {
         match authorization.decision {
             Decision::Allow | Decision::Deny => Some(authorization),
             Decision::NoOpinion => {
-                self.reasons.extend(Some(authorization.reason).filter(|reason| !reason.is_empty()));
+                let reason = Some(authorization.reason).filter(|reason| !reason.is_empty());
+                self.reasons.extend(reason.map(|reason| match name {
+                    Some(name) => format!("{name}: {reason}").into(),
+                    None => reason,
+                }));
                 self.errors.extend(authorization.error);
                 None
             }
@@ -42,6 +52,17 @@ impl Undecided {
 }
 
 impl UnionAuthorizer {
+    /// Creates a union of authorizers with these names.
+    #[must_use]
+    pub fn new(gates: &Gates, authorizers: Vec<(Str, Box<dyn Authorizer>)>) -> Self {
+        Self { authorizers, names_authorizers: gates.has(Change::REASONS_NAME_AUTHORIZERS) }
+    }
+
+    /// The name of an authorizer in reasons.
+    fn shown<'a>(&self, name: &'a Str) -> Option<&'a Str> {
+        Some(name).filter(|_| self.names_authorizers)
+    }
+
     /// Asks the authorizers from index `first` on.
     async fn authorize_from(
         &self,
@@ -50,8 +71,8 @@ impl UnionAuthorizer {
         user: &UserInfo,
         attributes: &AuthorizationAttributes<'_>,
     ) -> Authorization {
-        for authorizer in self.0.get(first..).unwrap_or_default() {
-            if let Some(decided) = undecided.add(authorizer.authorize(user, attributes).await) {
+        for (name, authorizer) in self.authorizers.get(first..).unwrap_or_default() {
+            if let Some(decided) = undecided.add(self.shown(name), authorizer.authorize(user, attributes).await) {
                 return decided;
             }
         }
@@ -67,16 +88,18 @@ impl Authorizer for UnionAuthorizer {
     ) -> AuthFuture<'a, Authorization> {
         // Nothing is allocated as long as the authorizers decide immediately.
         let mut undecided = Undecided::default();
-        for (index, authorizer) in self.0.iter().enumerate() {
+        for (index, (name, authorizer)) in self.authorizers.iter().enumerate() {
+            let name = self.shown(name);
             match authorizer.authorize(user, attributes) {
                 AuthFuture::Ready(authorization) => {
-                    if let Some(decided) = authorization.and_then(|authorization| undecided.add(authorization)) {
+                    let decided = authorization.and_then(|authorization| undecided.add(name, authorization));
+                    if let Some(decided) = decided {
                         return AuthFuture::ready(decided);
                     }
                 }
                 AuthFuture::Boxed(pending) => {
                     return AuthFuture::boxed(async move {
-                        match undecided.add(pending.await) {
+                        match undecided.add(name, pending.await) {
                             Some(decided) => decided,
                             None => self.authorize_from(index + 1, undecided, user, attributes).await,
                         }
@@ -91,7 +114,7 @@ impl Authorizer for UnionAuthorizer {
         AuthFuture::boxed(async move {
             let mut all = RulesReview::default();
             let mut errors = Vec::new();
-            for authorizer in &self.0 {
+            for (_, authorizer) in &self.authorizers {
                 let RulesReview { resource_rules, non_resource_rules, incomplete, error } =
                     authorizer.rules(user, namespace).await;
                 all.resource_rules.extend(resource_rules);
@@ -145,6 +168,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
+    use pintle_versions::{EffectiveVersion, Minor};
+
     use super::*;
     use crate::ResourceRule;
 
@@ -193,15 +218,27 @@ mod tests {
         Authorization { decision, reason: reason.into(), error }
     }
 
+    fn union(gates: &Gates, authorizers: impl Iterator<Item = Fixed>) -> UnionAuthorizer {
+        let named = authorizers
+            .enumerate()
+            .map(|(i, authorizer)| -> (Str, Box<dyn Authorizer>) { (format!("a{i}").into(), Box::new(authorizer)) });
+        UnionAuthorizer::new(gates, named.collect())
+    }
+
     fn check(authorizations: &[Authorization], expect: &Authorization) {
+        check_in(36, authorizations, expect);
+    }
+
+    fn check_in(minor: u8, authorizations: &[Authorization], expect: &Authorization) {
+        let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
         let (user, attributes) = (UserInfo::default(), AuthorizationAttributes::default());
         // Every combination of immediate and delayed decisions gives the same outcome.
         for delayed in 0..1 << authorizations.len() {
-            let fixed = authorizations.iter().enumerate().map(|(i, authorization)| -> Box<dyn Authorizer> {
-                Box::new(Fixed(authorization.clone(), delayed >> i & 1 == 1))
-            });
-            let union = UnionAuthorizer(fixed.collect());
-            let found = poll(union.authorize(&user, &attributes), authorizations.len());
+            let authorizations = authorizations.iter().enumerate();
+            let polls = authorizations.len();
+            let fixed = authorizations.map(|(i, authorization)| Fixed(authorization.clone(), delayed >> i & 1 == 1));
+            let union = union(&gates, fixed);
+            let found = poll(union.authorize(&user, &attributes), polls);
             assert_eq!(found, *expect, "delayed: {delayed:b}");
         }
     }
@@ -221,11 +258,20 @@ mod tests {
     }
 
     #[test]
+    fn reasons_without_a_decision_name_their_authorizers() {
+        use Decision::{Allow, NoOpinion};
+        let (none, silent) = (authorization(NoOpinion, "none", ""), authorization(NoOpinion, "", "failed"));
+        check_in(37, &[silent.clone(), none.clone()], &authorization(NoOpinion, "a1: none", "failed"));
+        check_in(37, &[none.clone(), silent, none.clone()], &authorization(NoOpinion, "a0: none\na2: none", "failed"));
+        let allow = authorization(Allow, "yes", "");
+        check_in(37, &[none, allow.clone()], &allow);
+    }
+
+    #[test]
     fn the_rules_of_all_authorizers_are_listed() {
-        let fixed = |reason, error, incomplete| -> Box<dyn Authorizer> {
-            Box::new(Fixed(authorization(Decision::NoOpinion, reason, error), incomplete))
-        };
-        let union = UnionAuthorizer(vec![fixed("a", "x", false), fixed("b", "", true), fixed("c", "y", false)]);
+        let fixed = |reason, error, incomplete| Fixed(authorization(Decision::NoOpinion, reason, error), incomplete);
+        let authorizers = [fixed("a", "x", false), fixed("b", "", true), fixed("c", "y", false)];
+        let union = union(&Gates::default(), authorizers.into_iter());
         let user = UserInfo::default();
         let RulesReview { resource_rules, incomplete, error, .. } = poll(union.rules(&user, "ns"), 1);
         let resources: Vec<_> = resource_rules.iter().flat_map(|rule| &rule.resources).collect();

@@ -34,6 +34,17 @@ pub const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 /// The extra attribute with the uid of that pod.
 pub const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
+/// The extra attribute with the name of the ValidatingWebhookConfiguration to which a token is bound.
+pub const VALIDATING_WEBHOOK_NAME: &str = "authentication.kubernetes.io/validatingwebhookconfiguration-name";
+/// The extra attribute with the uid of that configuration.
+pub const VALIDATING_WEBHOOK_UID: &str = "authentication.kubernetes.io/validatingwebhookconfiguration-uid";
+/// The extra attribute with the name of the MutatingWebhookConfiguration to which a token is bound.
+pub const MUTATING_WEBHOOK_NAME: &str = "authentication.kubernetes.io/mutatingwebhookconfiguration-name";
+/// The extra attribute with the uid of that configuration.
+pub const MUTATING_WEBHOOK_UID: &str = "authentication.kubernetes.io/mutatingwebhookconfiguration-uid";
+/// The extra attribute with the API groups about which the user may ask admission webhooks.
+pub const ADMISSION_REVIEW_GROUPS: &str = "attestation.authentication.kubernetes.io/admissionReviewAPIGroups";
+
 /// The user name of a service account (`serviceaccount.MakeUsername`).
 #[must_use]
 pub fn service_account_user(namespace: &str, name: &str) -> Str {

@@ -47,6 +47,22 @@ impl Change {
     /// Errors about the messages of volume attachments name the limit of messages.
     pub const ATTACHMENT_ERRORS_NAME_THEIR_LIMIT: Change = Change::since(37);
 
+    /// The audit annotation about failed validations of policies has all failures of a request.
+    pub const AUDIT_OF_ALL_FAILED_VALIDATIONS: Change = Change::since(37);
+    /// The parameters of policies that a cache does not have are read from the storage.
+    pub const PARAMS_ARE_READ_DIRECTLY: Change = Change::since(37);
+    /// Tokens of service accounts can be for webhooks, with attestations.
+    pub const TOKENS_FOR_WEBHOOKS: Change = Change::since(37);
+    /// Proxies of services choose endpoints from the EndpointSlices of the services.
+    pub const SERVICE_PROXIES_USE_SLICES: Change = Change::since(37);
+    /// The reason of a chain of authorizers that does not decide names its authorizers.
+    pub const REASONS_NAME_AUTHORIZERS: Change = Change::since(37);
+    /// Errors about unusable disruption budgets have causes.
+    pub const UNUSABLE_BUDGETS_HAVE_CAUSES: Change = Change::since(37);
+    /// Nodes request certificates for pods only from the signers that the volumes of the pods name.
+    pub const NODES_REQUEST_SIGNERS_OF_PODS: Change = Change::since(37);
+    /// The conditions of HorizontalPodAutoscalers name the generation that they are about.
+    pub const AUTOSCALER_CONDITIONS_HAVE_GENERATIONS: Change = Change::since(37);
     /// Declarative validation runs for every kind, after the validation by code.
     pub const DECLARATIVE_VALIDATION_FOR_EVERY_KIND: Change = Change::since(37);
     /// Errors about owner references have their indices, and missing fields of owner references, managed fields and

@@ -90,6 +90,12 @@ impl Feature {
     /// Issuers of tokens that name the network in which they are (KEP-3331).
     pub const STRUCTURED_AUTHENTICATION_CONFIGURATION_EGRESS_SELECTOR: Feature =
         Feature("StructuredAuthenticationConfigurationEgressSelector");
+    /// Admission webhooks do not see reviews of authentication and authorization.
+    pub const EXCLUDE_ADMISSION_WEBHOOK_VIRTUAL_RESOURCES: Feature = Feature("ExcludeAdmissionWebhookVirtualResources");
+    /// Service account tokens with which webhooks authenticate API servers (KEP-5793).
+    pub const API_SERVER_WEBHOOK_AUTHENTICATION_TOKEN: Feature = Feature("APIServerWebhookAuthenticationToken");
+    /// HorizontalPodAutoscalers whose spec has a generation.
+    pub const HPA_GENERATION: Feature = Feature("HPAGeneration");
     /// HorizontalPodAutoscalers that scale to zero (KEP-2021).
     pub const HPA_SCALE_TO_ZERO: Feature = Feature("HPAScaleToZero");
     /// Resources of pods as a whole that are resized in place (KEP-5419).

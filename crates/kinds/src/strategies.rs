@@ -77,7 +77,7 @@ pub(crate) fn strategy_in(
         ("apps", "replicasets") => Arc::new(apps::replicaset::ReplicaSetStrategy),
         ("apps", "statefulsets") => Arc::new(apps::statefulset::StatefulSetStrategy::new(gates)),
         ("autoscaling", "horizontalpodautoscalers") => {
-            Arc::new(HorizontalPodAutoscalerStrategy { version: HpaVersion::named(version) })
+            Arc::new(HorizontalPodAutoscalerStrategy::new(HpaVersion::named(version), gates))
         }
         ("batch", "cronjobs") => Arc::new(batch::cronjob::CronJobStrategy),
         ("batch", "jobs") => Arc::new(batch::job::JobStrategy),

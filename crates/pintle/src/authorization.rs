@@ -22,6 +22,8 @@ use pintle_value::Str;
 
 use crate::config_file::{FollowedConfiguration, FollowedFile, is_regular_file, read};
 
+/// The name of the authorizer that allows `system:masters` everything.
+const PRIVILEGED_GROUP_NAME: &str = "system-privileged-group.authorizer.kubernetes.io";
 /// The name of the webhook that the flags configure.
 const WEBHOOK_NAME: &str = "default";
 /// The time limit of calls to the webhook that the flags configure, in seconds.
@@ -273,15 +275,17 @@ impl AuthorizationReload {
         cluster: &Arc<Cluster>,
         configuration: &AuthorizationConfiguration,
     ) -> Result<UnionAuthorizer, String> {
-        let mut authorizers: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroup(SYSTEM_PRIVILEGED_GROUP))];
+        let mut authorizers: Vec<(Str, Box<dyn Authorizer>)> =
+            vec![(PRIVILEGED_GROUP_NAME.into(), Box::new(PrivilegedGroup(SYSTEM_PRIVILEGED_GROUP)))];
         for AuthorizerConfig { kind, name, webhook } in &configuration.authorizers {
             let authorizer = match webhook {
                 Some(webhook) => Box::new(WebhookAuthorizer::new(cluster, name, webhook)?),
                 None => self.built_in(cluster, kind)?,
             };
-            authorizers.push(Box::new(CountedAuthorizer::new(cluster, kind, name, authorizer)));
+            let counted = CountedAuthorizer::new(cluster, kind, name, authorizer);
+            authorizers.push((name.clone(), Box::new(counted)));
         }
-        Ok(UnionAuthorizer(authorizers))
+        Ok(UnionAuthorizer::new(cluster.gates(), authorizers))
     }
 
     fn built_in(&self, cluster: &Arc<Cluster>, kind: &Str) -> Result<Box<dyn Authorizer>, String> {

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pintle_auth::service_account::{
     INVALID_SINCE_LABEL, LAST_USED_LABEL, ObjectIdentity, SecretToken, ServiceAccountLookup, TokenUse,
+    WebhookConfigurationKind,
 };
 use pintle_auth::{AuthFuture, BOOTSTRAP_TOKEN_NAMESPACE, BootstrapTokenLookup, TokenCacheObserver};
 use pintle_registry::{ApiError, GroupResource};
@@ -83,6 +84,11 @@ impl ServiceAccountLookup for ClusterLookup {
 
     fn secret(&self, namespace: &str, name: &str) -> Option<ObjectIdentity> {
         self.identity("secrets", namespace, name)
+    }
+
+    fn webhook_configuration(&self, kind: WebhookConfigurationKind, name: &str) -> Option<ObjectIdentity> {
+        let resource = GroupResource::new("admissionregistration.k8s.io", kind.plural());
+        self.0.get_object(&resource, "", name).ok().flatten().as_ref().map(identity)
     }
 
     fn secret_token(&self, namespace: &str, name: &str, account: &str) -> Option<SecretToken> {

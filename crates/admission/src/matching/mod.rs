@@ -37,6 +37,21 @@ pub fn is_exempt(attributes: &AdmissionAttributes<'_>) -> bool {
     resource.group == "admissionregistration.k8s.io" && EXEMPT_KINDS.contains(&&*resource.kind)
 }
 
+/// The resources of reviews of authentication and authorization, by group. They are needed to answer any request
+/// (upstream: `kubeapiserver/admission/exclusion`).
+const REVIEWS: [(&str, &[&str]); 2] = [
+    ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
+    (
+        "authorization.k8s.io",
+        &["localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"],
+    ),
+];
+
+/// True for the resources of reviews, which policies do not see.
+pub(crate) fn is_review(group: &str, plural: &str) -> bool {
+    REVIEWS.iter().any(|(of_reviews, plurals)| group == *of_reviews && plurals.contains(&plural))
+}
+
 /// The resource at which a webhook or a policy sees a request that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchedResource<'a> {

@@ -15,7 +15,8 @@ use crate::rbac::aggregate;
 use crate::text::quote_list;
 use crate::token::intersect;
 use crate::user::{
-    CREDENTIAL_ID, NODE_NAME, NODE_UID, POD_NAME, POD_UID, service_account_groups, service_account_user,
+    ADMISSION_REVIEW_GROUPS, CREDENTIAL_ID, MUTATING_WEBHOOK_NAME, MUTATING_WEBHOOK_UID, NODE_NAME, NODE_UID, POD_NAME,
+    POD_UID, VALIDATING_WEBHOOK_NAME, VALIDATING_WEBHOOK_UID, service_account_groups, service_account_user,
 };
 use crate::{AuthFuture, Authentication, AuthenticationError, TokenAuthenticator, UserInfo};
 
@@ -181,35 +182,49 @@ impl TokenAuthenticator for ServiceAccountAuthenticator {
     }
 }
 
+type ExtraAttributes = Vec<(Str, Vec<Str>)>;
+
 /// The user of a service account (upstream: `ServiceAccountInfo.UserInfo`). Extra attributes are ordered by key.
 fn user_info(owner: &TokenOwner) -> UserInfo {
     let mut extra = Vec::new();
-    // The keys are constants, so copying a key allocates nothing.
-    let mut add = |key: &'static str, value: &str| {
-        if !value.is_empty() {
-            extra.push((Str::const_new(key), vec![Str::from(value)]));
-        }
-    };
-    if !owner.token_id.is_empty() {
-        add(CREDENTIAL_ID, &super::credential_id(&owner.token_id));
+    if !owner.admission_review_groups.is_empty() {
+        let groups = owner.admission_review_groups.iter().map(|group| Str::from(&**group));
+        extra.push((Str::const_new(ADMISSION_REVIEW_GROUPS), groups.collect()));
     }
+    if !owner.token_id.is_empty() {
+        add(&mut extra, CREDENTIAL_ID, &super::credential_id(&owner.token_id));
+    }
+    add_object(&mut extra, [MUTATING_WEBHOOK_NAME, MUTATING_WEBHOOK_UID], owner.mutating.as_ref());
     if let Some(ObjectClaim { name, uid }) = &owner.node
         && !name.is_empty()
     {
-        add(NODE_NAME, name);
-        add(NODE_UID, uid);
+        add(&mut extra, NODE_NAME, name);
+        add(&mut extra, NODE_UID, uid);
     }
-    if let Some(ObjectClaim { name, uid }) = &owner.pod
-        && !name.is_empty()
-        && !uid.is_empty()
-    {
-        add(POD_NAME, name);
-        add(POD_UID, uid);
-    }
+    add_object(&mut extra, [POD_NAME, POD_UID], owner.pod.as_ref());
+    add_object(&mut extra, [VALIDATING_WEBHOOK_NAME, VALIDATING_WEBHOOK_UID], owner.validating.as_ref());
     UserInfo {
         name: service_account_user(&owner.namespace, &owner.name),
         uid: owner.uid.clone(),
         groups: service_account_groups(&owner.namespace),
         extra,
+    }
+}
+
+/// Adds an attribute that has a value. The keys are constants, so copying a key allocates nothing.
+fn add(extra: &mut ExtraAttributes, key: &'static str, value: &str) {
+    if !value.is_empty() {
+        extra.push((Str::const_new(key), vec![Str::from(value)]));
+    }
+}
+
+/// Adds the name and the uid of an object that has both.
+fn add_object(extra: &mut ExtraAttributes, [name_key, uid_key]: [&'static str; 2], object: Option<&ObjectClaim>) {
+    if let Some(ObjectClaim { name, uid }) = object
+        && !name.is_empty()
+        && !uid.is_empty()
+    {
+        add(extra, name_key, name);
+        add(extra, uid_key, uid);
     }
 }

@@ -1,8 +1,11 @@
 //! The claims of tokens beside the registered ones.
 
+use std::collections::BTreeMap;
+
 use pintle_value::Str;
 use serde::{Deserialize, Serialize};
 
+use super::lookup::WebhookConfigurationKind;
 use crate::jwt::{NumericDate, RegisteredClaims};
 
 /// The claims of a bound token.
@@ -27,9 +30,27 @@ pub(super) struct KubernetesClaim {
     pub(super) secret: Option<ObjectClaim>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<ObjectClaim>,
+    #[serde(rename = "validatingwebhookconfiguration", skip_serializing_if = "Option::is_none")]
+    pub(super) validating: Option<ObjectClaim>,
+    #[serde(rename = "mutatingwebhookconfiguration", skip_serializing_if = "Option::is_none")]
+    pub(super) mutating: Option<ObjectClaim>,
+    /// What the server attests, by well-known keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) attestations: BTreeMap<String, Vec<String>>,
     /// The time by which a client should have refreshed the token, although it is valid for longer.
     #[serde(rename = "warnafter", skip_serializing_if = "Option::is_none")]
     pub(super) warn_after: Option<NumericDate>,
+}
+
+/// The attestation with the API groups about which the bearer of a token may ask admission webhooks.
+pub(super) const ADMISSION_REVIEW_GROUPS: &str = "admissionReviewAPIGroups";
+
+impl KubernetesClaim {
+    /// The configurations of webhooks to which the token is bound.
+    pub(super) fn webhook_configurations(&self) -> impl Iterator<Item = (WebhookConfigurationKind, &ObjectClaim)> {
+        let validating = self.validating.iter().map(|claim| (WebhookConfigurationKind::Validating, claim));
+        validating.chain(self.mutating.iter().map(|claim| (WebhookConfigurationKind::Mutating, claim)))
+    }
 }
 
 /// An object, by name and uid.
@@ -80,6 +101,10 @@ pub(super) struct TokenOwner {
     pub(super) uid: Str,
     pub(super) pod: Option<ObjectClaim>,
     pub(super) node: Option<ObjectClaim>,
+    pub(super) validating: Option<ObjectClaim>,
+    pub(super) mutating: Option<ObjectClaim>,
+    /// The API groups about which the owner may ask admission webhooks.
+    pub(super) admission_review_groups: Vec<String>,
     /// The unique id of the token, or empty.
     pub(super) token_id: Str,
 }

@@ -3,8 +3,11 @@
 use pintle_value::Str;
 use pintle_value::time::Time;
 
-use super::claims::{IssuedBoundClaims, IssuedClaims, KubernetesClaim, LegacyClaims, ObjectClaim};
+use super::claims::{
+    ADMISSION_REVIEW_GROUPS, IssuedBoundClaims, IssuedClaims, KubernetesClaim, LegacyClaims, ObjectClaim,
+};
 use super::legacy::LEGACY_ISSUER;
+use super::lookup::WebhookConfigurationKind;
 use crate::jwt::{Audiences, NumericDate, PublicKey, RegisteredClaims, SigningError, SigningKey};
 use crate::user::service_account_user;
 
@@ -22,6 +25,15 @@ pub enum BoundObject {
     Node(Str, Str),
     /// A secret.
     Secret(Str, Str),
+    /// A configuration of admission webhooks, for an API server that authenticates itself to one of them.
+    WebhookConfiguration {
+        /// The kind of the configuration.
+        kind: WebhookConfigurationKind,
+        /// The configuration.
+        configuration: (Str, Str),
+        /// The API group of the reviews for which the token is, or `*`.
+        review_group: Str,
+    },
 }
 
 /// The content of a bound token.
@@ -86,13 +98,26 @@ impl TokenIssuer {
     pub fn issue(&self, request: BoundTokenRequest) -> Result<IssuedToken, SigningError> {
         let now = request.now.seconds;
         let object = |(name, uid): (Str, Str)| ObjectClaim { name: name.into(), uid: uid.into() };
-        let (mut pod, mut node, mut secret) = (None, None, None);
+        let mut kubernetes = KubernetesClaim {
+            namespace: request.namespace.to_string(),
+            service_account: object((request.name.clone(), request.uid)),
+            warn_after: request.warn_after_seconds.map(|seconds| NumericDate(now.saturating_add(seconds))),
+            ..KubernetesClaim::default()
+        };
         match request.bound {
-            Some(BoundObject::Pod { pod: bound, node: of_pod }) => {
-                (pod, node) = (Some(object(bound)), of_pod.map(object));
+            Some(BoundObject::Pod { pod, node }) => {
+                (kubernetes.pod, kubernetes.node) = (Some(object(pod)), node.map(object));
             }
-            Some(BoundObject::Node(name, uid)) => node = Some(object((name, uid))),
-            Some(BoundObject::Secret(name, uid)) => secret = Some(object((name, uid))),
+            Some(BoundObject::Node(name, uid)) => kubernetes.node = Some(object((name, uid))),
+            Some(BoundObject::Secret(name, uid)) => kubernetes.secret = Some(object((name, uid))),
+            Some(BoundObject::WebhookConfiguration { kind, configuration, review_group }) => {
+                let claim = match kind {
+                    WebhookConfigurationKind::Validating => &mut kubernetes.validating,
+                    WebhookConfigurationKind::Mutating => &mut kubernetes.mutating,
+                };
+                *claim = Some(object(configuration));
+                kubernetes.attestations.insert(ADMISSION_REVIEW_GROUPS.to_owned(), vec![review_group.into()]);
+            }
             None => {}
         }
         let registered = RegisteredClaims {
@@ -103,14 +128,6 @@ impl TokenIssuer {
             not_before: Some(NumericDate(now)),
             issued_at: Some(NumericDate(now)),
             id: request.id,
-        };
-        let kubernetes = KubernetesClaim {
-            namespace: request.namespace.into(),
-            service_account: object((request.name, request.uid)),
-            pod,
-            secret,
-            node,
-            warn_after: request.warn_after_seconds.map(|seconds| NumericDate(now.saturating_add(seconds))),
         };
         self.key.sign(&IssuedClaims { registered, private: IssuedBoundClaims { kubernetes } }).map(IssuedToken)
     }

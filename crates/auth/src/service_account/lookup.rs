@@ -14,6 +14,41 @@ pub struct ObjectIdentity {
     pub deleted_at: Option<Time>,
 }
 
+/// A kind of configurations of admission webhooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WebhookConfigurationKind {
+    /// `ValidatingWebhookConfiguration`.
+    Validating,
+    /// `MutatingWebhookConfiguration`.
+    Mutating,
+}
+
+impl WebhookConfigurationKind {
+    /// The kind with this name.
+    #[must_use]
+    pub fn named(kind: &str) -> Option<Self> {
+        [Self::Validating, Self::Mutating].into_iter().find(|known| known.name() == kind)
+    }
+
+    /// The name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Validating => "ValidatingWebhookConfiguration",
+            Self::Mutating => "MutatingWebhookConfiguration",
+        }
+    }
+
+    /// The plural name of the resource, in `admissionregistration.k8s.io`.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Validating => "validatingwebhookconfigurations",
+            Self::Mutating => "mutatingwebhookconfigurations",
+        }
+    }
+}
+
 /// A secret with a legacy token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretToken {
@@ -78,6 +113,9 @@ pub trait ServiceAccountLookup: Send + Sync {
 
     /// A secret, if it exists and can be read.
     fn secret(&self, namespace: &str, name: &str) -> Option<ObjectIdentity>;
+
+    /// A configuration of admission webhooks, if it exists and can be read.
+    fn webhook_configuration(&self, kind: WebhookConfigurationKind, name: &str) -> Option<ObjectIdentity>;
 
     /// The token of a secret, if the secret exists and can be read. `account` is the name of the service account.
     fn secret_token(&self, namespace: &str, name: &str, account: &str) -> Option<SecretToken>;

@@ -1,7 +1,8 @@
 //! Service accounts: the claims of their tokens, and the code that issues and validates tokens (upstream:
 //! `pkg/serviceaccount`).
 //!
-//! A token is bound to a service account, and to a pod, a node or a secret if one was requested. It is valid while
+//! A token is bound to a service account, and to a pod, a node, a secret or a configuration of webhooks if one was
+//! requested. It is valid while
 //! these objects exist with the same uids; [`ServiceAccountLookup`] finds them. Legacy tokens are in secrets and do not
 //! expire.
 
@@ -18,7 +19,7 @@ mod validate;
 pub use authenticator::{PublicKeys, ServiceAccountAuthenticator, ServiceAccountTokens};
 pub use issuer::{BoundObject, BoundTokenRequest, IssuedToken, TokenIssuer};
 pub use legacy::{INVALID_SINCE_LABEL, LAST_USED_LABEL, LEGACY_ISSUER};
-pub use lookup::{ObjectIdentity, SecretToken, ServiceAccountLookup, TokenUse};
+pub use lookup::{ObjectIdentity, SecretToken, ServiceAccountLookup, TokenUse, WebhookConfigurationKind};
 pub use metadata::{JWKS_PATH, MetadataError, OPENID_CONFIGURATION_PATH, OpenIdMetadata};
 
 /// The lifetime of a token that the injected volume of a pod requests, in seconds. Use of the token after this time

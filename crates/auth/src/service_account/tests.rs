@@ -33,7 +33,10 @@ impl FakeCluster {
     /// A cluster with a service account, a pod, a node and a secret, each with its kind as uid.
     fn new() -> Arc<Self> {
         let cluster = Self { now: Mutex::new(NOW), ..Self::default() };
-        for (kind, key) in [("account", "ns/robot"), ("pod", "ns/p"), ("secret", "ns/s"), ("node", "/n")] {
+        for (kind, key) in [("account", "ns/robot"), ("pod", "ns/p"), ("secret", "ns/s"), ("node", "/n")]
+            .into_iter()
+            .chain(KINDS.map(|kind| (kind.name(), "/w")))
+        {
             cluster.put(kind, key, kind, None);
         }
         Arc::new(cluster)
@@ -68,6 +71,10 @@ impl ServiceAccountLookup for FakeCluster {
 
     fn secret(&self, namespace: &str, name: &str) -> Option<ObjectIdentity> {
         self.find("secret", namespace, name)
+    }
+
+    fn webhook_configuration(&self, kind: WebhookConfigurationKind, name: &str) -> Option<ObjectIdentity> {
+        self.find(kind.name(), "", name)
     }
 
     fn secret_token(&self, namespace: &str, name: &str, _: &str) -> Option<SecretToken> {
@@ -117,6 +124,13 @@ fn request(bound: Option<BoundObject>) -> BoundTokenRequest {
 
 fn to_pod() -> Option<BoundObject> {
     Some(BoundObject::Pod { pod: ("p".into(), "pod".into()), node: Some(("gone".into(), Str::default())) })
+}
+
+const KINDS: [WebhookConfigurationKind; 2] = [WebhookConfigurationKind::Validating, WebhookConfigurationKind::Mutating];
+
+fn to_webhooks(kind: WebhookConfigurationKind) -> Option<BoundObject> {
+    let configuration = ("w".into(), kind.name().into());
+    Some(BoundObject::WebhookConfiguration { kind, configuration, review_group: "apps".into() })
 }
 
 fn issue(request: BoundTokenRequest) -> String {
@@ -215,6 +229,31 @@ fn users_have_what_tokens_are_bound_to_as_extra_attributes() {
             .map(|(key, value)| (format!("authentication.kubernetes.io/{key}").into(), vec![value.into()]))
             .collect();
         assert_eq!(found.user.extra, expect);
+    }
+}
+
+#[test]
+fn tokens_for_webhooks_name_their_configuration_and_their_groups() {
+    let cluster = FakeCluster::new();
+    for (kind, claim) in KINDS.into_iter().zip(["validatingwebhookconfiguration", "mutatingwebhookconfiguration"]) {
+        let token = issue(request(to_webhooks(kind)));
+        let expect = json!({
+            "namespace": "ns",
+            "serviceaccount": {"name": "robot", "uid": "account"},
+            claim: {"name": "w", "uid": kind.name()},
+            "attestations": {"admissionReviewAPIGroups": ["apps"]},
+        });
+        assert_eq!(claims_of(&token)["kubernetes.io"], expect);
+        let found = authenticate(&cluster, bound(), &token, &[]).expect("no error").expect("a user");
+        let mut extra = found.user.extra;
+        assert!(extra.is_sorted());
+        extra.retain(|(key, _)| key != "authentication.kubernetes.io/credential-id");
+        let expect = [
+            ("attestation.authentication.kubernetes.io/admissionReviewAPIGroups".to_owned(), "apps"),
+            (format!("authentication.kubernetes.io/{claim}-name"), "w"),
+            (format!("authentication.kubernetes.io/{claim}-uid"), kind.name()),
+        ];
+        assert_eq!(extra, expect.map(|(key, value)| (Str::from(key), vec![Str::from(value)])));
     }
 }
 
@@ -359,6 +398,22 @@ fn tokens_end_with_what_they_are_bound_to() {
             invalidated,
             invalidated,
             "secret UID (new) does not match service account secret ref claim (secret)",
+        ),
+        (
+            to_webhooks(WebhookConfigurationKind::Validating),
+            "ValidatingWebhookConfiguration",
+            "/w",
+            invalidated,
+            invalidated,
+            "ValidatingWebhookConfiguration UID (new) does not match service account validatingwebhookconfiguration ref claim (ValidatingWebhookConfiguration)",
+        ),
+        (
+            to_webhooks(WebhookConfigurationKind::Mutating),
+            "MutatingWebhookConfiguration",
+            "/w",
+            invalidated,
+            invalidated,
+            "MutatingWebhookConfiguration UID (new) does not match service account mutatingwebhookconfiguration ref claim (MutatingWebhookConfiguration)",
         ),
     ] {
         let cluster = FakeCluster::new();

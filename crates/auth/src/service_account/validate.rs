@@ -3,7 +3,7 @@
 
 use pintle_value::time::Time;
 
-use super::claims::{BoundClaims, ObjectClaim, TokenOwner};
+use super::claims::{ADMISSION_REVIEW_GROUPS, BoundClaims, ObjectClaim, TokenOwner};
 use super::lookup::{ObjectIdentity, ServiceAccountLookup, TokenUse};
 use crate::AuditAnnotation;
 use crate::jwt::{ClaimsTimeError, RegisteredClaims};
@@ -46,7 +46,8 @@ pub(super) fn validate_bound(
         ClaimsTimeError::NotValidYet => "service account token is not valid yet",
         ClaimsTimeError::IssuedInTheFuture => "service account token is issued in the future",
     })?;
-    let claim = claims.kubernetes;
+    let mut claim = claims.kubernetes;
+    let review_groups = claim.attestations.remove(ADMISSION_REVIEW_GROUPS).unwrap_or_default();
     let (namespace, name) = (&*claim.namespace, &*claim.service_account.name);
     let account = lookup.service_account(namespace, name)?;
     if is_deleted(&account, now) {
@@ -66,6 +67,9 @@ pub(super) fn validate_bound(
     if let (Some(node), None) = (&claim.node, &claim.pod) {
         check_bound(lookup.node(&node.name), node, "node", now)?;
     }
+    for (kind, configuration) in claim.webhook_configurations() {
+        check_bound(lookup.webhook_configuration(kind, &configuration.name), configuration, kind.name(), now)?;
+    }
     let mut annotations = Vec::new();
     if let Some(after) = claim.warn_after.filter(|after| after.0 != 0) {
         let is_stale = (now.seconds, now.nanos) > (after.0, 0);
@@ -82,6 +86,9 @@ pub(super) fn validate_bound(
         uid: claim.service_account.uid.into(),
         pod: claim.pod,
         node: claim.node,
+        validating: claim.validating,
+        mutating: claim.mutating,
+        admission_review_groups: review_groups,
         token_id: registered.id.clone(),
     };
     Ok((owner, annotations))

@@ -2,6 +2,7 @@
 
 use pintle_gates::Gates;
 use pintle_integration::{AccessOptions, AuthorizationMode, Cluster, Options, Response, run};
+use pintle_versions::{EffectiveVersion, Minor};
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -83,6 +84,31 @@ fn a_kubelet_reads_the_secrets_of_its_pods_only() {
                       \"\" in the namespace \"default\"";
         assert_eq!(message, expect);
         cluster.stop().await;
+    });
+}
+
+/// Since 1.37 the reason names the authorizer.
+#[test]
+fn reasons_name_the_authorizer() {
+    run(async {
+        for (minor, name) in [(36, ""), (37, "node: ")] {
+            let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
+            let cluster = Cluster::with_options(Options { gates, ..options() }).await;
+            let reason = format!("{name}no relationship found between node 'n0' and this object");
+            let refused = get_as(&cluster, "n0", &format!("{SECRETS}/s")).await.expect(403).json();
+            let expect = format!(
+                "secrets \"s\" is forbidden: User \"system:node:n0\" cannot get resource \"secrets\" in API group \"\" in \
+                 the namespace \"default\": {reason}"
+            );
+            assert_eq!(refused["message"], expect);
+            let review = json!({"spec": {
+                "user": "system:node:n0", "groups": ["system:nodes"],
+                "resourceAttributes": {"verb": "get", "resource": "secrets", "name": "s", "namespace": "default"},
+            }});
+            let reviewed = cluster.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review.to_string()).await;
+            assert_eq!(reviewed.expect(201).json()["status"], json!({"allowed": false, "reason": reason}));
+            cluster.stop().await;
+        }
     });
 }
 

@@ -202,6 +202,15 @@ fn requests_of_1_37_have_two_versions() {
             Cluster::with_options(Options { gates: Gates::of(EffectiveVersion::of(Minor::new(37))), ..base }).await;
         let key = KeyPair::generate().expect("a key");
         let request = request_of_node(&cluster, "n0", &key).await;
+        // A kubelet needs a permission for a signer that no volume of the pod names.
+        let refused = send(&cluster, "n0", "POST", V1, &request).await.expect(403).json();
+        let why = "signer name \"example.com/pods\" not found in pod spec volume, system:node:n0 is not authorized to \
+                   request certificates from this signer";
+        assert!(refused["message"].as_str().unwrap_or_default().ends_with(why), "{refused}");
+        let requests = json!({
+            "apiGroups": ["certificates.k8s.io"], "resources": [SIGNER], "verbs": ["request-podcertificate-signer"],
+        });
+        allow(&cluster, "system:node:n0", json!([requests])).await;
         let mut request = send(&cluster, "n0", "POST", V1, &request).await.expect(201).json();
         assert_eq!(request["apiVersion"], "certificates.k8s.io/v1", "{request}");
         let writes = json!({
@@ -225,5 +234,29 @@ fn requests_of_1_37_have_two_versions() {
         let refused = cluster.post(V1, annotated.to_string()).await.expect(422).json();
         let why = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
         assert!(refused["message"].as_str().unwrap_or_default().ends_with(why), "{refused}");
+    });
+}
+
+#[test]
+fn kubelets_of_1_37_request_the_signers_of_volumes() {
+    const V1: &str = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests";
+    run(async {
+        let gates = Gates::of(EffectiveVersion::of(Minor::new(37)));
+        let cluster = Cluster::with_options(Options { gates, ..options() }).await;
+        let key = KeyPair::generate().expect("a key");
+        let mut request = request_of_node(&cluster, "n0", &key).await;
+        let source =
+            json!({"podCertificate": {"signerName": SIGNER, "keyType": "ED25519", "credentialBundlePath": "b"}});
+        let pod = json!({
+            "metadata": {"name": "signed"},
+            "spec": {
+                "nodeName": "n0", "containers": [{"name": "c", "image": "i"}],
+                "volumes": [{"name": "v", "projected": {"sources": [source]}}],
+            },
+        });
+        let uid = create(&cluster, "/api/v1/namespaces/default/pods", pod).await;
+        request["spec"]["podName"] = json!("signed");
+        request["spec"]["podUID"] = json!(uid);
+        let _ = send(&cluster, "n0", "POST", V1, &request).await.expect(201);
     });
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pintle_admission::AdmissionConfiguration;
-use pintle_gates::FeatureGatesFlag;
+use pintle_gates::{FeatureGatesFlag, Gates};
 use pintle_integration::{Cluster, Options, eventually, run};
+use pintle_versions::{EffectiveVersion, Minor};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -116,6 +117,20 @@ fn policies_of_files_are_enforced_and_follow_them() {
 fn yaml_as_json(text: &str) -> Value {
     let decoded = pintle_codec::yaml::decode(text.as_bytes()).expect("YAML").value;
     serde_json::from_slice(&pintle_codec::json::encode(&decoded)).expect("JSON")
+}
+
+/// The feature is on by default since 1.37.
+#[test]
+fn files_need_no_feature_gate_since_1_37() {
+    run(async {
+        let folder = tempfile::tempdir().expect("a folder");
+        write(&folder, "a.yaml", &policy("a", "", "configmaps", "!has(object.data.a)"));
+        let gates = Gates::of(EffectiveVersion::of(Minor::new(37)));
+        let cluster = Cluster::with_options(Options { gates, ..policies(folder.path()) }).await;
+        assert_eq!(create(&cluster, "a").await.0, 422);
+        assert_eq!(create(&cluster, "b").await.0, 201);
+        cluster.stop().await;
+    });
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The locations of connections, and the errors of connections without a location.
 
-use pintle_integration::{Kubelet, Options, run};
+use pintle_gates::Gates;
+use pintle_integration::{Cluster, Kubelet, Options, run};
+use pintle_versions::{EffectiveVersion, Minor};
 
 #[test]
 fn connections_that_lead_nowhere_are_refused() {
@@ -68,6 +70,36 @@ fn connections_that_lead_nowhere_are_refused() {
         let message = "error trying to reach service: dial tcp 127.0.0.1:1: connect: connection refused";
         cluster.get(&format!("{pods}/p:1/proxy/")).await.expect_error(503, "ServiceUnavailable", message);
         cluster.stop().await;
+    });
+}
+
+/// Since 1.37 proxies of services choose endpoints from EndpointSlices.
+#[test]
+fn services_without_endpoints_are_unavailable() {
+    run(async {
+        for (minor, without_slices, invalid) in [
+            (36, (404, "NotFound", r#"endpoints "s" not found"#), "s:web"),
+            (37, (503, "ServiceUnavailable", r#"no endpoints available for service "s""#), "s"),
+        ] {
+            let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
+            let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
+            let service = r#"{"metadata": {"name": "s"}, "spec": {"ports": [{"name": "web", "port": 80}]}}"#;
+            let _ = cluster.post("/api/v1/namespaces/default/services", service).await.expect(201);
+            let proxy = "/api/v1/namespaces/default/services/s:web/proxy/";
+            let (code, reason, message) = without_slices;
+            cluster.get(proxy).await.expect_error(code, reason, message);
+            // No pod has the address.
+            let endpoints = r#"{"metadata": {"name": "s"},
+                "subsets": [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"name": "web", "port": 80}]}]}"#;
+            let _ = cluster.post("/api/v1/namespaces/default/endpoints", endpoints).await.expect(201);
+            let slice = r#"{"metadata": {"name": "s", "labels": {"kubernetes.io/service-name": "s"}}, "addressType": "IPv4",
+                "ports": [{"name": "web", "port": 80}], "endpoints": [{"addresses": ["10.1.2.3"]}]}"#;
+            let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+            let _ = cluster.post(slices, slice).await.expect(201);
+            let message = format!("no endpoints available for service \"{invalid}\"");
+            cluster.get(proxy).await.expect_error(503, "ServiceUnavailable", &message);
+            cluster.stop().await;
+        }
     });
 }
 

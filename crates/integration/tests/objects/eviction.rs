@@ -7,8 +7,10 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use pintle::Options;
 use pintle_admission::{AdmissionAttributes, AdmissionConfiguration, AdmissionPlugin};
+use pintle_gates::Gates;
 use pintle_integration::{Cluster, Response, run};
 use pintle_registry::{ApiError, BoxFuture};
+use pintle_versions::{EffectiveVersion, Minor};
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -620,5 +622,24 @@ fn discovery_lists_evictions() {
         let schema = &openapi["components"]["schemas"]["io.k8s.api.policy.v1.Eviction"];
         assert_eq!(schema["x-kubernetes-group-version-kind"], json!([kind]));
         cluster.stop().await;
+    });
+}
+
+/// Since 1.37 the errors about unusable budgets have causes.
+#[test]
+fn unusable_budgets_are_causes_since_1_37() {
+    run(async {
+        let why = "pdb disruptions allowed is negative";
+        let cause = json!([{"reason": "DisruptionBudgetNegativeAllowedDisruptions", "message": why}]);
+        for (minor, causes) in [(36, None), (37, Some(&cause))] {
+            let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
+            let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
+            create_pod(&cluster, "p", "", &running(true)).await;
+            create_budget(&cluster, "b", &web(), &counts(-1, 1, 1)).await;
+            let status = evict(&cluster, "p").await.expect(403).json();
+            assert_eq!(status["message"], format!("poddisruptionbudget.policy \"b\" is forbidden: {why}"));
+            assert_eq!(status["details"].get("causes"), causes);
+            cluster.stop().await;
+        }
     });
 }

@@ -1,6 +1,7 @@
 //! Verbs, kinds and the rules of objects: reads, writes, watches, deletion.
 
 mod apply;
+mod autoscalers;
 mod components;
 mod concurrent_writes;
 mod converted;
@@ -15,6 +16,7 @@ mod expiry;
 mod features;
 mod garbage_collection;
 mod gated_behaviour;
+mod job_scheduling;
 mod lists;
 mod namespaces;
 mod patches;

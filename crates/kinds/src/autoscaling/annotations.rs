@@ -80,6 +80,15 @@ impl<'a> FieldReader<'a> {
         }
     }
 
+    /// Returns a 64-bit integer, or null if it is absent.
+    pub(super) fn long(&self, field: &str) -> Option<Value> {
+        match self.present(field) {
+            None => Some(Value::Null),
+            Some(Value::Int(number)) => Some(Value::Int(*number)),
+            Some(_) => None,
+        }
+    }
+
     /// Returns a quantity in canonical form, or null if it is absent.
     pub(super) fn quantity(&self, field: &str) -> Option<Value> {
         match self.present(field) {

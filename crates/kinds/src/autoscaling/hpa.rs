@@ -1,13 +1,13 @@
 //! The strategy for HorizontalPodAutoscaler, which is stored as `autoscaling/v2` and converted for `v1` (upstream:
 //! `pkg/apis/autoscaling/v1` and `v2`, `pkg/registry/autoscaling/horizontalpodautoscaler`).
 
-use pintle_gates::Gates;
+use pintle_gates::{Change, Feature, Gates};
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, Value, object};
 
 use super::{annotations, hpa_validation, v1};
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{StatusStrategy, reset_status};
+use crate::generic::{SPEC, StatusStrategy, reset_status, set_generation};
 
 static STATUS: StatusStrategy = StatusStrategy::new(hpa_validation::validate_status);
 
@@ -32,8 +32,16 @@ impl HpaVersion {
 
 /// The strategy for HorizontalPodAutoscaler at one version.
 pub(crate) struct HorizontalPodAutoscalerStrategy {
-    /// The version.
-    pub(crate) version: HpaVersion,
+    version: HpaVersion,
+    /// Whether conditions name the generation that they are about.
+    conditions_have_generations: bool,
+}
+
+impl HorizontalPodAutoscalerStrategy {
+    /// The strategy at a version.
+    pub(crate) fn new(version: HpaVersion, gates: &Gates) -> Self {
+        Self { version, conditions_have_generations: gates.has(Change::AUTOSCALER_CONDITIONS_HAVE_GENERATIONS) }
+    }
 }
 
 impl Strategy for HorizontalPodAutoscalerStrategy {
@@ -53,7 +61,7 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
 
     fn convert_to_hub(&self, object: &mut Value) {
         if self.version == HpaVersion::V1 {
-            v1::to_hub(object);
+            v1::to_hub(object, self.conditions_have_generations);
         }
     }
 
@@ -66,6 +74,9 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
     fn prepare_write(&self, context: &StrategyContext, object: &mut Value, old: Option<&Value>) {
         reset_status(object, old, object! { "desiredReplicas": 0, "currentMetrics": Value::Null });
         drop_disabled(&context.gates, Part::Autoscaler, object, old);
+        if context.gates.is_enabled(Feature::HPA_GENERATION) {
+            set_generation(object, old, SPEC);
+        }
     }
 
     fn validate_write(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Errors {
@@ -121,9 +132,40 @@ fn set_behavior_defaults(behavior: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{context, object};
+    use crate::testing::{context, context_in, context_of, object};
+    use pintle_versions::Minor;
 
-    const V2: HorizontalPodAutoscalerStrategy = HorizontalPodAutoscalerStrategy { version: HpaVersion::V2 };
+    const V2: HorizontalPodAutoscalerStrategy =
+        HorizontalPodAutoscalerStrategy { version: HpaVersion::V2, conditions_have_generations: true };
+
+    #[test]
+    fn specs_have_generations() {
+        let hpa = |max: i64, generation: i64| {
+            let metadata = if generation == 0 {
+                Value::object()
+            } else {
+                object! { "generation": generation }
+            };
+            object! { "metadata": metadata, "spec": object! { "maxReplicas": max }, "status": Value::object() }
+        };
+        let check = |context: &StrategyContext, max: i64, old: Option<Value>, expect: i64| {
+            // An update begins with the generation of the old object.
+            let mut new = hpa(max, old.as_ref().map_or(0, Value::generation));
+            V2.prepare_write(context, &mut new, old.as_ref());
+            assert_eq!(new.generation(), expect);
+        };
+        let since = context_in(Minor::new(37));
+        check(&since, 1, None, 1);
+        check(&since, 1, Some(hpa(1, 4)), 4);
+        check(&since, 2, Some(hpa(1, 4)), 5);
+        // An object of an older version gets its first generation with its first change.
+        check(&since, 1, Some(hpa(1, 0)), 0);
+        check(&since, 2, Some(hpa(1, 0)), 1);
+        for without in [context_in(Minor::new(36)), context_of(37, &[("HPAGeneration", false)])] {
+            check(&without, 1, None, 0);
+            check(&without, 2, Some(hpa(1, 4)), 4);
+        }
+    }
 
     #[test]
     fn defaults() {

@@ -9,12 +9,13 @@ use super::metrics_v1 as metrics;
 use crate::go_json::{self, GoType};
 
 /// The fields of everything that is written into annotations, in an order that is correct for all of their structs.
-const ORDER: [&str; 30] = [
+const ORDER: [&str; 31] = [
     "type",
     "status",
     "lastTransitionTime",
     "reason",
     "message",
+    "observedGeneration",
     "object",
     "pods",
     "resource",
@@ -95,8 +96,8 @@ pub(super) fn from_hub(object: &mut Value) {
     object.set("status", status_v1);
 }
 
-/// Converts an autoscaler from `v1` to `v2`.
-pub(super) fn to_hub(object: &mut Value) {
+/// Converts an autoscaler from `v1` to `v2`. Conditions in the annotation may have generations.
+pub(super) fn to_hub(object: &mut Value, with_generations: bool) {
     let (spec_v1, status_v1) = (object["spec"].clone(), object["status"].clone());
     let mut spec = copy(&spec_v1, &["scaleTargetRef", "minReplicas", "maxReplicas"]);
     let cpu = spec_v1.int_at(&["targetCPUUtilizationPercentage"]).map(cpu_metric);
@@ -123,7 +124,7 @@ pub(super) fn to_hub(object: &mut Value) {
         Some(vec![object! { "type": "Resource", "resource": resource }])
     });
     status.set("currentMetrics", current.map(Value::Array));
-    if let Some(conditions) = read_list(object, CONDITIONS, read_condition).filter(|list| !list.is_empty()) {
+    if let Some(conditions) = conditions(object, with_generations).filter(|list| !list.is_empty()) {
         status.set("conditions", conditions);
     }
     object.set("spec", spec);
@@ -146,7 +147,11 @@ fn current_utilization(metric: &Value) -> Option<i64> {
     metric.int_at(&["resource", "current", "averageUtilization"]).filter(|_| cpu)
 }
 
-fn read_condition(condition: &Value) -> Option<Value> {
+fn conditions(object: &Value, with_generations: bool) -> Option<Vec<Value>> {
+    read_list(object, CONDITIONS, |condition| read_condition(condition, with_generations))
+}
+
+fn read_condition(condition: &Value, with_generation: bool) -> Option<Value> {
     let condition = FieldReader::of(condition)?;
     let optional = |field: &str| condition.text(field).map(|text| if text.is_empty() { Value::Null } else { text });
     let mut out = present([
@@ -154,6 +159,7 @@ fn read_condition(condition: &Value) -> Option<Value> {
         ("status", condition.text("status")?),
         ("reason", optional("reason")?),
         ("message", optional("message")?),
+        ("observedGeneration", if with_generation { condition.long("observedGeneration")? } else { Value::Null }),
     ]);
     out.set("lastTransitionTime", optional("lastTransitionTime")?);
     Some(out)
@@ -253,8 +259,28 @@ mod tests {
             r#"{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Max","Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":15}],"Tolerance":null},"ScaleDown":null}"#,
         );
         let mut back = v1.clone();
-        to_hub(&mut back);
+        to_hub(&mut back, true);
         assert_eq!(back, hub);
+    }
+
+    #[test]
+    fn conditions_have_generations() {
+        let check = |condition: &str, with_generations: bool, expect: Option<&str>| {
+            let mut hpa = object(r#"{"metadata":{},"spec":{},"status":{}}"#);
+            hpa.annotate(CONDITIONS, format!("[{condition}]"));
+            to_hub(&mut hpa, with_generations);
+            assert_eq!(hpa.items_at(&["status", "conditions"]).first(), expect.map(object).as_ref());
+            if with_generations && expect.is_some() {
+                from_hub(&mut hpa);
+                assert_eq!(hpa.annotation(CONDITIONS), Some(format!("[{condition}]").as_str()));
+            }
+        };
+        let condition = r#"{"type":"T","status":"True","lastTransitionTime":null,"observedGeneration":4000000000}"#;
+        check(condition, true, Some(condition));
+        check(condition, false, Some(r#"{"type":"T","status":"True","lastTransitionTime":null}"#));
+        let malformed = r#"{"type":"T","status":"True","observedGeneration":"1"}"#;
+        check(malformed, true, None);
+        check(malformed, false, Some(r#"{"type":"T","status":"True","lastTransitionTime":null}"#));
     }
 
     #[test]
@@ -262,7 +288,7 @@ mod tests {
         let check = |annotations: &str, spec: &str, expect: &str| {
             let mut hpa =
                 object(&format!(r#"{{"metadata":{{"annotations":{annotations}}},"spec":{spec},"status":{{}}}}"#));
-            to_hub(&mut hpa);
+            to_hub(&mut hpa, true);
             assert_eq!(hpa["spec"], object(expect));
             assert_eq!(hpa["status"], object(r#"{"desiredReplicas":0,"currentMetrics":null}"#));
         };

@@ -1,16 +1,13 @@
 //! The strategy for Job: defaults, generated selector and labels, and updates (upstream:
 //! `pkg/apis/batch/v1/defaults.go`, `pkg/registry/batch/job`). The validation is in `jobspec` and `jobstatus`.
 
-use pintle_gates::Gates;
 use pintle_registry::{GarbageCollectionPolicy, Strategy, StrategyContext, SubresourceStrategy};
 use pintle_value::{Errors, FieldPath, Str, Value};
 
-use super::{jobspec, jobstatus, jobupdate};
+use super::{jobspec, jobstatus, jobupdate, scheduling};
 use crate::apps::template;
 use crate::gated::{Part, drop_disabled};
-use crate::generic::{
-    SPEC, StatusStrategy, is_enabled_or_used, pod_name_warning, reset_status, set_generation, set_if_empty,
-};
+use crate::generic::{SPEC, StatusStrategy, pod_name_warning, reset_status, set_generation, set_if_empty};
 
 /// The template labels with the job's name and uid, legacy and prefixed.
 pub(super) const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
@@ -70,11 +67,8 @@ impl Strategy for JobStrategy {
         if let Some(old) = old {
             errors.append(jobupdate::validate_change(context, object, old));
         }
+        scheduling::validate(&mut errors, object, old);
         errors
-    }
-
-    fn has_option(&self, gates: &Gates, option: &str, old: Option<&Value>) -> bool {
-        is_enabled_or_used(gates, option, old, ("WorkloadWithJob", &["spec", "scheduling"]))
     }
 
     fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -8,3 +8,4 @@ mod jobspec;
 mod jobstatus;
 mod jobupdate;
 mod policies;
+mod scheduling;

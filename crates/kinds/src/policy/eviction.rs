@@ -1,6 +1,7 @@
 //! The rules of a PodDisruptionBudget for the eviction of a pod (upstream: `EvictionREST`,
 //! `component-helpers/apps/poddisruptionbudget`).
 
+use pintle_gates::{Change, Gates};
 use pintle_registry::{ApiError, Cause, GroupResource};
 use pintle_value::time::Time;
 use pintle_value::{Object, Value};
@@ -17,6 +18,10 @@ const OBSERVATION_RETRY: u32 = 10;
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 /// The reason of that condition if the disruption controller could not compute the budget.
 const SYNC_FAILED: &str = "SyncFailed";
+
+/// The causes of errors about budgets whose status does not allow evictions at all.
+const NEGATIVE_DISRUPTIONS: &str = "DisruptionBudgetNegativeAllowedDisruptions";
+const TOO_MANY_DISRUPTED_PODS: &str = "DisruptionBudgetTooManyDisruptedPods";
 
 /// True if a budget selects a pod of its namespace. A malformed selector selects none.
 #[must_use]
@@ -39,22 +44,27 @@ pub fn budget_spares(budget: &Value, pod: &Value) -> bool {
 ///
 /// # Errors
 /// The budget does not allow it.
-pub fn count_disruption(budget: &mut Value, pod: &str, now: Time) -> Result<(), ApiError> {
+pub fn count_disruption(gates: &Gates, budget: &mut Value, pod: &str, now: Time) -> Result<(), ApiError> {
     if status_int(budget, "observedGeneration") < budget.generation() {
         return Err(budget_not_observed(budget.name()));
     }
     let allowed = status_int(budget, "disruptionsAllowed");
-    let forbidden = |why: &str| ApiError::Forbidden {
-        resource: GroupResource::new("policy", "poddisruptionbudget"),
-        name: budget.name().into(),
-        why: why.to_owned(),
-        causes: Vec::new(),
+    let forbidden = |reason: &str, why: &str| {
+        let cause = Cause { reason: reason.into(), message: why.to_owned(), field: String::new() };
+        let has_causes = gates.has(Change::UNUSABLE_BUDGETS_HAVE_CAUSES);
+        ApiError::Forbidden {
+            resource: GroupResource::new("policy", "poddisruptionbudget"),
+            name: budget.name().into(),
+            why: why.to_owned(),
+            causes: Some(cause).filter(|_| has_causes).into_iter().collect(),
+        }
     };
     if allowed < 0 {
-        return Err(forbidden("pdb disruptions allowed is negative"));
+        return Err(forbidden(NEGATIVE_DISRUPTIONS, "pdb disruptions allowed is negative"));
     }
     if budget.entries_at(&["status", "disruptedPods"]).count() > MAX_DISRUPTED_PODS {
-        return Err(forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller"));
+        let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        return Err(forbidden(TOO_MANY_DISRUPTED_PODS, why));
     }
     if allowed == 0 {
         return Err(violation(0, exhausted_message(budget)));
@@ -143,6 +153,8 @@ fn status_int(budget: &Value, field: &str) -> i64 {
 mod tests {
     use pintle_value::print;
 
+    use pintle_versions::{EffectiveVersion, Minor};
+
     use super::*;
     use crate::testing::object;
 
@@ -199,7 +211,7 @@ mod tests {
     fn a_disruption_is_taken_from_the_budget() {
         let check = |status: &str, expect: &str| {
             let mut budget = budget(status);
-            count_disruption(&mut budget, "p", NOW).expect("allowed");
+            count_disruption(&Gates::default(), &mut budget, "p", NOW).expect("allowed");
             assert_eq!(budget["status"], object(expect), "{}", print::json(&budget));
         };
         check(
@@ -230,7 +242,7 @@ mod tests {
         let check = |status: &str, retry: u32, expect: &str| {
             let mut budget = budget(status);
             let before = budget.clone();
-            match count_disruption(&mut budget, "p", NOW).expect_err("not allowed") {
+            match count_disruption(&Gates::default(), &mut budget, "p", NOW).expect_err("not allowed") {
                 ApiError::TooManyRequests { message, retry_after, causes } => {
                     let why: Vec<_> = causes.iter().map(|cause| (&*cause.reason, &*cause.message)).collect();
                     assert_eq!(
@@ -254,7 +266,19 @@ mod tests {
         };
         let too_many = r#"poddisruptionbudget.policy "b" is forbidden: DisruptedPods map too big - too many evictions not confirmed by PDB controller"#;
         check(&many(&pods), 0, too_many);
-        assert!(count_disruption(&mut budget(&many(&pods[1..])), "p", NOW).is_ok());
+        assert!(count_disruption(&Gates::default(), &mut budget(&many(&pods[1..])), "p", NOW).is_ok());
+
+        let check_cause = |status: &str, expect: &str| {
+            for (minor, expect) in [(36, &[][..]), (37, &[expect][..])] {
+                let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
+                let refused = count_disruption(&gates, &mut budget(status), "p", NOW);
+                let Err(ApiError::Forbidden { causes, why, .. }) = refused else { panic!("{refused:?}") };
+                assert_eq!(causes.iter().map(|cause| &*cause.reason).collect::<Vec<_>>(), expect);
+                assert!(causes.iter().all(|cause| cause.message == why && cause.field.is_empty()));
+            }
+        };
+        check_cause(r#"{"observedGeneration":2,"disruptionsAllowed":-1}"#, NEGATIVE_DISRUPTIONS);
+        check_cause(&many(&pods), TOO_MANY_DISRUPTED_PODS);
 
         let none = |rest: &str| format!(r#"{{"observedGeneration":2,"disruptionsAllowed":0{rest}}}"#);
         let condition = |status: &str, reason: &str, message: &str| {

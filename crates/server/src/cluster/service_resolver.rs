@@ -33,6 +33,23 @@ pub(crate) fn resolve_webhook(
     }
 }
 
+/// Returns a random ready endpoint of a service, with the port of this name (upstream: `RandomEndpoint`). An endpoint of
+/// the address family is preferred. `is_valid` learns the endpoint and its address.
+pub(crate) fn random_endpoint(
+    cluster: &Cluster,
+    (namespace, name): (&str, &str),
+    port: &str,
+    family: &str,
+    is_valid: &dyn Fn(&Value, &str) -> bool,
+) -> Option<DialAddress> {
+    let slices = cluster.hub_of(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
+    let (watch_cache, range) = (cluster.watch_cache(&slices).ok()?, KeyRange::Namespace(namespace.into()));
+    let of_service = watch_cache.objects(range).filter(|slice| slice.label(SERVICE_NAME_LABEL) == Some(name));
+    let mut slices: Vec<Value> = of_service.filter_map(|slice| tree(&slice).ok()).collect();
+    order_slices(&mut slices, family, random_index);
+    slices.iter().find_map(|slice| ready_endpoint(slice, port, random_index, is_valid))
+}
+
 /// The address to which a service was resolved last, and the revision of the service. The service is not decoded again
 /// for each request.
 #[derive(Default)]
@@ -114,14 +131,12 @@ fn cluster_address(service: &Value, port: u16) -> Result<DialAddress, String> {
 /// Returns a random ready endpoint of a service, with the port of this name. As in upstream, an endpoint of the primary
 /// address family is preferred.
 fn find_endpoint(cluster: &Cluster, service: &Value, port: &str) -> Option<DialAddress> {
-    let (namespace, name) = (service.namespace(), service.name());
-    let slices = cluster.hub_of(&GroupResource::new("discovery.k8s.io", "endpointslices")).ok()?;
-    let (watch_cache, range) = (cluster.watch_cache(&slices).ok()?, KeyRange::Namespace(namespace.into()));
-    let of_service = watch_cache.objects(range).filter(|slice| slice.label(SERVICE_NAME_LABEL) == Some(name));
-    let mut slices: Vec<Value> = of_service.filter_map(|slice| tree(&slice).ok()).collect();
-    let family = service.items_at(&["spec", "ipFamilies"]).first().and_then(Value::as_str).unwrap_or_default();
-    order_slices(&mut slices, family, random_index);
-    slices.iter().find_map(|slice| ready_endpoint(slice, port, random_index))
+    random_endpoint(cluster, (service.namespace(), service.name()), port, primary_family(service), &|_, _| true)
+}
+
+/// The primary address family of a service, or an empty text.
+pub(crate) fn primary_family(service: &Value) -> &str {
+    service.items_at(&["spec", "ipFamilies"]).first().and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A random number below `count`, which is not 0.
@@ -145,7 +160,12 @@ fn order_slices(slices: &mut [Value], family: &str, random: impl Fn(usize) -> us
 }
 
 /// Returns a ready endpoint of a slice, with the port of this name. The search starts at a random endpoint.
-fn ready_endpoint(slice: &Value, port: &str, random: impl Fn(usize) -> usize) -> Option<DialAddress> {
+fn ready_endpoint(
+    slice: &Value,
+    port: &str,
+    random: impl Fn(usize) -> usize,
+    is_valid: &dyn Fn(&Value, &str) -> bool,
+) -> Option<DialAddress> {
     let port =
         slice.items_at(&["ports"]).iter().find(|candidate| candidate.str_at(&["name"]) == port)?.int_at(&["port"])?;
     let endpoints = slice.items_at(&["endpoints"]);
@@ -153,8 +173,9 @@ fn ready_endpoint(slice: &Value, port: &str, random: impl Fn(usize) -> usize) ->
         return None;
     }
     let (before, from) = endpoints.split_at(random(endpoints.len()));
-    let endpoint = from.iter().chain(before).find(|endpoint| is_ready_endpoint(endpoint))?;
-    let host = endpoint.items_at(&["addresses"]).first()?.as_str()?.to_owned();
+    let address = |endpoint: &Value| Some(endpoint.items_at(&["addresses"]).first()?.as_str()?.to_owned());
+    let mut ready = from.iter().chain(before).filter(|endpoint| is_ready_endpoint(endpoint));
+    let host = ready.find_map(|endpoint| address(endpoint).filter(|address| is_valid(endpoint, address)))?;
     Some(DialAddress { host, port: u16::try_from(port).ok()? })
 }
 
@@ -177,7 +198,7 @@ mod tests {
         let ports = vec![object! { "name": "http", "port": 80 }, object! { "name": "https", "port": 8443 }];
         let slice = object! { "ports": ports, "endpoints": endpoints };
         let expect = expect.map(|(host, port)| DialAddress { host: host.to_owned(), port });
-        assert_eq!(ready_endpoint(&slice, port, |_| 0), expect);
+        assert_eq!(ready_endpoint(&slice, port, |_| 0, &|_, _| true), expect);
     }
 
     #[test]
@@ -196,8 +217,11 @@ mod tests {
         let endpoints = vec![endpoint("a", None), endpoint("b", Some(false)), endpoint("c", None)];
         let slice = object! { "ports": vec![object! { "name": "", "port": 1 }], "endpoints": endpoints };
         for (start, expect) in ["a", "c", "c"].into_iter().enumerate() {
-            assert_eq!(ready_endpoint(&slice, "", |_| start).map(|route| route.host).as_deref(), Some(expect));
+            let found = ready_endpoint(&slice, "", |_| start, &|_, _| true);
+            assert_eq!(found.map(|route| route.host).as_deref(), Some(expect));
         }
+        let found = ready_endpoint(&slice, "", |_| 0, &|_, address| address != "a");
+        assert_eq!(found.map(|route| route.host).as_deref(), Some("c"));
         let slice = |name: &str, family: &str| object! { "metadata": object! { "name": name }, "addressType": family };
         let mut slices = [slice("a", "IPv6"), slice("b", "IPv4"), slice("c", "IPv4")];
         order_slices(&mut slices, "IPv4", |_| 0);

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use pintle_gates::Change;
 use pintle_outbound::DialAddress;
 use pintle_registry::{ApiError, GroupResource};
 use pintle_value::Value;
 use pintle_value::print::quote;
 
+use crate::cluster::service_resolver::{primary_family, random_endpoint};
 use crate::cluster::{Cluster, KubeletAddress, KubeletClient, join_host_port};
 use crate::http::random_share;
 
@@ -238,18 +240,15 @@ pub(super) fn service_location(cluster: &Cluster, namespace: &str, id: &str) -> 
         })?;
         found.str_at(&["name"]).clone_into(&mut port);
     }
+    if cluster.gates().has(Change::SERVICE_PROXIES_USE_SLICES) {
+        return location_from_slices(cluster, namespace, &named, &port);
+    }
     let endpoints = get(cluster, "endpoints", namespace, named.name)?;
     let subsets = endpoints.items_at(&["subsets"]);
     if subsets.is_empty() {
         return Err(ApiError::Unavailable(format!("no endpoints available for service {}", quote(named.name))));
     }
-    let is_valid = |address: &Value| {
-        let target = address.at(&["targetRef"]).filter(|target| !target.is_null());
-        let pod = target.filter(|target| target.str_at(&["namespace"]) == namespace);
-        let pod = pod.and_then(|target| get(cluster, "pods", namespace, target.str_at(&["name"])).ok());
-        let ip = address.str_at(&["ip"]);
-        pod.is_some_and(|pod| pod.items_at(&["status", "podIPs"]).iter().any(|entry| entry.str_at(&["ip"]) == ip))
-    };
+    let is_valid = |address: &Value| is_of_pod(cluster, namespace, address, address.str_at(&["ip"]));
     let found = rotated(subsets).find_map(|subset| {
         let port = subset.items_at(&["ports"]).iter().find(|candidate| candidate.str_at(&["name"]) == port)?;
         let address = rotated(subset.items_at(&["addresses"])).find(|address| is_valid(address))?;
@@ -260,6 +259,32 @@ pub(super) fn service_location(cluster: &Cluster, namespace: &str, id: &str) -> 
         Some((ip, port)) => backend(&cluster.outbound.kubelets, named.scheme_or_http(), (&ip.to_string(), ip), &port),
         None => Err(ApiError::Unavailable(format!("no endpoints available for service {}", quote(id)))),
     }
+}
+
+/// The location of a service from its EndpointSlices.
+fn location_from_slices(
+    cluster: &Cluster,
+    namespace: &str,
+    named: &NamedPort<'_>,
+    port: &str,
+) -> Result<Location, ApiError> {
+    let service = get(cluster, "services", namespace, named.name).ok();
+    let family = service.as_ref().map_or("", primary_family);
+    let is_valid = |endpoint: &Value, address: &str| is_of_pod(cluster, namespace, endpoint, address);
+    let found = random_endpoint(cluster, (namespace, named.name), port, family, &is_valid);
+    let found = found.and_then(|address| Some((pintle_value::ip::parse_sloppy(&address.host)?, address.port)));
+    let (ip, port) = found
+        .ok_or_else(|| ApiError::Unavailable(format!("no endpoints available for service {}", quote(named.name))))?;
+    let host = ip.to_string();
+    backend(&cluster.outbound.kubelets, named.scheme_or_http(), (&host, ip), &port.to_string())
+}
+
+/// True if an address of an endpoint is the address of the pod of the namespace to which the endpoint refers.
+fn is_of_pod(cluster: &Cluster, namespace: &str, endpoint: &Value, address: &str) -> bool {
+    let target = endpoint.at(&["targetRef"]).filter(|target| !target.is_null());
+    let pod = target.filter(|target| target.str_at(&["namespace"]) == namespace);
+    let pod = pod.and_then(|target| get(cluster, "pods", namespace, target.str_at(&["name"])).ok());
+    pod.is_some_and(|pod| pod.items_at(&["status", "podIPs"]).iter().any(|entry| entry.str_at(&["ip"]) == address))
 }
 
 /// The items of a list in order, starting at a random item.

@@ -190,7 +190,12 @@ impl Eviction<'_> {
         let mut attempts = Attempts::new(self.request);
         loop {
             let mut counted = budget.clone();
-            pintle_kinds::count_disruption(&mut counted, pod, self.request.cluster.now())?;
+            pintle_kinds::count_disruption(
+                self.request.cluster.gates(),
+                &mut counted,
+                pod,
+                self.request.cluster.now(),
+            )?;
             if self.is_dry_run || self.options.is_err() {
                 return Ok(());
             }

@@ -30,6 +30,7 @@ mod subresource;
 mod token_request;
 mod update;
 mod validate;
+mod webhook_token;
 mod writer;
 
 pub(crate) use connection::admit_connection;

@@ -8,13 +8,14 @@ use pintle_admission::{AdmissionOperation, AdmissionRecorder};
 use pintle_auth::service_account::{
     BoundObject, BoundTokenRequest, EXTENDED_EXPIRATION_SECONDS, WARN_ONLY_EXPIRATION_SECONDS, credential_id,
 };
-use pintle_gates::Feature;
+use pintle_gates::{Change, Feature};
 use pintle_registry::{ApiError, GroupResource, GroupVersionKind, Resource};
 use pintle_value::time::{Duration, Time};
 use pintle_value::{Errors, FieldPath, Str, Value, object};
 
 use super::internal_client::InternalClient;
 use super::subresource::respond_typed;
+use super::webhook_token::{self, WebhookReference};
 use super::writer::Writer;
 use crate::context::RequestContext;
 use crate::http::Response;
@@ -126,6 +127,9 @@ impl TokenRequest {
             let why = "may not specify a duration larger than 2^32 seconds";
             errors.invalid(&path.child("expirationSeconds"), expiration, why);
         }
+        if request.cluster.gates().has(Change::TOKENS_FOR_WEBHOOKS) {
+            webhook_token::validate(&mut errors, &object["spec"]);
+        }
         invalid("", errors)?;
         Ok(Self { account, now })
     }
@@ -135,6 +139,10 @@ impl TokenRequest {
         let config = &request.cluster.settings.service_accounts;
         let bound = self.bound_object(request, object).await?;
         let mut expiration = object.int_at(&EXPIRATION_SECONDS).unwrap_or_default();
+        if matches!(bound, Some(BoundObject::WebhookConfiguration { .. })) {
+            expiration = expiration.min(webhook_token::MAX_EXPIRATION_SECONDS);
+            object.set_at(&EXPIRATION_SECONDS, expiration);
+        }
         if let Some(max) = config.max_expiration_seconds.filter(|max| expiration > *max) {
             request.warn(format!("requested expiration of {expiration} seconds shortened to {max} seconds"));
             object.set_at(&EXPIRATION_SECONDS, max);
@@ -202,10 +210,13 @@ impl TokenRequest {
                 let (name, uid) = identity(&get(request, "secrets", namespace, name).await?);
                 (uid.clone(), BoundObject::Secret(name, uid))
             }
-            _ => {
-                let kind = format!("{group}/{version}, Kind={kind}");
-                return Err(ApiError::BadRequest(format!("cannot bind token to object of type {kind}")));
-            }
+            _ => match WebhookReference::of(request, &object["spec"]) {
+                Some(reference) => reference.bind(request, &self.account, self.now).await?,
+                None => {
+                    let kind = format!("{group}/{version}, Kind={kind}");
+                    return Err(ApiError::BadRequest(format!("cannot bind token to object of type {kind}")));
+                }
+            },
         };
         let requested = text("uid");
         if !requested.is_empty() && requested != uid {

@@ -16,7 +16,7 @@ mod tokens;
 
 use pintle_auth::node::{MIRROR_POD, is_mirror_pod};
 use pintle_auth::user::node_identity;
-use pintle_gates::{Feature, Gates};
+use pintle_gates::{Change, Feature, Gates};
 use pintle_registry::{ApiError, BoxFuture, GroupResource};
 use pintle_value::print::quote;
 use pintle_value::{Value, same};
@@ -44,6 +44,8 @@ pub(crate) struct NodeRestriction {
     allows_other_subjects: bool,
     /// Nodes request certificates for pods.
     has_pod_certificates: bool,
+    /// The signers of these certificates must be signers of the pod.
+    restricts_signers: bool,
 }
 
 impl NodeRestriction {
@@ -54,6 +56,7 @@ impl NodeRestriction {
             restricts_audiences: gates.is_enabled(Feature::SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION),
             allows_other_subjects: gates.is_enabled(Feature::ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS),
             has_pod_certificates: gates.is_enabled(Feature::POD_CERTIFICATE_REQUEST),
+            restricts_signers: gates.has(Change::NODES_REQUEST_SIGNERS_OF_PODS),
         }
     }
 
@@ -77,7 +80,10 @@ impl NodeRestriction {
                 certificates::check(write)
             }
             ("certificates.k8s.io", "podcertificaterequests") => {
-                pod_certificates::check(write, self.has_pod_certificates)
+                if !self.has_pod_certificates {
+                    return Err(write.refused("PodCertificateRequest feature gate is disabled"));
+                }
+                pod_certificates::check(write, self.restricts_signers).await
             }
             _ => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! The certificates that a node may request for pods. The pod must run on the node, and the request must describe the
 //! pod as it is (upstream: `admitPodCertificateRequest`).
 
+use pintle_auth::AuthorizationAttributes;
 use pintle_auth::node::is_mirror_pod;
 use pintle_registry::ApiError;
 use pintle_value::Value;
@@ -9,11 +10,11 @@ use pintle_value::print::quote;
 use super::NodeWrite;
 use crate::AdmissionOperation;
 
+/// The verb that allows a node to request certificates from signers that its pods do not name.
+const SIGNER_VERB: &str = "request-podcertificate-signer";
+
 /// Checks a write of a PodCertificateRequest.
-pub(super) fn check(write: &NodeWrite<'_>, enabled: bool) -> Result<(), ApiError> {
-    if !enabled {
-        return Err(write.refused("PodCertificateRequest feature gate is disabled"));
-    }
+pub(super) async fn check(write: &NodeWrite<'_>, restricts_signers: bool) -> Result<(), ApiError> {
     let attributes = write.attributes;
     if attributes.operation != AdmissionOperation::Create {
         return Err(write.refused(format!("unexpected operation {}", attributes.operation.text())));
@@ -68,7 +69,39 @@ pub(super) fn check(write: &NodeWrite<'_>, enabled: bool) -> Result<(), ApiError
         );
         return Err(ApiError::Unclassified(why));
     }
-    Ok(())
+    if restricts_signers { check_signer(write, &pod, spec("signerName")).await } else { Ok(()) }
+}
+
+/// Checks a signer: a volume of the pod names it, or the node has the permission to ask it.
+async fn check_signer(write: &NodeWrite<'_>, pod: &Value, signer: &str) -> Result<(), ApiError> {
+    let volumes = pod.items_at(&["spec", "volumes"]).iter();
+    let mut sources = volumes.flat_map(|volume| volume.items_at(&["projected", "sources"]));
+    if sources.any(|source| source.get("podCertificate").is_some_and(|c| c.str_at(&["signerName"]) == signer)) {
+        return Ok(());
+    }
+    let attributes = write.attributes;
+    let wanted = AuthorizationAttributes {
+        verb: SIGNER_VERB,
+        group: &attributes.resource.group,
+        version: &attributes.resource.version,
+        resource: signer,
+        namespace: attributes.namespace,
+        name: attributes.name,
+        ..AuthorizationAttributes::default()
+    };
+    let decision = attributes.authorizer.authorize(attributes.user, &wanted).await;
+    if decision.is_allowed() {
+        return Ok(());
+    }
+    let (quoted, user) = (quote(signer), &attributes.user.name);
+    Err(write.refused(match &decision.error {
+        Some(error) => format!(
+            "signer name {quoted} not found in pod spec volume, error authorizing {user} to request certificates from this signer: {error}"
+        ),
+        None => format!(
+            "signer name {quoted} not found in pod spec volume, {user} is not authorized to request certificates from this signer"
+        ),
+    }))
 }
 
 /// A stored object that the request names. If the object does not exist, the error makes kubelets try again, because

@@ -423,3 +423,33 @@ fn nodes_request_certificates_for_the_pods_that_run_on_them() {
     check_with(&complete, &of("there"), elsewhere);
     check_with(&complete, &of("mirror"), r#"pod "ns/mirror" is a mirror pod"#);
 }
+
+#[test]
+fn the_signers_of_certificates_are_those_of_the_pod() {
+    let request = |pod: &str, signer: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"r","namespace":"ns"}},"spec":{{"nodeName":"n","nodeUID":"n-uid","podName":"{pod}",
+                "podUID":"{pod}-uid","serviceAccountName":"sa","serviceAccountUID":"sa-uid","signerName":"{signer}"}}}}"#
+        )
+    };
+    let mut create = by_node(Scenario::create("certificates.k8s.io", "podcertificaterequests"));
+    create.stored.push(json(r#"{"kind":"ServiceAccount","metadata":{"name":"sa","namespace":"ns","uid":"sa-uid"}}"#));
+    create.stored.push(json(
+        r#"{"kind":"Pod","metadata":{"name":"signed","namespace":"ns","uid":"signed-uid"},"spec":{"nodeName":"n",
+            "serviceAccountName":"sa","volumes":[{"name":"v","emptyDir":{}},{"name":"c","projected":{"sources":[
+                {"serviceAccountToken":{"path":"t"}},{"podCertificate":{"signerName":"a.b/own"}}]}}]}}"#,
+    ));
+    let refused = |signer: &str| {
+        format!(
+            r#"signer name "{signer}" not found in pod spec volume, system:node:n is not authorized to request certificates from this signer"#
+        )
+    };
+    let since = NodeRestriction::new(&crate::testing::gates_of(37, &[]));
+    check_plugin(&since, &create, &request("signed", "a.b/own"), "");
+    check_plugin(&since, &create, &request("signed", "a.b/other"), &refused("a.b/other"));
+    check_plugin(&since, &create, &request("here", "a.b/own"), &refused("a.b/own"));
+    let allowed = Scenario { authorizer: Arc::new(AlwaysAllow), ..create.clone() };
+    check_plugin(&since, &allowed, &request("signed", "a.b/other"), "");
+    let before = NodeRestriction::new(&crate::testing::gates(&["PodCertificateRequest"]));
+    check_plugin(&before, &create, &request("signed", "a.b/other"), "");
+}

@@ -9,7 +9,7 @@ use pintle_value::{Str, Value};
 
 use super::GROUP;
 use super::bindings::Binding;
-use super::params::ParamKind;
+use super::params::{ParamKind, ParamRef};
 use super::source::Hook;
 use crate::AdmissionAttributes;
 use crate::matching::{MatchedResource, RequestMatcher};
@@ -22,22 +22,6 @@ const POLICIES: [&str; 4] = [
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
 ];
-
-/// Resources that no policy sees, by group. Reviews of authentication and authorization are needed to answer any
-/// request (upstream: `kubeapiserver/admission/exclusion`).
-const EXCLUDED: [(&str, &[&str]); 2] = [
-    ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
-    (
-        "authorization.k8s.io",
-        &["localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"],
-    ),
-];
-
-/// True if the request is for a resource that no policy sees.
-pub(super) fn is_excluded(attributes: &AdmissionAttributes<'_>) -> bool {
-    let resource = attributes.resource;
-    EXCLUDED.iter().any(|(group, plurals)| resource.group == *group && plurals.contains(&&*resource.plural))
-}
 
 /// True if the request is for a policy or a binding, which only policies of files see.
 pub(super) fn is_policy(attributes: &AdmissionAttributes<'_>) -> bool {
@@ -145,12 +129,45 @@ pub(super) struct Matches<'h, 'a> {
     pub(super) bindings: Vec<(&'h Binding, Result<Vec<Value>, String>)>,
 }
 
+/// How long a read of parameters may take that are missing in the cache.
+const DIRECT_READ: Duration = Duration::from_secs(1);
+
 impl<P: StoredPolicy> Hook<P> {
-    /// Matches a request. `None` if the policy does not match it.
+    /// Matches a request. `None` if the policy does not match it. If a named parameter object is missing,
+    /// `reads_directly` says whether it is looked for in the storage, because the cache may be behind.
     ///
     /// # Errors
     /// The policy cannot be applied to any request that it matches.
-    pub(super) fn find<'h, 'a>(
+    pub(super) async fn find_current<'h, 'a>(
+        &'h self,
+        attributes: &'a AdmissionAttributes<'_>,
+        object: &Value,
+        reads_directly: bool,
+    ) -> Result<Option<Matches<'h, 'a>>, String> {
+        let mut found = self.find(attributes, object)?;
+        let Some(matches) = found.as_mut().filter(|_| reads_directly) else { return Ok(found) };
+        let is_missing = |(binding, params): &(&Binding, Result<Vec<Value>, String>)| {
+            let is_named = binding.params.as_ref().is_some_and(ParamRef::is_named);
+            is_named && params.as_ref().map_or(true, Vec::is_empty)
+        };
+        if !matches.bindings.iter().any(is_missing) {
+            return Ok(found);
+        }
+        let refreshed = tokio::time::timeout(DIRECT_READ, attributes.client.refresh()).await;
+        let refreshed = refreshed.map_err(|_| "context deadline exceeded".to_owned());
+        match refreshed.and_then(|result| result.map_err(|error| error.to_string())) {
+            Ok(()) => self.find(attributes, object),
+            Err(why) => {
+                for missing in matches.bindings.iter_mut().filter(|binding| is_missing(binding)) {
+                    missing.1 = Err(why.clone());
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    /// Matches a request with the parameter objects of the cache.
+    fn find<'h, 'a>(
         &'h self,
         attributes: &'a AdmissionAttributes<'_>,
         object: &Value,

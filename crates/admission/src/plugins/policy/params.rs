@@ -53,6 +53,11 @@ impl ParamRef {
         }
     }
 
+    /// True if the reference names an object.
+    pub(super) fn is_named(&self) -> bool {
+        !self.name.is_empty() && self.selector.is_none()
+    }
+
     /// The parameter objects of a request, of the resource of the policy's `paramKind`.
     ///
     /// # Errors

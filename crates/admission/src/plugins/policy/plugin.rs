@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pintle_gates::Feature;
+use pintle_gates::{Change, Feature};
 use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
@@ -34,8 +34,8 @@ pub(super) trait PolicyType: StoredPolicy + Sized + Send + Sync + 'static {
 
     /// Evaluates the policies that match a write in the mutating phase.
     fn mutate(
+        _plugin: &PolicyPlugin<Self>,
         _policies: &Hooks<Self>,
-        _metrics: &PolicyMetrics,
         _attributes: &AdmissionAttributes<'_>,
         _object: &mut Value,
     ) -> impl Future<Output = Result<(), ApiError>> + Send {
@@ -44,8 +44,8 @@ pub(super) trait PolicyType: StoredPolicy + Sized + Send + Sync + 'static {
 
     /// Evaluates the policies that match a write in the validating phase.
     fn validate(
+        _plugin: &PolicyPlugin<Self>,
         _policies: &Hooks<Self>,
-        _metrics: &PolicyMetrics,
         _attributes: &AdmissionAttributes<'_>,
         _object: &Value,
     ) -> impl Future<Output = Result<(), ApiError>> + Send {
@@ -63,7 +63,11 @@ pub(super) const fn manifests(kinds: &'static [&'static str]) -> ManifestKinds {
 #[derive(Debug)]
 pub(super) struct PolicyPlugin<P> {
     source: PolicySource<P>,
-    metrics: PolicyMetrics,
+    pub(super) metrics: PolicyMetrics,
+    /// Missing parameters are read from the storage.
+    pub(super) reads_params_directly: bool,
+    /// The audit annotation about failed validations has all failures of a request.
+    pub(super) audits_all_failures: bool,
     /// The state of the feature.
     enabled: bool,
     /// The folder with the files of further policies.
@@ -82,6 +86,8 @@ impl<P: PolicyType> PolicyPlugin<P> {
         Ok(Arc::new(Self {
             source: PolicySource::new(policies, bindings),
             metrics: PolicyMetrics::new(P::METRICS),
+            reads_params_directly: gates.has(Change::PARAMS_ARE_READ_DIRECTLY),
+            audits_all_failures: gates.has(Change::AUDIT_OF_ALL_FAILED_VALIDATIONS),
             enabled: P::FEATURE.is_none_or(|feature| gates.is_enabled(feature)),
             manifests: manifests.map_err(PluginError::Unreadable)?,
         }))
@@ -111,7 +117,7 @@ impl<P: PolicyType> AdmissionPlugin for PolicyPlugin<P> {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a mut Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move { P::mutate(&self.source.hooks(attributes)?, &self.metrics, attributes, object).await })
+        Box::pin(async move { P::mutate(self, &self.source.hooks(attributes)?, attributes, object).await })
     }
 
     fn validate<'a>(
@@ -119,7 +125,7 @@ impl<P: PolicyType> AdmissionPlugin for PolicyPlugin<P> {
         attributes: &'a AdmissionAttributes<'a>,
         object: &'a Value,
     ) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(async move { P::validate(&self.source.hooks(attributes)?, &self.metrics, attributes, object).await })
+        Box::pin(async move { P::validate(self, &self.source.hooks(attributes)?, attributes, object).await })
     }
 
     fn manifests(&self) -> Option<ManifestFiles<'_>> {

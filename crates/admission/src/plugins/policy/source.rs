@@ -11,10 +11,10 @@ use pintle_value::{Str, Value};
 
 use super::GROUP;
 use super::bindings::{Binding, PolicyBindings};
-use super::definition::{StoredPolicy, is_excluded, is_policy};
+use super::definition::{StoredPolicy, is_policy};
 use crate::AdmissionAttributes;
 use crate::manifest::{ManifestTarget, StaticObjects};
-use crate::matching::{Matching, MatchingList, RequestMatcher};
+use crate::matching::{Matching, MatchingList, RequestMatcher, is_review};
 
 /// A policy that has bindings.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl<P: StoredPolicy> PolicySource<P> {
     /// request.
     pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         let concerns = |hook: &Hook<P>| hook.policy.definition().concerns(attributes);
-        !is_excluded(attributes)
+        !is_review(&attributes.resource.group, &attributes.resource.plural)
             && self.hooks(attributes).map_or(true, |hooks| hooks.candidates(attributes).any(concerns))
     }
 

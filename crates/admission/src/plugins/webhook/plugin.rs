@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_gates::Feature;
 use pintle_metrics::Exposition;
 use pintle_registry::{ApiError, BoxFuture};
 use pintle_value::Value;
@@ -78,7 +79,10 @@ impl<T: WebhookType> WebhookPlugin<T> {
         let Configuration { kubeconfig, manifests } = read.map_err(PluginError::Unreadable)?;
         let ([resource], [step, condition_step]) = (T::RESOURCES, T::STEPS);
         Ok(Arc::new(Self {
-            source: WebhookSource::new(resource),
+            source: WebhookSource::new(
+                resource,
+                options.gates.is_enabled(Feature::EXCLUDE_ADMISSION_WEBHOOK_VIRTUAL_RESOURCES),
+            ),
             kubeconfig,
             manifests,
             metrics: WebhookMetrics::new(step, condition_step),

@@ -2,7 +2,7 @@
 //! compiled once for each of its states (upstream: `admission/configuration`, `admission/plugin/webhook/accessors.go`,
 //! `webhook/generic/composite_webhook_source.go`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use pintle_value::{Str, Value};
 use crate::AdmissionAttributes;
 use crate::cached_derivation::CachedDerivation;
 use crate::manifest::{ManifestTarget, StaticObjects};
-use crate::matching::{Matching, MatchingList, RequestMatcher, is_exempt};
+use crate::matching::{Matching, MatchingList, RequestMatcher, is_exempt, is_review};
 
 /// The time limit of a webhook that has none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -139,20 +139,51 @@ impl Webhooks {
 impl StoredWebhooks {
     /// Compiles configurations, which are read in the order of their names. Unchanged configurations are not compiled
     /// again.
-    fn compile(configurations: StoredObjects, before: Option<&Self>) -> Result<Self, ApiError> {
+    fn compile(configurations: StoredObjects, before: Option<&Self>, excludes_reviews: bool) -> Result<Self, ApiError> {
         let known = before.into_iter().flat_map(|before| &before.configurations);
         let known: HashMap<u64, &Configuration> = known.map(|known| (known.revision, known)).collect();
         let compiled = configurations.map(|stored| {
             let revision = stored.revision();
             let webhooks = match known.get(&revision) {
                 Some(known) => known.webhooks.clone(),
-                None => compile_configuration("", &stored.decode()?).collect(),
+                None => {
+                    let configuration = stored.decode()?;
+                    if excludes_reviews {
+                        log_excluded_resources(&configuration);
+                    }
+                    compile_configuration("", &configuration).collect()
+                }
             };
             Ok(Configuration { revision, webhooks })
         });
         let configurations = compiled.collect::<Result<Vec<_>, ApiError>>()?;
         let webhooks = configurations.iter().flat_map(|configuration| &configuration.webhooks).cloned().collect();
         Ok(Self { configurations, webhooks })
+    }
+}
+
+/// Logs the resources that the rules of a configuration name although its webhooks do not see them. Rules with wildcards
+/// do not count.
+fn log_excluded_resources(configuration: &Value) {
+    let rules = configuration.items_at(&["webhooks"]).iter().flat_map(|webhook| webhook.items_at(&["rules"]));
+    let mut excluded = BTreeSet::new();
+    for rule in rules {
+        let texts = |field: &str| rule.items_at(&[field]).iter().filter_map(Value::as_str).collect::<Vec<_>>();
+        let (groups, resources) = (texts("apiGroups"), texts("resources"));
+        if groups.contains(&"*") || resources.contains(&"*") {
+            continue;
+        }
+        let named = groups.iter().flat_map(|group| resources.iter().map(move |resource| (*group, *resource)));
+        let named = named.filter(|(group, resource)| is_review(group, resource));
+        excluded.extend(named.map(|(group, resource)| format!("{resource}.{group}")));
+    }
+    if !excluded.is_empty() {
+        tracing::info!(
+            kind = configuration.kind(),
+            name = configuration.name(),
+            resources = ?excluded,
+            "Admission webhook configuration names resources that are excluded from admission webhooks"
+        );
     }
 }
 
@@ -174,6 +205,8 @@ pub(super) struct WebhookSource {
     resource: GroupResource,
     compiled: CachedDerivation<StoredWebhooks>,
     of_files: StaticObjects<MatchingList<Arc<Webhook>>>,
+    /// Whether reviews of authentication and authorization are not for webhooks.
+    excludes_reviews: bool,
 }
 
 impl ManifestTarget for WebhookSource {
@@ -186,17 +219,19 @@ impl ManifestTarget for WebhookSource {
 
 impl WebhookSource {
     /// The source for a resource of `admissionregistration.k8s.io`.
-    pub(super) fn new(plural: &str) -> Self {
+    pub(super) fn new(plural: &str, excludes_reviews: bool) -> Self {
         Self {
             resource: GroupResource::new("admissionregistration.k8s.io", plural),
             compiled: CachedDerivation::default(),
             of_files: StaticObjects::default(),
+            excludes_reviews,
         }
     }
 
     /// True if webhooks may see a request. Only webhooks of files see the configurations of admission.
     pub(super) fn concerns(&self, attributes: &AdmissionAttributes<'_>) -> bool {
-        !is_exempt(attributes) || self.of_files.get().is_some()
+        let is_excluded = self.excludes_reviews && is_review(&attributes.resource.group, &attributes.resource.plural);
+        !is_excluded && (!is_exempt(attributes) || self.of_files.get().is_some())
     }
 
     /// The webhooks that may see a request, as they are now.
@@ -204,7 +239,9 @@ impl WebhookSource {
     /// # Errors
     /// A configuration cannot be read.
     pub(super) fn webhooks(&self, attributes: &AdmissionAttributes<'_>) -> Result<Webhooks, ApiError> {
-        let stored = || self.compiled.get(attributes.client, &self.resource, StoredWebhooks::compile);
+        let compile =
+            |stored: StoredObjects, before: Option<&_>| StoredWebhooks::compile(stored, before, self.excludes_reviews);
+        let stored = || self.compiled.get(attributes.client, &self.resource, compile);
         let stored = (!is_exempt(attributes)).then(stored).transpose()?;
         Ok(Webhooks { of_files: self.of_files.get(), stored })
     }

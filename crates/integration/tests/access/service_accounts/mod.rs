@@ -4,6 +4,7 @@ mod issuers;
 mod requests;
 mod token_secrets;
 mod validation;
+mod webhook_tokens;
 
 use pintle::{Options, ServiceAccountOptions, TokenCacheTtl};
 use pintle_integration::{Cluster, Protocol, Response};

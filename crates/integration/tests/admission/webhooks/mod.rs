@@ -7,6 +7,7 @@ mod failures;
 mod mutations;
 mod protocols;
 mod reviews;
+mod virtual_resources;
 pub(crate) mod webhook;
 
 /// The collection that most tests write to.

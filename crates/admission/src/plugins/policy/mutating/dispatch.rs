@@ -17,14 +17,14 @@ use crate::objects::Decoding;
 use crate::plugins::policy::bindings::Binding;
 use crate::plugins::policy::definition::Matches;
 use crate::plugins::policy::denial::{self, Denial};
-use crate::plugins::policy::metrics::PolicyMetrics;
+use crate::plugins::policy::plugin::PolicyPlugin;
 use crate::plugins::policy::plugin::PolicyType;
 use crate::plugins::policy::source::{Hook, Hooks};
 
 /// The policies of one request.
 pub(super) struct Dispatch<'a> {
     attributes: &'a AdmissionAttributes<'a>,
-    metrics: &'a PolicyMetrics,
+    plugin: &'a PolicyPlugin<Policy>,
     request: ExpressionRequest<'a>,
     denials: Vec<Denial>,
     /// True if a mutation was applied.
@@ -50,14 +50,8 @@ enum Failure {
 }
 
 impl<'a> Dispatch<'a> {
-    pub(super) fn new(attributes: &'a AdmissionAttributes<'a>, metrics: &'a PolicyMetrics) -> Self {
-        Self {
-            attributes,
-            metrics,
-            request: ExpressionRequest::new(attributes),
-            denials: Vec::new(),
-            is_mutated: false,
-        }
+    pub(super) fn new(attributes: &'a AdmissionAttributes<'a>, plugin: &'a PolicyPlugin<Policy>) -> Self {
+        Self { attributes, plugin, request: ExpressionRequest::new(attributes), denials: Vec::new(), is_mutated: false }
     }
 
     /// Runs the policies on an object, which may be null for connects.
@@ -65,8 +59,10 @@ impl<'a> Dispatch<'a> {
     /// # Errors
     /// A policy fails.
     pub(super) async fn run(mut self, hooks: &Hooks<Policy>, object: &mut Value) -> Result<(), ApiError> {
-        let invocations: Vec<Invocation<'_, 'a>> =
-            hooks.candidates(self.attributes).flat_map(|hook| self.invocations(hook, object)).collect();
+        let mut invocations: Vec<Invocation<'_, 'a>> = Vec::new();
+        for hook in hooks.candidates(self.attributes) {
+            invocations.extend(self.invocations(hook, object).await);
+        }
         let mut view = ConvertedView::default();
         let mut result = Ok(());
         for (index, invocation) in invocations.iter().enumerate() {
@@ -95,16 +91,17 @@ impl<'a> Dispatch<'a> {
     }
 
     /// The invocations of a policy that matches the object as it is before all mutations.
-    fn invocations<'h>(&mut self, hook: &'h Hook<Policy>, object: &Value) -> Vec<Invocation<'h, 'a>> {
+    async fn invocations<'h>(&mut self, hook: &'h Hook<Policy>, object: &Value) -> Vec<Invocation<'h, 'a>> {
         let policy = &*hook.policy;
-        let Matches { matched, bindings } = match hook.find(self.attributes, object) {
-            Ok(Some(found)) => found,
-            Ok(None) => return Vec::new(),
-            Err(why) => {
-                self.deny(policy, None, format!("failed to configure policy: {why}"), None);
-                return Vec::new();
-            }
-        };
+        let Matches { matched, bindings } =
+            match hook.find_current(self.attributes, object, self.plugin.reads_params_directly).await {
+                Ok(Some(found)) => found,
+                Ok(None) => return Vec::new(),
+                Err(why) => {
+                    self.deny(policy, None, format!("failed to configure policy: {why}"), None);
+                    return Vec::new();
+                }
+            };
         let mut invocations = Vec::new();
         for (binding, params) in bindings {
             match params {
@@ -191,7 +188,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn observe(&self, policy: &Policy, binding: &Binding, message: &str, elapsed: Duration) {
-        self.metrics.observe((&policy.definition.name, &binding.name), message, None, elapsed);
+        self.plugin.metrics.observe((&policy.definition.name, &binding.name), message, None, elapsed);
     }
 
     /// The variables for the expressions of an invocation.

@@ -12,8 +12,8 @@ use pintle_value::Value;
 
 use self::dispatch::Dispatch;
 pub(super) use self::policy::Policy;
-use super::metrics::{MetricNames, PolicyMetrics};
-use super::plugin::{PolicyType, manifests};
+use super::metrics::MetricNames;
+use super::plugin::{PolicyPlugin, PolicyType, manifests};
 use super::source::Hooks;
 use crate::manifest::ManifestKinds;
 use crate::{AdmissionAttributes, Phase};
@@ -41,13 +41,13 @@ impl PolicyType for Policy {
     const HANDLES_DELETES: bool = false;
 
     async fn mutate(
+        plugin: &PolicyPlugin<Self>,
         policies: &Hooks<Self>,
-        metrics: &PolicyMetrics,
         attributes: &AdmissionAttributes<'_>,
         object: &mut Value,
     ) -> Result<(), ApiError> {
         attributes.reinvocation.begin(Self::NAME, object);
-        let result = Dispatch::new(attributes, metrics).run(policies, object).await;
+        let result = Dispatch::new(attributes, plugin).run(policies, object).await;
         attributes.reinvocation.end(Self::NAME, object);
         result
     }

@@ -16,28 +16,40 @@ use crate::objects::VersionedObjects;
 use crate::plugins::policy::bindings::Binding;
 use crate::plugins::policy::definition::Matches;
 use crate::plugins::policy::denial;
-use crate::plugins::policy::metrics::PolicyMetrics;
+use crate::plugins::policy::plugin::PolicyPlugin;
 use crate::plugins::policy::source::Hook;
 
 const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
+/// The maximum number of failures in the annotation.
+const MAX_FAILURES: usize = 50;
 
 /// The evaluation of all policies for one request.
 pub(super) struct Dispatch<'a> {
     attributes: &'a AdmissionAttributes<'a>,
     object: &'a Value,
-    metrics: &'a PolicyMetrics,
+    plugin: &'a PolicyPlugin<Policy>,
     request: ExpressionRequest<'a>,
     /// The message and the reason of the first denial.
     denial: Option<(String, Option<Str>)>,
+    /// The failures for the audit annotation.
+    failures: Vec<Value>,
 }
 
 impl<'a> Dispatch<'a> {
-    pub(super) fn new(attributes: &'a AdmissionAttributes<'a>, object: &'a Value, metrics: &'a PolicyMetrics) -> Self {
-        Self { attributes, object, metrics, request: ExpressionRequest::new(attributes), denial: None }
+    pub(super) fn new(
+        attributes: &'a AdmissionAttributes<'a>,
+        object: &'a Value,
+        plugin: &'a PolicyPlugin<Policy>,
+    ) -> Self {
+        let request = ExpressionRequest::new(attributes);
+        Self { attributes, object, plugin, request, denial: None, failures: Vec::new() }
     }
 
-    /// The error of the first denial, if there is one.
+    /// Writes the annotation about failures. Returns the error of the first denial, if there is one.
     pub(super) fn finish(self) -> Result<(), ApiError> {
+        if !self.failures.is_empty() {
+            self.attributes.recorder.annotate(FAILURE_ANNOTATION, failures_value(self.failures));
+        }
         match self.denial {
             None => Ok(()),
             Some((message, reason)) => Err(denial::validating(self.attributes, self.object, &message, reason)),
@@ -50,14 +62,15 @@ impl<'a> Dispatch<'a> {
     /// The namespace of the request does not exist, or the time of the request is over.
     pub(super) async fn run(&mut self, hook: &Hook<Policy>) -> Result<(), ApiError> {
         let (policy, attributes) = (&*hook.policy, self.attributes);
-        let Matches { matched, bindings } = match hook.find(attributes, self.object) {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(()),
-            Err(why) => {
-                self.misconfigured(policy, None, &why);
-                return Ok(());
-            }
-        };
+        let Matches { matched, bindings } =
+            match hook.find_current(attributes, self.object, self.plugin.reads_params_directly).await {
+                Ok(Some(found)) => found,
+                Ok(None) => return Ok(()),
+                Err(why) => {
+                    self.misconfigured(policy, None, &why);
+                    return Ok(());
+                }
+            };
         let mut versioned = None;
         let mut annotations = AnnotationCollector::default();
         for (binding, params) in bindings {
@@ -138,7 +151,11 @@ impl<'a> Dispatch<'a> {
                         self.deny(policy, Some(binding), &failed.message, failed.reason.clone());
                     }
                     "Audit" => {
-                        self.attributes.recorder.annotate(FAILURE_ANNOTATION, failure_value(policy, binding, &failed));
+                        // Older versions write the annotation for each failure. Only the first value counts.
+                        let max = if self.plugin.audits_all_failures { MAX_FAILURES } else { 1 };
+                        if self.failures.len() < max {
+                            self.failures.push(failure_value(policy, binding, &failed));
+                        }
                         self.observe(policy, binding, &failed.message, "audit", failed.elapsed);
                     }
                     "Warn" => {
@@ -165,7 +182,7 @@ impl<'a> Dispatch<'a> {
     }
 
     fn observe(&self, policy: &Policy, binding: &Binding, message: &str, action: &'static str, elapsed: Duration) {
-        self.metrics.observe((&policy.definition.name, &binding.name), message, Some(action), elapsed);
+        self.plugin.metrics.observe((&policy.definition.name, &binding.name), message, Some(action), elapsed);
     }
 
     /// Denies the request for an error in the configuration of a policy or a binding, unless failures are ignored.
@@ -189,15 +206,19 @@ impl<'a> Dispatch<'a> {
     }
 }
 
-/// The value of the annotation for a failed validation, with the fields in Go's order.
-fn failure_value(policy: &Policy, binding: &Binding, failed: &FailedValidation) -> String {
-    let value = object! {
+/// A failed validation in the annotation.
+fn failure_value(policy: &Policy, binding: &Binding, failed: &FailedValidation) -> Value {
+    object! {
         "message": failed.message.as_str(),
         "policy": policy.definition.name.as_str(),
         "binding": binding.name.as_str(),
         "expressionIndex": failed.index as i64,
         "validationActions": Value::Array(binding.actions.iter().map(|action| Value::String(action.clone())).collect()),
-    };
+    }
+}
+
+/// The value of the annotation for failed validations, with the fields in Go's order.
+fn failures_value(failures: Vec<Value>) -> String {
     let order = ["message", "policy", "binding", "expressionIndex", "validationActions"];
-    print::json_ordered(&Value::Array(vec![value]), &order, &[])
+    print::json_ordered(&Value::Array(failures), &order, &[])
 }

@@ -14,8 +14,8 @@ use pintle_value::Value;
 
 use self::dispatch::Dispatch;
 pub(super) use self::policy::Policy;
-use super::metrics::{MetricNames, PolicyMetrics};
-use super::plugin::{PolicyType, manifests};
+use super::metrics::MetricNames;
+use super::plugin::{PolicyPlugin, PolicyType, manifests};
 use super::source::Hooks;
 use crate::manifest::ManifestKinds;
 use crate::{AdmissionAttributes, Phase};
@@ -45,12 +45,12 @@ impl PolicyType for Policy {
     const HANDLES_DELETES: bool = true;
 
     async fn validate(
+        plugin: &PolicyPlugin<Self>,
         policies: &Hooks<Self>,
-        metrics: &PolicyMetrics,
         attributes: &AdmissionAttributes<'_>,
         object: &Value,
     ) -> Result<(), ApiError> {
-        let mut dispatch = Dispatch::new(attributes, object, metrics);
+        let mut dispatch = Dispatch::new(attributes, object, plugin);
         for hook in policies.candidates(attributes) {
             dispatch.run(hook).await?;
         }

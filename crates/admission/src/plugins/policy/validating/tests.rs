@@ -1,13 +1,27 @@
 //! The annotations that policies add to the audit event of a request. A row is the spec of a policy, and the
 //! annotations or the error.
 
-use crate::built_in_plugin;
+use super::Policy;
+use crate::plugins::policy::plugin::PolicyPlugin;
+use crate::plugins::{PluginOptions, TolerationSeconds};
 use crate::testing::{Scenario, json};
+use crate::{AdmissionPlugin, built_in_plugin};
 
 const OBJECT: &str = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}"#;
 
 /// Validates the create of an object under a policy `p` with two bindings, each with a parameter object of its name.
 fn audit(spec: &str, actions: &str, object: &str) -> Result<Vec<(String, String)>, String> {
+    let plugin = built_in_plugin("ValidatingAdmissionPolicy").expect("a plugin");
+    audit_with(&*plugin, spec, actions, object)
+}
+
+/// Does the same with another plugin.
+fn audit_with(
+    plugin: &dyn AdmissionPlugin,
+    spec: &str,
+    actions: &str,
+    object: &str,
+) -> Result<Vec<(String, String)>, String> {
     let rules = r#"{"namespaceSelector": {}, "objectSelector": {}, "resourceRules": [
         {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}"#;
     let group = "admissionregistration.k8s.io/v1";
@@ -30,8 +44,7 @@ fn audit(spec: &str, actions: &str, object: &str) -> Result<Vec<(String, String)
         );
         scenario.stored.extend([json(&params), json(&binding)]);
     }
-    let plugin = built_in_plugin("ValidatingAdmissionPolicy").expect("a plugin");
-    scenario.validate(&*plugin, &json(object)).map_err(|error| error.to_string())?;
+    scenario.validate(plugin, &json(object)).map_err(|error| error.to_string())?;
     let annotations = scenario.annotations.lock().clone();
     Ok(annotations.into_iter().collect())
 }
@@ -56,6 +69,34 @@ fn failed_validations_are_annotated() {
         r#"[{"message":"no","policy":"p","binding":"b","expressionIndex":1,"validationActions":["Warn","Audit"]}]"#;
     assert_eq!(audit(spec, r#"["Warn", "Audit"]"#, OBJECT), Ok(vec![(key, value.to_owned())]));
     assert_eq!(audit(spec, r#"["Warn"]"#, OBJECT), Ok(Vec::new()));
+}
+
+/// Since 1.37 the annotation has the failures of all policies and bindings, up to a limit.
+#[test]
+fn all_failed_validations_are_annotated() {
+    let plugin = |minor: u8| {
+        let gates = crate::testing::gates_of(minor, &[]);
+        let options = PluginOptions { text: None, toleration_seconds: TolerationSeconds::default(), gates: &gates };
+        PolicyPlugin::<Policy>::build(&options).expect("a plugin")
+    };
+    let count = |minor: u8, failures: usize| {
+        let failing: Vec<String> =
+            (0..failures).map(|i| format!(r#"{{"expression": "false", "message": "m{i}"}}"#)).collect();
+        let spec = format!(r#""validations": [{}]"#, failing.join(","));
+        let found = audit_with(&*plugin(minor), &spec, r#"["Audit"]"#, OBJECT).expect("allowed");
+        let [(_, value)] = &found[..] else { panic!("{found:?}") };
+        let failures = json(value);
+        failures
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|f| format!("{}{}", f.str_at(&["binding"]), f.str_at(&["message"])))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(count(36, 2), ["am0"]);
+    assert_eq!(count(37, 2), ["am0", "am1", "bm0", "bm1"]);
+    let many = count(37, 30);
+    assert_eq!((many.len(), many.last().map(String::as_str)), (50, Some("bm19")));
 }
 
 #[test]
