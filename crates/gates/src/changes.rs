@@ -33,6 +33,8 @@ impl Change {
     /// Errors about owner references have their indices, and missing fields of owner references, managed fields and
     /// conditions are required values.
     pub const PRECISE_METADATA_ERRORS: Change = Change::since(37);
+    /// The body of a patch is checked before the object is read, and audit events have an apply as JSON.
+    pub const PATCHES_ARE_CHECKED_FIRST: Change = Change::since(37);
     /// Published schemas have no defaults for the items of lists and the values of maps.
     pub const ITEMS_HAVE_NO_DEFAULTS: Change = Change::since(37);
     /// The deletion of an object that cannot be decoded can be a dry run.
