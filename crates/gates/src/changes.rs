@@ -35,6 +35,8 @@ impl Change {
     pub const PRECISE_METADATA_ERRORS: Change = Change::since(37);
     /// The body of a patch is checked before the object is read, and audit events have an apply as JSON.
     pub const PATCHES_ARE_CHECKED_FIRST: Change = Change::since(37);
+    /// An update whose managed fields cannot be computed keeps the managed fields of the stored object.
+    pub const FAILED_TRACKING_KEEPS_MANAGED_FIELDS: Change = Change::since(37);
     /// Published schemas have no defaults for the items of lists and the values of maps.
     pub const ITEMS_HAVE_NO_DEFAULTS: Change = Change::since(37);
     /// The deletion of an object that cannot be decoded can be a dry run.
