@@ -39,6 +39,10 @@ impl Change {
     pub const FAILED_TRACKING_KEEPS_MANAGED_FIELDS: Change = Change::since(37);
     /// Published schemas have no defaults for the items of lists and the values of maps.
     pub const ITEMS_HAVE_NO_DEFAULTS: Change = Change::since(37);
+    /// Clients are warned about CustomResourceDefinitions with sets of objects or lists.
+    pub const WARNING_ABOUT_SETS_OF_OBJECTS: Change = Change::since(37);
+    /// Errors about preconditions of the deletion of a CustomResourceDefinition begin with a small letter.
+    pub const DEFINITION_PRECONDITION_TEXT: Change = Change::since(37);
     /// The deletion of an object that cannot be decoded can be a dry run.
     pub const DRY_RUN_OF_UNSAFE_DELETION: Change = Change::since(37);
 
