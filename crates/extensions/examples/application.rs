@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use pintle_extensions::schema::{StructuralSchema, to_types};
+use pintle_value::metadata::MissingFields;
 use pintle_value::{Value, print};
 
 fn main() -> std::io::Result<()> {
@@ -32,11 +33,17 @@ fn main() -> std::io::Result<()> {
         let mut object = object.clone();
         black_box(schema.prune(&mut object));
         schema.default(&mut object);
-        black_box((schema.validate(&object), schema.validate_embedded(&object), schema.validate_lists(&object)));
+        black_box((
+            schema.validate(&object),
+            schema.validate_embedded(&object, MissingFields::Invalid),
+            schema.validate_lists(&object),
+        ));
     })?;
     time("validate", &|| drop(black_box(schema.validate(&object))))?;
     time("validate an update", &|| drop(black_box(schema.validate_update(&object, &object))))?;
-    time("validate embedded resources", &|| drop(black_box(schema.validate_embedded(&object))))?;
+    time("validate embedded resources", &|| {
+        drop(black_box(schema.validate_embedded(&object, MissingFields::Invalid)))
+    })?;
     time("validate lists", &|| drop(black_box(schema.validate_lists(&object))))?;
     time("copy, conform", &|| drop(black_box(schema.conform(&mut object.clone()))))?;
     time("parse the schema", &|| drop(black_box(StructuralSchema::parse(&tree))))?;

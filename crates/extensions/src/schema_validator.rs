@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pintle_kinds::{CompiledRule, RuledNode, SchemaValidator};
 use pintle_registry::Resource;
+use pintle_value::metadata::MissingFields;
 use pintle_value::{Errors, FieldPath, Value, object};
 use pintle_versions::EffectiveVersion;
 
@@ -72,7 +73,7 @@ impl SchemaValidator for StructuralSchemaValidator {
         let Some(schema) = wrap_schema(&schema) else { return Errors::new() };
         let object = wrap_value(value);
         let mut errors = match schema.conform(&mut object.clone()) {
-            Ok(_) => schema.validate_embedded(&object),
+            Ok(_) => schema.validate_embedded(&object, MissingFields::Invalid),
             Err(MalformedObject::Embedded(error)) => error.into(),
             Err(MalformedObject::Metadata(_)) => Errors::new(),
         };

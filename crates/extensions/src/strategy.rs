@@ -126,13 +126,13 @@ impl Strategy for CustomResourceStrategy {
         }
     }
 
-    fn validate(&self, _: &StrategyContext, object: &Value) -> Errors {
+    fn validate(&self, context: &StrategyContext, object: &Value) -> Errors {
         let mut errors = self.validator.validate_type(object);
         if errors.is_empty() {
             errors = self.schema.validate(object);
             self.validator.validate_scale(object, &mut errors);
         }
-        errors.append(self.schema.validate_embedded(object));
+        errors.append(self.schema.validate_embedded(object, context.missing_fields()));
         errors.append(self.schema.validate_lists(object));
         errors
     }
@@ -141,13 +141,13 @@ impl Strategy for CustomResourceStrategy {
         self.validator.validate_type(object).is_empty()
     }
 
-    fn validate_update(&self, _: &StrategyContext, object: &Value, old: &Value) -> Errors {
+    fn validate_update(&self, context: &StrategyContext, object: &Value, old: &Value) -> Errors {
         let mut errors = self.validator.validate_type(object);
         if errors.is_empty() {
             errors = self.schema.validate_update(object, old);
             self.validator.validate_scale(object, &mut errors);
         }
-        errors.append(self.schema.validate_embedded(object));
+        errors.append(self.schema.validate_embedded(object, context.missing_fields()));
         errors.append(validate_changed_lists(&self.schema, object, old));
         errors
     }

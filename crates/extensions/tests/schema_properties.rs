@@ -5,6 +5,7 @@ mod generators;
 
 use generators::{schemas, values};
 use pintle_extensions::schema::{StructuralSchema, to_types};
+use pintle_value::metadata::MissingFields;
 use pintle_value::{Object, Value};
 use proptest::prelude::*;
 
@@ -18,7 +19,7 @@ proptest! {
             let _ = schema.conform(&mut object);
             schema.default(&mut object);
             let _ = (schema.validate(&value), schema.validate_update(&value, &old));
-            let _ = (schema.validate_embedded(&value), schema.validate_lists(&value));
+            let _ = (schema.validate_embedded(&value, MissingFields::Invalid), schema.validate_lists(&value));
             let _ = to_types(&schema);
         }
     }
@@ -73,7 +74,7 @@ fn deeply_nested_values_do_not_overflow_the_stack() {
         let lists = object("a", (0..MAX_DEPTH).fold(Value::Null, |value, _| Value::Array(vec![value])));
         for mut value in [fields, lists] {
             let _ = (schema.validate(&value), schema.validate_update(&value, &value));
-            let _ = (schema.validate_embedded(&value), schema.validate_lists(&value));
+            let _ = (schema.validate_embedded(&value, MissingFields::Invalid), schema.validate_lists(&value));
             schema.conform(&mut value).expect("metadata is not there");
             schema.default(&mut value);
         }

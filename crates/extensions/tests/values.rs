@@ -11,6 +11,7 @@
 //!   list. An error about a wrong type has the word `type` instead.
 
 use pintle_extensions::schema::StructuralSchema;
+use pintle_value::metadata::MissingFields;
 use pintle_value::{ErrorKind, Errors, Object, Value};
 
 fn read(text: &str) -> Value {
@@ -52,7 +53,7 @@ fn check(schema: &StructuralSchema, new: &Value, old: Option<&Value>) -> Vec<Str
         }
     };
     say("error", old.map_or_else(|| schema.validate(new), |old| schema.validate_update(new, old)));
-    say("embedded", schema.validate_embedded(new));
+    say("embedded", schema.validate_embedded(new, MissingFields::Invalid));
     if old.is_none_or(|old| schema.validate_lists(old).is_empty()) {
         say("list", schema.validate_lists(new));
     }

@@ -81,6 +81,16 @@ impl Change {
     pub const ONLY_DISCOVERY_V2: Change = Change::since(37);
     /// Errors of watch caches that cannot list do not name the type of the objects.
     pub const WATCH_CACHES_WITHOUT_TYPE: Change = Change::since(37);
+    /// The body of a patch is checked before the object is read, and audit events have an apply as JSON.
+    pub const PATCHES_ARE_CHECKED_FIRST: Change = Change::since(37);
+    /// An update whose managed fields cannot be computed keeps the managed fields of the stored object.
+    pub const FAILED_TRACKING_KEEPS_MANAGED_FIELDS: Change = Change::since(37);
+    /// Published schemas have no defaults for the items of lists and the values of maps.
+    pub const ITEMS_HAVE_NO_DEFAULTS: Change = Change::since(37);
+    /// Clients are warned about CustomResourceDefinitions with sets of objects or lists.
+    pub const WARNING_ABOUT_SETS_OF_OBJECTS: Change = Change::since(37);
+    /// Errors about preconditions of the deletion of a CustomResourceDefinition begin with a small letter.
+    pub const DEFINITION_PRECONDITION_TEXT: Change = Change::since(37);
 
     const fn since(minor: u8) -> Self {
         Self(MinorRange::since(Minor::new(minor)))

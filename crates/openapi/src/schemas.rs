@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use pintle_catalog::{Catalog, Descriptions};
+use pintle_gates::Change;
 use pintle_registry::Resource;
 use pintle_schema::{Field, ListTopology, Omit, PatchMeta, Scalar, ScalarType, Struct, Type, TypeId, Types, UnionKind};
 use pintle_value::{Object, Str, Value, object};
@@ -263,11 +264,12 @@ impl<'a> Definitions<'a> {
     }
 
     /// Returns the schema of the items of a list or the values of a map. These are never omitted, so Go's zero value is
-    /// their default.
+    /// their default. Since 1.37 the default is not published.
     fn element(&mut self, types: &Types, id: TypeId, pointer: bool) -> Value {
         let published_type = self.published_type(types, id);
         let mut keywords = Vec::new();
-        if self.dialect == Dialect::V3 && !pointer {
+        let has_default = !Change::ITEMS_HAVE_NO_DEFAULTS.versions().contains(self.catalog.minor());
+        if self.dialect == Dialect::V3 && has_default && !pointer {
             keywords.extend(zero(types, id, false).map(|zero| keyword("default", zero)));
         }
         self.schema(published_type, keywords)

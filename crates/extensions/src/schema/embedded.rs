@@ -136,11 +136,11 @@ impl StructuralSchema {
         Ok(coercer.unknown)
     }
 
-    /// Validates the embedded resources of an object.
+    /// Validates the embedded resources of an object. `missing` is the form of errors about their owner references.
     #[must_use]
-    pub fn validate_embedded(&self, object: &Value) -> Errors {
+    pub fn validate_embedded(&self, object: &Value, missing: MissingFields) -> Errors {
         let mut errors = Errors::new();
-        validate_node(object, self.root(), &FieldPath::root(), &mut errors);
+        validate_node(object, self.root(), missing, &FieldPath::root(), &mut errors);
         errors
     }
 }
@@ -245,19 +245,25 @@ fn drop_unreadable(metadata: &mut Value) {
     }
 }
 
-fn validate_node(value: &Value, node: SchemaNode<'_>, path: &FieldPath<'_>, errors: &mut Errors) {
+fn validate_node(
+    value: &Value,
+    node: SchemaNode<'_>,
+    missing: MissingFields,
+    path: &FieldPath<'_>,
+    errors: &mut Errors,
+) {
     if !node.has(Flags::EMBEDDED_WITHIN) {
         return;
     }
     match value {
         Value::Object(object) => {
             if node.is_embedded_resource() {
-                validate_resource(value, path, errors);
+                validate_resource(value, missing, path, errors);
             }
             for (key, value) in object.iter() {
                 match (node.property(key), node.additional()) {
-                    (Some(node), _) => validate_node(value, node, &path.child(key), errors),
-                    (None, Additional::Values(node)) => validate_node(value, node, &path.key(key), errors),
+                    (Some(node), _) => validate_node(value, node, missing, &path.child(key), errors),
+                    (None, Additional::Values(node)) => validate_node(value, node, missing, &path.key(key), errors),
                     _ => {}
                 }
             }
@@ -265,14 +271,14 @@ fn validate_node(value: &Value, node: SchemaNode<'_>, path: &FieldPath<'_>, erro
         Value::Array(items) => {
             let Some(node) = node.items() else { return };
             for (i, item) in items.iter().enumerate() {
-                validate_node(item, node, &path.index(i), errors);
+                validate_node(item, node, missing, &path.index(i), errors);
             }
         }
         _ => {}
     }
 }
 
-fn validate_resource(resource: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
+fn validate_resource(resource: &Value, missing: MissingFields, path: &FieldPath<'_>, errors: &mut Errors) {
     let Value::Object(fields) = resource else { return };
     for field in ["apiVersion", "kind"] {
         if !fields.contains_key(field) {
@@ -294,7 +300,7 @@ fn validate_resource(resource: &Value, path: &FieldPath<'_>, errors: &mut Errors
         }
     }
     if let Some(given) = fields.get("metadata") {
-        validate_metadata(given, &path.child("metadata"), errors);
+        validate_metadata(given, missing, &path.child("metadata"), errors);
     }
 }
 
@@ -307,7 +313,7 @@ fn kind_problem(kind: &str) -> Option<String> {
     (!wrong.is_empty()).then(|| format!("may have mixed case, but should otherwise match: {}", wrong.join(",")))
 }
 
-fn validate_metadata(given: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
+fn validate_metadata(given: &Value, missing: MissingFields, path: &FieldPath<'_>, errors: &mut Errors) {
     let mut metadata = given.clone();
     if let Err(text) = read_metadata(&mut metadata) {
         return errors.invalid(path, given.clone(), text);
@@ -317,6 +323,5 @@ fn validate_metadata(given: &Value, path: &FieldPath<'_>, errors: &mut Errors) {
         metadata.set("name", "fakename");
     }
     let namespaced = !metadata.str_at(&["namespace"]).is_empty();
-    let missing = MissingFields::Invalid;
     errors.append(validate_object_meta_at(&metadata, namespaced, &names::path_segment_name, missing, path));
 }

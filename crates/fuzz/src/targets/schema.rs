@@ -8,6 +8,7 @@ use pintle_extensions::schema::{StructuralSchema, to_types};
 use pintle_extensions::{build_resources, install_crd_validation};
 use pintle_registry::{CostBudget, CrdSource, Resource, Strategy, StrategyContext};
 use pintle_schema::TypeId;
+use pintle_value::metadata::MissingFields;
 use pintle_value::time::Time;
 use pintle_value::{Value, object};
 
@@ -31,7 +32,7 @@ pub(super) fn schema(input: &[u8]) {
     schema.default(&mut object);
     schema.drop_nulls(&mut object);
     let _ = (schema.validate(&value), schema.validate(&object));
-    let _ = (schema.validate_embedded(&value), schema.validate_lists(&value));
+    let _ = (schema.validate_embedded(&value, MissingFields::Invalid), schema.validate_lists(&value));
     let _ = to_types(&schema);
 }
 

@@ -1,10 +1,10 @@
 //! The strategy for CustomResourceDefinition: preparation, status and stored versions (upstream:
 //! apiextensions-apiserver's `pkg/registry/customresourcedefinition`).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use pintle_gates::Gates;
+use pintle_gates::{Change, Gates};
 use pintle_registry::{Strategy, StrategyContext, SubresourceStrategy, TwoPhaseDeletion, UnservedVersion};
 use pintle_value::field::quote;
 use pintle_value::{Errors, FieldPath, Value, object};
@@ -88,10 +88,14 @@ impl Strategy for CustomResourceDefinitionStrategy {
         errors
     }
 
-    fn warnings(&self, _: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, context: &StrategyContext, object: &Value, old: Option<&Value>) -> Vec<String> {
         let before: HashSet<&str> = old.into_iter().flat_map(formats::unrecognized_formats).collect();
         let new = formats::unrecognized_formats(object).into_iter().filter(|format| !before.contains(*format));
-        new.map(|format| format!("unrecognized format {}", quote(format))).collect()
+        let mut warnings: Vec<_> = new.map(|format| format!("unrecognized format {}", quote(format))).collect();
+        if context.gates.has(Change::WARNING_ABOUT_SETS_OF_OBJECTS) {
+            warnings.extend(warnings_about_sets(object, old));
+        }
+        warnings
     }
 
     fn subresource(&self, name: &str) -> Option<&dyn SubresourceStrategy> {
@@ -100,6 +104,10 @@ impl Strategy for CustomResourceDefinitionStrategy {
 }
 
 impl TwoPhaseDeletion for CustomResourceDefinitionStrategy {
+    fn failed_precondition(&self, gates: &Gates) -> &'static str {
+        if gates.has(Change::DEFINITION_PRECONDITION_TEXT) { "precondition failed" } else { "Precondition failed" }
+    }
+
     fn mark_terminating(&self, object: &mut Value) {
         let finalizers = object.items_at(&["metadata", "finalizers"]);
         if finalizers.iter().all(|finalizer| finalizer.as_str() != Some(CLEANUP_FINALIZER)) {
@@ -120,6 +128,33 @@ impl TwoPhaseDeletion for CustomResourceDefinitionStrategy {
         let others = conditions.iter().filter(|c| c.str_at(&["type"]) != "Terminating").cloned();
         object.set_at(&["status", "conditions"], others.chain([pending]).collect::<Vec<_>>());
     }
+}
+
+/// Warnings about sets whose items are no scalars, unless the old object has such a set.
+fn warnings_about_sets(object: &Value, old: Option<&Value>) -> impl Iterator<Item = String> {
+    let before = old.map(types_of_set_items).unwrap_or_default();
+    let new = types_of_set_items(object).into_iter().filter(move |item_type| !before.contains(item_type));
+    new.map(|item_type| {
+        format!(
+            "x-kubernetes-list-type: set for items of type {} is not supported by server-side apply or CEL validation rules",
+            quote(item_type)
+        )
+    })
+}
+
+/// The types of the items of sets in the schemas of a CRD, except scalars (upstream: `getNonScalarListTypeSetWarnings`).
+fn types_of_set_items(object: &Value) -> BTreeSet<&'static str> {
+    let mut found = BTreeSet::new();
+    for schema in spec::schemas(object) {
+        schema.any(&mut |node| {
+            if node.text("x-kubernetes-list-type") == "set" {
+                let item_type = node.keyword("items").map_or("", |items| items.str_at(&["type"]));
+                found.extend(["array", "object"].into_iter().find(|known| *known == item_type));
+            }
+            false
+        });
+    }
+    found
 }
 
 const STATUS: StatusStrategy = StatusStrategy::new(|_, object, _| status::validate(object));

@@ -103,8 +103,14 @@ fn special_form(name: &str) -> Option<Form> {
         "component-field" => |c| core::component_condition(c.object).map_or("", |part| part.str_at(c.path)).into(),
         "component-status" => |c| core::component_status(c.object).into(),
         "config-map-data" => |c| (cells::count(c.object, &["data"]) + cells::count(c.object, &["binaryData"])).into(),
+        "created" => self::created,
         "cron-job-suspend" => |c| batch::cron_job_suspend(c.object).into(),
         "csi-token-requests" => |c| storage::token_requests(c.object).into(),
+        "definition-established" => |c| {
+            let conditions = c.object.items_at(&["status", "conditions"]);
+            conditions.iter().any(|c| c.str_at(&["type"]) == "Established" && c.str_at(&["status"]) == "True").into()
+        },
+        "definition-versions" => |c| small_groups::definition_versions(c.object).into(),
         "deployment-selector" => |c| {
             // Unlike in other kinds, an empty selector prints as an empty string and an invalid one as `<invalid>`.
             cells::selector(c.value()).unwrap_or_else(|| "<invalid>".to_owned()).into()

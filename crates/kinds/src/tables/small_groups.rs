@@ -23,6 +23,15 @@ pub(super) fn storage_versions(o: &Value) -> String {
     }
 }
 
+/// The served versions of a CustomResourceDefinition, sorted. The storage version is marked.
+pub(super) fn definition_versions(o: &Value) -> String {
+    let served = o.items_at(&["spec", "versions"]).iter().filter(|version| version.bool_at(&["served"]));
+    let mark = |version: &Value| if version.bool_at(&["storage"]) { "(storage)" } else { "" };
+    let mut names: Vec<_> = served.map(|version| format!("{}{}", version.str_at(&["name"]), mark(version))).collect();
+    names.sort_unstable();
+    names.join(",")
+}
+
 /// The resource whose objects are migrated.
 pub(super) fn migration_resource(o: &Value) -> String {
     let resource = |field: &str| o.str_at(&["spec", "resource", field]);

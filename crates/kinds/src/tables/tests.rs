@@ -4,6 +4,7 @@ use pintle_codec::json::{self, Projection};
 use pintle_registry::TableConvertor;
 use pintle_value::Value;
 use pintle_value::time::Time;
+use pintle_versions::Minor;
 
 use crate::testing::object;
 
@@ -17,7 +18,11 @@ pub(super) fn check(group: &str, plural: &str, rest: &str, expect: &str) {
 }
 
 fn check_object(group: &str, plural: &str, object: &Value, expect: &str) {
-    let table = crate::table(group, plural);
+    check_in(Minor::DEFAULT, group, plural, object, expect);
+}
+
+fn check_in(minor: Minor, group: &str, plural: &str, object: &Value, expect: &str) {
+    let table = super::table_in(group, plural, minor);
     let cells = table.cells(object, Time::parse_rfc3339(NOW).expect("a time"));
     let text = serde_json::to_string(&Value::Array(cells)).expect("JSON");
     assert_eq!(text, expect, "{group}/{plural}");
@@ -39,7 +44,7 @@ fn all_lines_are_columns() {
         assert!(line.trim_start().starts_with(super::READS) || super::parse_column(line).is_some(), "{line}");
     }
     let resources = crate::all_resources(pintle_catalog::complete());
-    for name in super::tables(pintle_versions::Minor::DEFAULT).keys() {
+    for name in super::tables(Minor::DEFAULT).keys() {
         let (plural, group) = name.split_once('.').unwrap_or((name, ""));
         assert!(resources.iter().any(|resource| resource.is(group, plural)), "{name}");
     }
@@ -161,6 +166,24 @@ fn pods() {
     check_object("", "pods", &gone, &format!(r#"["x","0/0","Terminating","0","<unknown>"{tail}"#));
     let done = crate::table("", "pods").conditions(&object(r#"{"status":{"phase":"Succeeded"}}"#));
     assert_eq!(done[0].str_at(&["reason"]), "Succeeded");
+}
+
+#[test]
+fn definitions_have_columns_since_1_37() {
+    let definition = object(
+        r#"{"metadata":{"name":"d","creationTimestamp":"2024-05-01T11:55:00Z"},
+        "spec":{"group":"example.com","scope":"Namespaced","names":{"kind":"Foo","shortNames":["f","fo"]},
+        "versions":[{"name":"v2","served":true,"storage":true},{"name":"v3"},{"name":"v1","served":true}]},
+        "status":{"conditions":[{"type":"Established","status":"True"}]}}"#,
+    );
+    let check = |minor: u8, object: &Value, expect: &str| {
+        check_in(Minor::new(minor), "apiextensions.k8s.io", "customresourcedefinitions", object, expect);
+    };
+    check(36, &definition, r#"["d","2024-05-01T11:55:00Z"]"#);
+    let cells = r#"["d","Namespaced","v1,v2(storage)","2024-05-01T11:55:00Z","example.com","Foo","f,fo",true]"#;
+    check(37, &definition, cells);
+    let bare = object(r#"{"metadata":{"name":"d"}}"#);
+    check(37, &bare, r#"["d","","","0001-01-01T00:00:00Z","","","",false]"#);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Deletion in several steps, and the dependents of deleted objects.
 
+use pintle_gates::Gates;
 use pintle_value::Value;
 
 /// The default treatment of the dependents of a deleted object (upstream: `GarbageCollectionPolicy`).
@@ -28,6 +29,11 @@ pub trait TwoPhaseDeletion: Send + Sync {
     /// True while further deletes leave a terminating object unchanged.
     fn is_deletion_pending(&self, _object: &Value) -> bool {
         false
+    }
+
+    /// The beginning of the error message about a precondition that is not met.
+    fn failed_precondition(&self, _gates: &Gates) -> &'static str {
+        "Precondition failed"
     }
 }
 

@@ -12,6 +12,7 @@ use pintle_apply::typed::{Duplicates, TypeRef};
 use pintle_codec::json;
 use pintle_controllers::SERVER_MANAGER;
 use pintle_fieldpath::set::Filter;
+use pintle_gates::Change;
 use pintle_registry::{ApiError, Cause, GroupVersion, GroupVersionKind, MultiVersion, Registry, Resource};
 use pintle_value::metadata::{MANAGED_FIELDS, validate_annotations};
 use pintle_value::time::Time;
@@ -44,6 +45,8 @@ pub(crate) struct ManagedFieldsUpdater<'a> {
     manager: String,
     subresource: &'a str,
     now: Time,
+    /// True if an update that fails keeps the managed fields of the live object (since 1.37).
+    keeps_on_failure: bool,
 }
 
 impl<'a> ManagedFieldsUpdater<'a> {
@@ -87,7 +90,9 @@ impl<'a> ManagedFieldsUpdater<'a> {
     ) -> Self {
         let api_version = expected.group_version.to_string();
         let now = Time::from_seconds(cluster.now().seconds);
-        Self { expected, registry: cluster.registry(), conversions, api_version, manager, subresource, now }
+        let keeps_on_failure = cluster.gates().has(Change::FAILED_TRACKING_KEEPS_MANAGED_FIELDS);
+        let registry = cluster.registry();
+        Self { expected, registry, conversions, api_version, manager, subresource, now, keeps_on_failure }
     }
 
     fn field_manager(&self) -> FieldManager<'_> {
@@ -132,19 +137,29 @@ impl<'a> ManagedFieldsUpdater<'a> {
             return;
         }
         if !self.has_known_type(object) {
-            return;
+            return self.keep_on_failure(live, object);
         }
         match self.field_manager().update(live, object, managed, &self.request(&self.manager)) {
             Ok(managed) => set_managed_fields(object, &managed, sent),
             // The update is computed again when the conversions are available.
             Err(_) if self.conversions.is_incomplete() => {}
             // The client cannot fix this, so the write continues (upstream: `UpdateNoErrors`).
-            Err(error) => tracing::error!(?error, kind = %self.expected.kind, "Failed to update managed fields"),
+            Err(error) => {
+                tracing::error!(?error, kind = %self.expected.kind, "Failed to update managed fields");
+                self.keep_on_failure(live, object);
+            }
         }
     }
 
-    /// Returns false for a custom resource of another type, which is possible here. There is no schema for its type. As
-    /// after any failure, the object loses its managed fields.
+    /// Sets the managed fields of an object after a failed update: those of the live object, or none up to 1.36.
+    fn keep_on_failure(&self, live: &Value, object: &mut Value) {
+        if let Some(entries) = live.at(&MANAGED_FIELDS).filter(|_| self.keeps_on_failure) {
+            object.set_at(&MANAGED_FIELDS, entries.clone());
+        }
+    }
+
+    /// Returns false for a custom resource of another type, which is possible here. There is no schema for its type, so
+    /// the update of managed fields fails.
     fn has_known_type(&self, object: &Value) -> bool {
         let is_known = || object.kind() == self.expected.kind && self.resource_at(object.api_version()).is_some();
         !self.expected.model.requires_type() || is_known()

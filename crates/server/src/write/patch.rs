@@ -1,6 +1,7 @@
 //! Patches. The new object is computed in the guaranteed-update loop, by one of the patch types. Server-side apply is
 //! one of them, and creates objects that do not exist.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use pintle_audit::is_json;
 use pintle_codec::{cbor, json, yaml};
+use pintle_gates::Change;
 use pintle_patch::{
     JsonPatch, PatchError, PatchErrorKind, check_merge_patch, merge_patch, remaining_patch, strategic_merge_patch,
     validate_strategic_merge_patch,
@@ -29,6 +31,7 @@ use crate::represent::ResponseFormat;
 use crate::request::negotiate::Encoding;
 use crate::request::query::{FieldValidation, WriteOptions, WriteVerb};
 use crate::request::trace::Step;
+use crate::request::work_memory::budget_error;
 
 /// A decoded patch.
 #[derive(Debug)]
@@ -87,24 +90,52 @@ impl PatchType {
     }
 }
 
-impl Patch {
+/// The error of a patch that cannot be decoded.
+#[derive(Debug)]
+enum InvalidPatch {
+    /// The error precedes all others, and no audit event has the patch.
+    AtOnce(ApiError),
+    /// The error is reported only if the object exists.
+    IfObjectExists(ApiError),
+}
+
+impl From<ApiError> for InvalidPatch {
+    fn from(error: ApiError) -> Self {
+        InvalidPatch::IfObjectExists(error)
+    }
+}
+
+/// The rules for malformed patches.
+#[derive(Clone, Copy, Debug)]
+struct PatchDecoder {
+    /// True if the body is checked before the object is read (since 1.37).
+    checks_first: bool,
+    /// True if duplicate and unknown fields are reported.
+    strict: bool,
+}
+
+impl PatchDecoder {
     /// Decodes a patch. Also returns the errors of strict decoding.
     ///
     /// # Errors
     /// Returns an error if the body is malformed.
-    fn decode(patch_type: PatchType, body: &[u8], strict: bool) -> Result<(Self, Vec<String>), ApiError> {
+    fn decode(self, patch_type: PatchType, body: &[u8]) -> Result<(Patch, Vec<String>), InvalidPatch> {
         match patch_type {
-            PatchType::Apply(Encoding::Cbor) => return decode_cbor_configuration(body),
-            PatchType::Apply(_) => return decode_yaml_configuration(body),
+            PatchType::Apply(Encoding::Cbor) => return self.cbor_configuration(body),
+            PatchType::Apply(_) => return self.yaml_configuration(body),
             PatchType::Json | PatchType::Merge | PatchType::Strategic => {}
         }
+        let strict = self.strict;
         let decoded = json::decode(body, json::DecodeOptions { duplicates: true, ..json::DecodeOptions::default() })
             .map_err(|error| {
-                ApiError::BadRequest(match (patch_type, strict) {
+                if self.checks_first && matches!(error, json::DecodeError::Syntax(_)) {
+                    return InvalidPatch::AtOnce(ApiError::BadRequest("invalid JSON patch".to_owned()));
+                }
+                InvalidPatch::IfObjectExists(ApiError::BadRequest(match (patch_type, strict) {
                     (PatchType::Merge, false) => "Invalid JSON Patch".to_owned(),
                     (PatchType::Json | PatchType::Merge, true) => format!("error decoding patch: {error}"),
                     _ => error.to_string(),
-                })
+                }))
             })?;
         let prefix = if patch_type == PatchType::Json { "json patch " } else { "" };
         let mut strict_errors: Vec<String> =
@@ -126,6 +157,70 @@ impl Patch {
         };
         Ok((patch, strict_errors))
     }
+
+    /// The name of a configuration in error messages.
+    fn configuration_name(self) -> &'static str {
+        if self.checks_first { "patch" } else { "YAML" }
+    }
+
+    fn configuration_error(self, why: impl Display) -> InvalidPatch {
+        let error = ApiError::BadRequest(format!("error decoding {}: {why}", self.configuration_name()));
+        InvalidPatch::IfObjectExists(error)
+    }
+
+    /// Decodes a configuration in YAML, which may be JSON.
+    fn yaml_configuration(self, body: &[u8]) -> Result<(Patch, Vec<String>), InvalidPatch> {
+        let as_json = yaml::may_be_json(body).then(|| json::decode(body, json::DecodeOptions::default()));
+        let (config, duplicates) = match as_json {
+            Some(Ok(json::Decoded { mut value, has_duplicates: false, .. })) => {
+                yaml::convert_json_numbers(&mut value);
+                (value, None)
+            }
+            // Error messages come from the YAML decoder.
+            _ => {
+                let decoded = yaml::decode(body).map_err(|error| {
+                    // The first check takes a text that begins with a brace for JSON and leaves it to the second.
+                    if self.checks_first && !begins_with_brace(body) {
+                        InvalidPatch::AtOnce(ApiError::BadRequest(format!("error encoding patch: {error}")))
+                    } else {
+                        self.configuration_error(format_args!("error converting YAML to JSON: {error}"))
+                    }
+                })?;
+                (decoded.value, decoded.strict_error)
+            }
+        };
+        let json_type = match &config {
+            Value::Object(_) => return Ok((Patch::Apply(config), duplicates.into_iter().collect())),
+            Value::Null => return Ok((Patch::Apply(Value::object()), Vec::new())),
+            Value::Array(_) => "array",
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            Value::Int(_) | Value::Float(_) => "number",
+        };
+        Err(self.configuration_error(format_args!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {json_type} into Go value of type map[string]interface {{}}"
+        )))
+    }
+
+    /// Decodes a configuration in CBOR. As in upstream, its error messages up to 1.36 say YAML.
+    fn cbor_configuration(self, body: &[u8]) -> Result<(Patch, Vec<String>), InvalidPatch> {
+        let config = cbor::decode_object(body, cbor::Limits::default()).map_err(|error| {
+            // The first check accepts all types.
+            match cbor::decode(body, cbor::Limits::default()) {
+                Err(error) if self.checks_first => {
+                    InvalidPatch::AtOnce(ApiError::BadRequest(format!("error decoding patch: {error}")))
+                }
+                _ => self.configuration_error(error),
+            }
+        })?;
+        Ok((Patch::Apply(if config.is_null() { Value::object() } else { config }), Vec::new()))
+    }
+}
+
+/// True if the first character of a text that is not white space is a brace (upstream: `IsJSONBuffer`).
+fn begins_with_brace(text: &[u8]) -> bool {
+    let start = text.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    start.trim_start().starts_with('{')
 }
 
 impl Patch {
@@ -139,42 +234,6 @@ impl Patch {
             Patch::Apply(_) => Ok(live.clone()),
         }
     }
-}
-
-/// Decodes a configuration in YAML, which may be JSON.
-fn decode_yaml_configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
-    let decode_error = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
-    let as_json = yaml::may_be_json(body).then(|| json::decode(body, json::DecodeOptions::default()));
-    let (config, duplicates) = match as_json {
-        Some(Ok(json::Decoded { mut value, has_duplicates: false, .. })) => {
-            yaml::convert_json_numbers(&mut value);
-            (value, None)
-        }
-        // Error messages come from the YAML decoder.
-        _ => {
-            let decoded =
-                yaml::decode(body).map_err(|error| decode_error(format!("error converting YAML to JSON: {error}")))?;
-            (decoded.value, decoded.strict_error)
-        }
-    };
-    let json_type = match &config {
-        Value::Object(_) => return Ok((Patch::Apply(config), duplicates.into_iter().collect())),
-        Value::Null => return Ok((Patch::Apply(Value::object()), Vec::new())),
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-    };
-    Err(decode_error(format!(
-        "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {json_type} into Go value of type map[string]interface {{}}"
-    )))
-}
-
-/// Decodes a configuration in CBOR. As in upstream, its error messages say YAML.
-fn decode_cbor_configuration(body: &[u8]) -> Result<(Patch, Vec<String>), ApiError> {
-    let config = cbor::decode_object(body, cbor::Limits::default())
-        .map_err(|error| ApiError::BadRequest(format!("error decoding YAML: {error}")))?;
-    Ok((Patch::Apply(if config.is_null() { Value::object() } else { config }), Vec::new()))
 }
 
 fn patch_error(error: PatchError) -> ApiError {
@@ -223,6 +282,7 @@ pub(crate) async fn patch(request: &RequestContext, resource: &Arc<Resource>) ->
 /// The patch of a request, with its options.
 pub(crate) struct PatchRequest {
     patch_type: PatchType,
+    decoder: PatchDecoder,
     /// The patch, or the error of decoding it. The error is reported only if the object exists.
     patch: Result<(Patch, Vec<String>), ApiError>,
     pub(crate) options: WriteOptions,
@@ -238,12 +298,23 @@ impl PatchRequest {
         let body = request.body().await?;
         let writing = if patch_type.is_apply() { WriteVerb::Apply } else { WriteVerb::Patch };
         let options = WriteOptions::read(&request.query, writing)?;
+        let decoder = PatchDecoder {
+            checks_first: request.cluster.gates().has(Change::PATCHES_ARE_CHECKED_FIRST),
+            strict: options.field_validation != FieldValidation::Ignore,
+        };
+        let patch = match decoder.decode(patch_type, &body) {
+            Ok(patch) => Ok(patch),
+            Err(InvalidPatch::IfObjectExists(error)) => Err(error),
+            Err(InvalidPatch::AtOnce(error)) => {
+                pintle_budget::check().map_err(budget_error)?;
+                return Err(error);
+            }
+        };
         if let Some(audit) = &request.audit {
             audit.set_patch(|| audited_patch(patch_type, &body));
         }
-        let patch = Patch::decode(patch_type, &body, options.field_validation != FieldValidation::Ignore);
         request.recorder.trace.step(Step::Decoded);
-        Ok(Self { patch_type, patch, options })
+        Ok(Self { patch_type, decoder, patch, options })
     }
 
     /// The update that the patch makes.
@@ -281,7 +352,8 @@ impl PatchRequest {
             // Duplicate keys are reported last, with a message of their own.
             report_strict_errors(&request.recorder, strict_errors, self.options.field_validation).map_err(|_| {
                 let why = strict_errors.join(", ");
-                ApiError::BadRequest(format!("error strict decoding YAML: error converting YAML to JSON: {why}"))
+                let name = self.decoder.configuration_name();
+                ApiError::BadRequest(format!("error strict decoding {name}: error converting YAML to JSON: {why}"))
             })?;
             return Ok(object);
         }

@@ -8,6 +8,7 @@ mod objects;
 mod selectable_fields;
 mod tables;
 mod validation_rules;
+mod versions;
 
 use pintle_integration::{Cluster, Watch};
 use serde_json::{Value, json};

@@ -155,7 +155,8 @@ async fn attempt(
     let view = update.version_view(&hub);
     let old = view.tree(current).await.map_err(|error| view.read_error(current, error))?;
     let two_phase_deletion = hub.strategy.two_phase_deletion();
-    check_preconditions(update, options, &old, current.revision, two_phase_deletion.is_some())?;
+    let failed_precondition = two_phase_deletion.map(|strategy| strategy.failed_precondition(&context.gates));
+    check_preconditions(update, options, &old, current.revision, failed_precondition)?;
     let is_deletion_pending =
         old.is_terminating() && two_phase_deletion.is_some_and(|strategy| strategy.is_deletion_pending(&old));
     let grace = GracePeriod::decide(&hub, &old, options.grace_period_seconds);
@@ -293,20 +294,21 @@ pub(crate) fn precondition_conflict(
     ApiError::Conflict { resource, name: name.into(), why }
 }
 
-/// Checks the preconditions of a delete. Kinds with a two-phase deletion have other error messages.
+/// Checks the preconditions of a delete. Kinds with a two-phase deletion have other error messages, which begin with
+/// `failed_precondition`.
 fn check_preconditions(
     update: &GuaranteedUpdate<'_>,
     options: &DeleteOptions,
     old: &Value,
     revision: u64,
-    is_two_phase: bool,
+    failed_precondition: Option<&str>,
 ) -> Result<(), ApiError> {
     let (resource, revision) = (update.resource, revision.to_string());
     let conflict = |what: &str, wanted: &str, stored: &str, possible_cause: &str| {
-        if !is_two_phase {
+        let Some(failed) = failed_precondition else {
             return precondition_conflict(resource, &update.name, (what, wanted, stored), possible_cause);
-        }
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {stored}");
+        };
+        let why = format!("{failed}: {what} in precondition: {wanted}, {what} in object meta: {stored}");
         ApiError::Conflict { resource: resource.group_resource(), name: update.name.as_str().into(), why }
     };
     let differs = |wanted: &Option<String>, stored: &str| wanted.clone().filter(|wanted| wanted != stored);
