@@ -1,7 +1,7 @@
 //! Scenarios for the tests of plugins: a write, the stored objects, and the plugin's result.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use pintle_auth::{AlwaysAllow, Authorizer, UserInfo};
@@ -64,6 +64,8 @@ pub(crate) struct Scenario {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     /// The stored objects, of all kinds.
     pub(crate) stored: Vec<Value>,
+    /// The stored objects that are not in the cache before a refresh.
+    pub(crate) late: Vec<Value>,
     /// The objects that plugins have created.
     pub(crate) created: Arc<Mutex<Vec<Value>>>,
     /// The audit annotations that plugins have added. The first value of a key stays.
@@ -88,6 +90,7 @@ impl Scenario {
             dry_run: false,
             authorizer: Arc::new(AlwaysAllow),
             stored,
+            late: Vec::new(),
             created,
             annotations,
             unreadable: "",
@@ -126,6 +129,8 @@ impl Scenario {
         let client = Client {
             change: CHANGES.fetch_add(1 << 20, Ordering::Relaxed),
             stored: self.stored.clone(),
+            late: self.late.clone(),
+            is_refreshed: AtomicBool::new(false),
             created: self.created.clone(),
             unreadable: self.unreadable,
         };
@@ -212,6 +217,8 @@ struct Client {
     /// The revision of the last change before the plugin runs.
     change: u64,
     stored: Vec<Value>,
+    late: Vec<Value>,
+    is_refreshed: AtomicBool,
     created: Arc<Mutex<Vec<Value>>>,
     unreadable: &'static str,
 }
@@ -232,7 +239,8 @@ impl ObjectClient for Client {
         }
         let is_wanted =
             |object: &&Value| is_of(resource, object) && object.namespace() == namespace && object.name() == name;
-        Ok(self.stored.iter().find(is_wanted).map(|object| Box::new(object.clone()) as _))
+        let late = self.late.iter().filter(|_| self.is_refreshed.load(Ordering::Relaxed));
+        Ok(self.stored.iter().chain(late).find(is_wanted).map(|object| Box::new(object.clone()) as _))
     }
 
     fn read_all(&self, resource: &GroupResource, namespace: &str) -> Result<StoredObjects, ApiError> {
@@ -240,6 +248,11 @@ impl ObjectClient for Client {
             |object: &&Value| is_of(resource, object) && (namespace.is_empty() || object.namespace() == namespace);
         let found: Vec<Value> = self.stored.iter().filter(is_wanted).cloned().collect();
         Ok(Box::new(found.into_iter().map(|object| Box::new(object) as _)))
+    }
+
+    fn refresh(&self) -> BoxFuture<'_, Result<(), ApiError>> {
+        self.is_refreshed.store(true, Ordering::Relaxed);
+        Box::pin(async { Ok(()) })
     }
 
     /// Every scenario has other objects.

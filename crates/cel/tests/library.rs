@@ -209,7 +209,7 @@ fn expressions_check_access() {
     check("authorizer == authorizer", "no such overload", 3);
 }
 
-/// The syntax is that of the binary version, and libraries that of the minimum compatibility version.
+/// The binary version decides on the syntax, the minimum compatibility version on libraries.
 #[test]
 fn newer_versions_have_more_functions_and_syntax() {
     let of = |binary: u8, compatible: u8| {

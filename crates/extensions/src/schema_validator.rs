@@ -25,7 +25,7 @@ pub fn install_crd_validation(resources: &mut [Arc<Resource>], version: Effectiv
     }
 }
 
-/// Validates with [`StructuralSchema`]. The rules are those of a version.
+/// Validates with [`StructuralSchema`]. The version decides on rules.
 struct StructuralSchemaValidator(EffectiveVersion);
 
 /// Wraps a schema in the schema of an object with one field.

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use pintle_gates::Gates;
 use pintle_registry::{Resource, SubresourceRole, reset_field_filter};
+use pintle_versions::{EffectiveVersion, Minor};
 
 /// The paths of the fields that a write resets.
 type Paths = &'static [&'static str];
@@ -106,4 +108,15 @@ fn reset_fields_match_upstream() {
         .flat_map(|(kind, fields)| fields.iter().map(filter).map(|(s, paths)| (((*kind).to_owned(), s), paths)))
         .collect();
     assert_eq!(actual, expect);
+}
+
+#[test]
+fn csi_nodes_have_reset_fields_since_1_37() {
+    let minor = Minor::new(37);
+    let gates = Gates::of(EffectiveVersion::of(minor));
+    let resources = pintle_kinds::all_resources_with(pintle_catalog::complete_of(minor), &gates);
+    let nodes = resources.iter().find(|resource| resource.plural.as_str() == "csinodes").expect("a resource");
+    for (subresource, paths) in WITH_METADATA {
+        assert_eq!(nodes.reset_field_filter(subresource).cloned(), reset_field_filter(paths), "{subresource}");
+    }
 }

@@ -54,7 +54,7 @@ impl Kind {
 /// Labels and their values.
 pub type Labels<'l> = &'l [(&'static str, &'l str)];
 
-/// How a family differs from what its writer says, for the owner of several versions of a set of metrics.
+/// A change of a family, for the owner of several versions of a set of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyChange {
     /// The family is not shown.
@@ -90,7 +90,7 @@ impl std::fmt::Debug for Exposition {
 }
 
 impl Exposition {
-    /// An exposition of families that differ from what their writers say.
+    /// An exposition that changes some families.
     #[must_use]
     pub fn with_changes(changes: &'static FamilyChanges) -> Self {
         Self { changes: Some(changes), ..Self::default() }

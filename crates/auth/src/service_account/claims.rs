@@ -34,7 +34,7 @@ pub(super) struct KubernetesClaim {
     pub(super) validating: Option<ObjectClaim>,
     #[serde(rename = "mutatingwebhookconfiguration", skip_serializing_if = "Option::is_none")]
     pub(super) mutating: Option<ObjectClaim>,
-    /// What the server attests, by well-known keys.
+    /// The attestations of the server, by well-known keys.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) attestations: BTreeMap<String, Vec<String>>,
     /// The time by which a client should have refreshed the token, although it is valid for longer.

@@ -59,8 +59,8 @@ pub(super) fn library() -> Library {
     Library::of(with_costs.collect())
 }
 
-/// The function `includes`, which came with version 1 of the library: true if the list has an element, or for any other
-/// value, if it equals the argument. It never fails.
+/// The function `includes`, which version 1 of the library added. For a list it is true if an element equals the
+/// argument, for any other value if the value itself does. It never fails.
 pub(super) fn includes() -> Library {
     let overload = Overload::member("list_includes_dyn_dyn", &[Type::Dyn, Type::Dyn], Type::Bool).binding(|args| {
         let [target, wanted] = args else { return Err(EvalError::no_overload()) };

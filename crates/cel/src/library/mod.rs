@@ -50,13 +50,14 @@ impl Env {
     /// clone, and each environment is built once.
     ///
     /// Other servers of the cluster must be able to evaluate a new expression, so the minimum compatibility version
-    /// decides on libraries. The syntax is that of the binary.
+    /// decides on libraries. The binary version decides on
+    /// the syntax.
     #[must_use]
     pub fn kubernetes_of(version: EffectiveVersion) -> Self {
         Self::shared(QUOTED_FIELDS.contains(version.binary()), INCLUDES.contains(version.min_compatibility()))
     }
 
-    /// A clone of the environment with or without what came later.
+    /// A clone of the environment with these features.
     fn shared(has_quoted_fields: bool, has_includes: bool) -> Self {
         static ENVIRONMENTS: [[OnceLock<Env>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
         let environment = &ENVIRONMENTS[usize::from(has_quoted_fields)][usize::from(has_includes)];

@@ -9,7 +9,7 @@ use super::macros::{Macro, MacroExpansion, MacroExprFactory};
 use super::tokens::{Token, TokenKind, TokenSet};
 use crate::source::{Issues, Location, Source};
 
-/// Limits of the parser, and what it accepts.
+/// Limits of the parser, and optional syntax.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParserLimits {
     /// The maximum number of code points.

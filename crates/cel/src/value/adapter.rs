@@ -43,7 +43,7 @@ pub trait TypeAdapter: Debug + Send + Sync {
     }
 
     /// True if sets are compared by their converted elements, and if equal sets and maps have the same keys. Otherwise a
-    /// set is compared by the elements as they are in JSON, and a list equals another one that has only its keys.
+    /// set is compared by its JSON elements, and equal lists may lack keys of the first list.
     fn compares_converted_elements(&self) -> bool {
         false
     }

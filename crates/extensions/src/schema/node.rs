@@ -65,7 +65,7 @@ impl StructuralSchema {
 }
 
 impl<'s> SchemaNode<'s> {
-    /// What the rules of the schema can do.
+    /// The features of the rules of the schema.
     #[must_use]
     pub fn rule_features(self) -> RuleFeatures {
         self.schema.rule_features

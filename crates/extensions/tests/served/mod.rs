@@ -31,6 +31,7 @@ pub(crate) fn crd(schema: Value, scale: Option<&Value>) -> Value {
 }
 
 /// Builds the resource of a CRD, if it can be served.
+#[allow(dead_code, reason = "not every test is of the default version")]
 pub(crate) fn kind(crd: &Value) -> Option<Arc<Resource>> {
     kind_of_version(crd, EffectiveVersion::of(Minor::DEFAULT))
 }

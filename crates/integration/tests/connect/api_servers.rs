@@ -385,7 +385,7 @@ fn since_1_37_only_the_stable_form_of_aggregated_discovery_is_known() {
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "x.example.com/v1",
         "resources": [{"name": "things", "singularName": "x", "namespaced": false, "kind": "Thing", "verbs": ["get"]}],
     });
-    run(async {
+    run(async move {
         for (minor, accept, expect) in [(36, format!("{STABLE},{BETA}"), "betas"), (37, STABLE.to_owned(), "things")] {
             let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
             let cluster = Cluster::with_options(Options { gates, api_services: true, ..Options::default() }).await;

@@ -1,6 +1,8 @@
 //! Requests that are proxied to pods, services and nodes.
 
+use pintle_gates::Gates;
 use pintle_integration::{Cluster, Kubelet, Options, POD_ADDRESS, Protocol, eventually, run};
+use pintle_versions::{EffectiveVersion, Minor};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -21,6 +23,38 @@ async fn create_service(kubelet: &Kubelet, cluster: &Cluster) {
         }],
     });
     let _ = cluster.post("/api/v1/namespaces/default/endpoints", endpoints.to_string()).await.expect(201);
+}
+
+/// Since 1.37 the endpoints of a service are in EndpointSlices.
+#[test]
+fn proxies_of_services_choose_ready_endpoints_of_slices() {
+    run(async {
+        let kubelet = Kubelet::start();
+        let gates = Gates::of(EffectiveVersion::of(Minor::new(37)));
+        let cluster = kubelet.cluster(Options { gates, ..Options::default() }).await;
+        create_service(&kubelet, &cluster).await;
+        let target = json!({"kind": "Pod", "namespace": "default", "name": "p"});
+        let endpoint = |address: &str, ready: bool| json!({"addresses": [address], "conditions": {"ready": ready}, "targetRef": target});
+        let address = POD_ADDRESS.to_string();
+        let proxies = ["s:web", "s:80"].map(|service| format!("/api/v1/namespaces/default/services/{service}/proxy/"));
+        let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+        for (name, endpoints, code) in [
+            ("none", json!([]), 503),
+            ("unready", json!([endpoint(&address, false)]), 503),
+            ("foreign", json!([endpoint("10.1.2.3", true)]), 503),
+            ("ready", json!([endpoint("10.1.2.3", true), endpoint(&address, true)]), 200),
+        ] {
+            let slice = json!({
+                "metadata": {"name": name, "labels": {"kubernetes.io/service-name": "s"}}, "addressType": "IPv4",
+                "ports": [{"name": "web", "port": kubelet.backend_port}], "endpoints": endpoints,
+            });
+            let _ = cluster.post(slices, slice.to_string()).await.expect(201);
+            for proxy in &proxies {
+                let _ = cluster.get(proxy).await.expect(code);
+            }
+        }
+        cluster.stop().await;
+    });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What 1.37 changed in pods, nodes, volumes and stateful sets: fields of new features, a new subresource, defaults.
+//! Changes of 1.37 in pods, nodes, volumes and stateful sets: fields of new features, a new subresource, defaults.
 
 use pintle::Options;
 use pintle_gates::Gates;

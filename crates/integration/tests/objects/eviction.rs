@@ -629,13 +629,15 @@ fn discovery_lists_evictions() {
 #[test]
 fn unusable_budgets_are_causes_since_1_37() {
     run(async {
-        let why = "pdb disruptions allowed is negative";
-        let cause = json!([{"reason": "DisruptionBudgetNegativeAllowedDisruptions", "message": why}]);
+        let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        let cause = json!([{"reason": "DisruptionBudgetTooManyDisruptedPods", "message": why}]);
+        let mut status = counts(1, 2, 1);
+        status["disruptedPods"] = (0..=2000).map(|i| (format!("p{i}"), json!("2026-01-01T00:00:00Z"))).collect();
         for (minor, causes) in [(36, None), (37, Some(&cause))] {
             let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
             let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
             create_pod(&cluster, "p", "", &running(true)).await;
-            create_budget(&cluster, "b", &web(), &counts(-1, 1, 1)).await;
+            create_budget(&cluster, "b", &web(), &status).await;
             let status = evict(&cluster, "p").await.expect(403).json();
             assert_eq!(status["message"], format!("poddisruptionbudget.policy \"b\" is forbidden: {why}"));
             assert_eq!(status["details"].get("causes"), causes);

@@ -384,7 +384,7 @@ mod tests {
         );
     }
 
-    /// The syntax is that of the binary version, and libraries that of the minimum compatibility version.
+    /// The binary version decides on the syntax, the minimum compatibility version on libraries.
     #[test]
     fn expressions_depend_on_the_version() {
         let policy = |expression: &str| {

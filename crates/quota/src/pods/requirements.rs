@@ -98,8 +98,8 @@ fn resources_by_source(pod: &Value, requirement: Requirement, features: QuotaFea
     resources
 }
 
-/// The sum of the resources of containers. The maximum of what a container wants, has been allocated, and has counts. This
-/// was the computation before 1.37.
+/// The sum of the resources of containers. The maximum of the wanted, allocated and actual resources of a container
+/// counts. This was the computation before 1.37.
 fn resources_by_container(pod: &Value, requirement: Requirement, features: QuotaFeatures) -> ResourceList {
     let (spec, status) = (&pod["spec"], &pod["status"]);
     let is_infeasible = is_resize_infeasible(status);

@@ -270,11 +270,16 @@ fn missing_kind(body: &[u8], encoding: Encoding, expected: &ExpectedKind<'_>) ->
         Encoding::Yaml => String::from_utf8_lossy(&json::encode(&found)).into_owned(),
         _ => String::from_utf8_lossy(body.trim_ascii()).into_owned(),
     };
+    let version = version_or_expected(&found, expected);
+    DecodeError::Undecodable { kind: expected.kind.to_owned(), version, why: missing_kind_message(&text) }
+}
+
+/// The version of a body. The expected version replaces a missing one, unless the body has another group (upstream:
+/// `gvkWithDefaults`).
+fn version_or_expected(found: &Value, expected: &ExpectedKind<'_>) -> Str {
     let GroupVersion { group, version } = GroupVersion::parse(found.api_version()).unwrap_or_default();
     let is_expected_group = group.is_empty() || group == expected.group_version.group;
-    let version =
-        if version.is_empty() && is_expected_group { expected.group_version.version.clone() } else { version };
-    DecodeError::Undecodable { kind: expected.kind.to_owned(), version, why: missing_kind_message(&text) }
+    if version.is_empty() && is_expected_group { expected.group_version.version.clone() } else { version }
 }
 
 /// Checks whether a body may have a group, version and kind.
@@ -330,7 +335,12 @@ fn json(body: &[u8], expected: &ExpectedKind<'_>, check: TypeCheck<'_>) -> Resul
             // Go's message names the field of a type.
             let strict = is_typed.then(|| json::decode_strict(body, types, *root)).and_then(Result::ok);
             let why = strict.and_then(|strict| strict.error).unwrap_or(why);
-            return Err(expected.undecodable_value(&tree, why));
+            return Err(match expected.undecodable_value(&tree, why) {
+                DecodeError::Undecodable { kind, why, .. } if !is_typed => {
+                    DecodeError::Undecodable { kind, version: version_or_expected(&tree, expected), why }
+                }
+                error => error,
+            });
         }
     };
     check_type_meta(&value, expected, check)?;

@@ -92,7 +92,7 @@ impl LevelVersion {
     /// `privileged:latest`.
     pub const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
 
-    /// What a server of a version understands: the newest standards that it knows instead of newer ones.
+    /// The standards that a server of a version applies. It replaces standards newer than itself by the newest known ones.
     #[must_use]
     pub fn known_to(self, server: Minor) -> Self {
         Self { version: self.version.min(Version::Minor(server.number().into())), ..self }

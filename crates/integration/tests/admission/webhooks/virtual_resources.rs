@@ -18,7 +18,7 @@ fn webhooks_see_no_reviews_since_1_37() {
         gates
     };
     let off = BTreeMap::from([("ExcludeAdmissionWebhookVirtualResources".to_owned(), false)]);
-    run(async {
+    run(async move {
         let webhook = Webhook::start(Behavior::Respond(allow)).await;
         for (gates, sees_reviews) in
             [(gates(36, &BTreeMap::new()), true), (gates(37, &off), true), (gates(37, &BTreeMap::new()), false)]

@@ -42,6 +42,17 @@ fn invalid_requests_fail_with_upstreams_messages() {
                      ({\"kind\": 1e400, \"spec\": {}})",
                 ),
             ),
+            (
+                "POST",
+                "",
+                "application/json",
+                r#"{"kind": "Widget", "spec": {"size": 1e400}}"#,
+                (
+                    400,
+                    "Widget in version \"v1\" cannot be handled as a Widget: json: cannot unmarshal number 1e400 into \
+                     Go value of type float64",
+                ),
+            ),
             // A create ignores the name in the path.
             ("POST", "/a", "application/json", &*body, (409, "widgets.example.com \"a\" already exists")),
             ("PUT", "", "application/json", &body, (400, "name must be provided")),

@@ -1,6 +1,6 @@
 //! Validates the CEL expressions of the rules of a schema (upstream: the last part of
 //! `ValidateCustomResourceDefinitionOpenAPISchema`). A [`SchemaValidator`] compiles them. Unchanged expressions compile in
-//! the same environment as new ones, because the two environments differ only for what a newer version has stored.
+//! the same environment as new ones. Upstream's environments differ only for functions of newer versions.
 
 use pintle_value::{Errors, FieldError, FieldPath, Value};
 

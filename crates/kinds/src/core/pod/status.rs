@@ -352,10 +352,11 @@ fn validate_allocatable_claim_statuses(has_mappings: bool, errors: &mut Errors, 
     for (i, status) in pod.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).iter().enumerate() {
         let path = list.index(i);
         let name = status.str_at(&["resourceClaimName"]);
+        let is_for_tags = name.is_empty() && has_mappings;
         if name.is_empty() && !has_mappings {
             errors.required(&path.child("resourceClaimName"), "must not be empty");
         }
-        if !claims.contains(name) && !(name.is_empty() && has_mappings) {
+        if !is_for_tags && !claims.contains(name) {
             errors.invalid(&path.child("resourceClaimName"), name, "no mapping found in pod reference");
         }
         if has_mappings {

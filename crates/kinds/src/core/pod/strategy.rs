@@ -30,11 +30,11 @@ impl PodStrategy {
 }
 
 /// Sets the defaults of the resources of the pod as a whole, if the feature sets them this late. An update that does not
-/// change the spec leaves it unchanged.
+/// change these resources leaves them unchanged, because the pod may have been stored without the feature.
 pub(super) fn set_late_defaults(context: &StrategyContext, pod: &mut Value, old: Option<&Value>) {
     // The feature depends on pod-level resources.
     let is_late = context.gates.is_enabled(Feature::POD_LEVEL_RESOURCES_FIX_DEFAULTING);
-    if !is_late || old.is_some_and(|old| same_at(pod, old, &["spec"])) {
+    if !is_late || old.is_some_and(|old| same_at(pod, old, &["spec", "resources"])) {
         return;
     }
     if let Some(spec) = pod.get_mut("spec") {
@@ -355,9 +355,9 @@ mod tests {
         // A pod that was stored before the feature existed stays as it is.
         let context = context_of(37, &[]);
         let mut new = sent.clone();
-        new.set_at(&["metadata", "labels", "a"], "b");
+        new.set_at(&["spec", "activeDeadlineSeconds"], 5);
         PodStrategy::new(&context.gates).prepare_for_update(&context, &mut new, &sent);
-        assert_eq!(new["spec"], sent["spec"]);
+        assert_eq!(new["spec"]["resources"], sent["spec"]["resources"]);
     }
 
     #[test]

@@ -49,7 +49,7 @@ use crate::request::info::RequestInfo;
 
 /// The metrics of a cluster.
 pub(crate) struct Metrics {
-    /// How the version differs from what the code says.
+    /// The changes of metrics in the version of the server.
     changes: &'static FamilyChanges,
     /// The name and stage of each feature gate, and whether it is enabled.
     features: Vec<(&'static str, &'static str, bool)>,

@@ -1,6 +1,10 @@
 //! The annotations that policies add to the audit event of a request. A row is the spec of a policy, and the
 //! annotations or the error.
 
+use std::sync::Arc;
+
+use pintle_value::Value;
+
 use super::Policy;
 use crate::plugins::policy::plugin::PolicyPlugin;
 use crate::plugins::{PluginOptions, TolerationSeconds};
@@ -15,6 +19,13 @@ fn audit(spec: &str, actions: &str, object: &str) -> Result<Vec<(String, String)
     audit_with(&*plugin, spec, actions, object)
 }
 
+/// The plugin of a version.
+fn plugin_of(minor: u8) -> Arc<dyn AdmissionPlugin> {
+    let gates = crate::testing::gates_of(minor, &[]);
+    let options = PluginOptions { text: None, toleration_seconds: TolerationSeconds::default(), gates: &gates };
+    PolicyPlugin::<Policy>::build(&options).expect("a plugin")
+}
+
 /// Does the same with another plugin.
 fn audit_with(
     plugin: &dyn AdmissionPlugin,
@@ -22,6 +33,14 @@ fn audit_with(
     actions: &str,
     object: &str,
 ) -> Result<Vec<(String, String)>, String> {
+    let scenario = scenario(spec, actions);
+    scenario.validate(plugin, &json(object)).map_err(|error| error.to_string())?;
+    let annotations = scenario.annotations.lock().clone();
+    Ok(annotations.into_iter().collect())
+}
+
+/// The create of an object under a policy with two bindings.
+fn scenario(spec: &str, actions: &str) -> Scenario {
     let rules = r#"{"namespaceSelector": {}, "objectSelector": {}, "resourceRules": [
         {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}"#;
     let group = "admissionregistration.k8s.io/v1";
@@ -44,9 +63,30 @@ fn audit_with(
         );
         scenario.stored.extend([json(&params), json(&binding)]);
     }
-    scenario.validate(plugin, &json(object)).map_err(|error| error.to_string())?;
-    let annotations = scenario.annotations.lock().clone();
-    Ok(annotations.into_iter().collect())
+    scenario
+}
+
+/// Since 1.37 parameters that the cache does not have yet are read from the storage.
+#[test]
+fn missing_parameters_are_read_directly() {
+    let mut scenario =
+        scenario(r#""validations": [{"expression": "params.metadata.name != 'b'", "message": "no"}]"#, r#"["Deny"]"#);
+    let is_late = |object: &mut Value| object.kind() == "ConfigMap" && object.name() == "b";
+    scenario.late = scenario.stored.extract_if(.., is_late).collect();
+    assert_eq!(scenario.late.len(), 1);
+    let refused = |binding: &str| {
+        format!(
+            "configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'p' with binding '{binding}' denied request: "
+        )
+    };
+    let missing = format!(
+        "{}failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
+        refused("b")
+    );
+    scenario.check_validate(&*plugin_of(36), &json(OBJECT), Err(&missing));
+    scenario.check_validate(&*plugin_of(37), &json(OBJECT), Err(&format!("{}no", refused("b"))));
+    scenario.late.clear();
+    scenario.check_validate(&*plugin_of(37), &json(OBJECT), Err(&missing));
 }
 
 /// Checks the value of the annotation `p/k`, which an expression makes.
@@ -74,16 +114,11 @@ fn failed_validations_are_annotated() {
 /// Since 1.37 the annotation has the failures of all policies and bindings, up to a limit.
 #[test]
 fn all_failed_validations_are_annotated() {
-    let plugin = |minor: u8| {
-        let gates = crate::testing::gates_of(minor, &[]);
-        let options = PluginOptions { text: None, toleration_seconds: TolerationSeconds::default(), gates: &gates };
-        PolicyPlugin::<Policy>::build(&options).expect("a plugin")
-    };
     let count = |minor: u8, failures: usize| {
         let failing: Vec<String> =
             (0..failures).map(|i| format!(r#"{{"expression": "false", "message": "m{i}"}}"#)).collect();
         let spec = format!(r#""validations": [{}]"#, failing.join(","));
-        let found = audit_with(&*plugin(minor), &spec, r#"["Audit"]"#, OBJECT).expect("allowed");
+        let found = audit_with(&*plugin_of(minor), &spec, r#"["Audit"]"#, OBJECT).expect("allowed");
         let [(_, value)] = &found[..] else { panic!("{found:?}") };
         let failures = json(value);
         failures
