@@ -9,7 +9,6 @@ use pintle_integration::{
     AccessOptions, AuditOptions, Client, Cluster, Options, Protocol, RequestBuilder, ServiceNetwork, generic_admission,
     tool_path,
 };
-use pintle_versions::{EffectiveVersion, Minor};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -161,8 +160,7 @@ impl Servers {
     async fn start_with(cbor: bool, aggregates: bool) -> Self {
         let tokens = format!("{TOKEN},admin,1,\"system:masters\"\n");
         let settings = [(Feature::CBOR.name().to_owned(), cbor)].into();
-        let version = EffectiveVersion::of(Minor::new(37));
-        let (gates, _) = Gates::of(version).overridden(&settings).expect("a feature gate that can be set");
+        let (gates, _) = Gates::with_overrides(&settings).expect("a feature gate that can be set");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let audit_log = AuditLog::new(folder.path());
         let mut audit =

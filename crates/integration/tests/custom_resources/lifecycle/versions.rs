@@ -1,5 +1,5 @@
-//! Changes of Kubernetes 1.37 without a feature gate: tables and warnings of CRDs, errors of patches, managed fields after
-//! a failed update, and defaults in OpenAPI documents.
+//! Changes of Kubernetes 1.37 without a feature gate. They are tables and warnings of CRDs, errors of patches, managed
+//! fields after a failed update, and defaults in OpenAPI documents.
 
 use pintle::Options;
 use pintle_gates::Gates;
@@ -19,7 +19,7 @@ async fn cluster(minor: u8) -> Cluster {
 }
 
 async fn patch(cluster: &Cluster, path: &str, patch_type: &str, body: &str) -> Response {
-    cluster.patch(path, &format!("application/{patch_type}"), body).await
+    cluster.request("PATCH", path).body(&format!("application/{patch_type}"), body.to_owned()).send().await
 }
 
 #[test]
@@ -243,7 +243,9 @@ fn owner_references_of_embedded_resources_have_their_indices() {
             let gates = Gates::of(EffectiveVersion::of(Minor::new(minor)));
             let cluster = Cluster::with_options(Options { gates, ..Options::default() }).await;
             let mut crd = widget_crd();
-            let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true});
+            let embedded = json!({
+                "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+            });
             for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
                 version["schema"]["openAPIV3Schema"]["properties"]["embedded"] = embedded.clone();
             }
