@@ -151,7 +151,7 @@ impl<'a> ManagedFieldsUpdater<'a> {
         }
     }
 
-    /// Sets the managed fields of an object after a failed update: those of the live object, or none up to 1.36.
+    /// After a failed update, copies the managed fields of the live object. Up to 1.36 the object has none.
     fn keep_on_failure(&self, live: &Value, object: &mut Value) {
         if let Some(entries) = live.at(&MANAGED_FIELDS).filter(|_| self.keeps_on_failure) {
             object.set_at(&MANAGED_FIELDS, entries.clone());
