@@ -50,8 +50,7 @@ impl Env {
     /// clone, and each environment is built once.
     ///
     /// Other servers of the cluster must be able to evaluate a new expression, so the minimum compatibility version
-    /// decides on libraries. The binary version decides on
-    /// the syntax.
+    /// decides on libraries. The binary version decides on the syntax.
     #[must_use]
     pub fn kubernetes_of(version: EffectiveVersion) -> Self {
         Self::shared(QUOTED_FIELDS.contains(version.binary()), INCLUDES.contains(version.min_compatibility()))

@@ -87,8 +87,7 @@ fn hostile_inputs_harm_only_their_senders() {
         tokio::time::sleep(GIVE_BACK).await;
         let before = run.memory().await;
         let second = seconds.map_or(End::Requests(SHORT), |seconds| after(seconds - seconds / 6));
-        // Some seeds fill a cache or reserve memory only in the second attack.
-        let bound = before + before * 3 / 10 + (128 << 20);
+        let bound = before + before * 3 / 10 + (64 << 20);
         run.attack(seed + 1, second).await;
         let (mut afterwards, ended) = (run.memory().await, Instant::now());
         while afterwards > bound && ended.elapsed() < GIVE_BACK_LIMIT {

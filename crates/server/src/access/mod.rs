@@ -9,6 +9,8 @@ mod rbac;
 mod token_webhook;
 mod webhook;
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
@@ -68,6 +70,27 @@ pub(crate) fn attributes<'r>(info: &'r RequestInfo, query: &'r Query, verb: &'r 
 pub(crate) fn forbidden(error: ForbiddenError) -> ApiError {
     let ForbiddenError { group, resource, name, why } = error;
     ApiError::Forbidden { resource: GroupResource::new(group, resource), name, why, causes: Vec::new() }
+}
+
+/// Requires that a user has a permission.
+///
+/// # Errors
+/// Returns `Forbidden` with the authorizer's error and reason.
+pub(crate) async fn require(
+    authorizer: &dyn Authorizer,
+    user: &UserInfo,
+    wanted: &AuthorizationAttributes<'_>,
+) -> Result<(), ApiError> {
+    let authorization = authorizer.authorize(user, wanted).await;
+    if authorization.is_allowed() {
+        return Ok(());
+    }
+    let reason = match (authorization.error, authorization.reason) {
+        (None, reason) => reason,
+        (Some(error), reason) if reason.is_empty() => Cow::Owned(error),
+        (Some(error), reason) => Cow::Owned(format!("{error}: {reason}")),
+    };
+    Err(forbidden(ForbiddenError::new(user, wanted, &reason)))
 }
 
 /// The credentials that a request has tried in vain, for its audit event (upstream: `getAuthMethods`).

@@ -1,12 +1,10 @@
 //! The access of a write's user to other resources, for validations that require more than the write (upstream:
 //! authorizers of strategies, and `filters.GetAuthorizerAttributes`).
 
-use std::borrow::Cow;
-
-use pintle_auth::{AuthorizationAttributes, ForbiddenError};
+use pintle_auth::AuthorizationAttributes;
 use pintle_registry::{BoxFuture, RequiredAccess, VirtualAccess, WriteAccess};
 
-use crate::access::{attributes, forbidden};
+use crate::access::{attributes, require};
 use crate::context::RequestContext;
 
 /// The access of a request's user to the resource of the request. `None` for writes of the server itself.
@@ -22,16 +20,7 @@ impl WriteAccess for RequestAccess<'_> {
             let Some(RequestContext { access: control, user, info, query, .. }) = self.0 else { return Ok(()) };
             let RequiredAccess { verb, subresource, namespace, name } = access;
             let required = AuthorizationAttributes { subresource, namespace, name, ..attributes(info, query, verb) };
-            let authorization = control.authorizer.authorize(user, &required).await;
-            if authorization.is_allowed() {
-                return Ok(());
-            }
-            let reason = match (authorization.error, authorization.reason) {
-                (None, reason) => reason,
-                (Some(error), reason) if reason.is_empty() => Cow::Owned(error),
-                (Some(error), reason) => Cow::Owned(format!("{error}: {reason}")),
-            };
-            Err(forbidden(ForbiddenError::new(user, &required, &reason)).to_string())
+            require(&*control.authorizer, user, &required).await.map_err(|error| error.to_string())
         })
     }
 

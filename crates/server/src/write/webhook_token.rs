@@ -2,17 +2,15 @@
 //! `registry/core/serviceaccount/storage/token.go`). Such a token is bound to the configuration of the webhook. The
 //! server attests the API group about which its bearer may ask the webhook.
 
-use std::borrow::Cow;
-
 use pintle_auth::service_account::{BoundObject, WebhookConfigurationKind};
 use pintle_auth::user::service_account_info;
-use pintle_auth::{AuthorizationAttributes, ForbiddenError, UserInfo};
+use pintle_auth::{AuthorizationAttributes, UserInfo};
 use pintle_gates::{Change, Feature};
 use pintle_registry::{ApiError, GroupResource, WebhookClientConfig, WebhookTarget};
 use pintle_value::time::Time;
 use pintle_value::{Errors, FieldPath, Str, Value, names};
 
-use crate::access::forbidden;
+use crate::access::require;
 use crate::context::RequestContext;
 
 /// The longest validity of a token for a webhook, in seconds.
@@ -158,16 +156,7 @@ impl<'a> WebhookReference<'a> {
             name: self.review_group,
             ..AuthorizationAttributes::default()
         };
-        let authorization = request.access.authorizer.authorize(&user, &wanted).await;
-        if authorization.is_allowed() {
-            return Ok(());
-        }
-        let reason = match (authorization.error, authorization.reason) {
-            (None, reason) => reason,
-            (Some(error), reason) if reason.is_empty() => Cow::Owned(error),
-            (Some(error), reason) => Cow::Owned(format!("{error}: {reason}")),
-        };
-        Err(forbidden(ForbiddenError::new(&user, &wanted, &reason)))
+        require(&*request.access.authorizer, &user, &wanted).await
     }
 
     /// The configuration, if it exists and one of its webhooks is for the API group and the audience. A request for all
